@@ -1,0 +1,1 @@
+"""Distances between the classes of a batch, one file per distance."""

@@ -1,0 +1,141 @@
+"""What a class distance is, and how one is made by name."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from difflib import get_close_matches
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from cophenet.transport.batch import ClassBatch
+from cophenet.transport.ground import planned_cost
+from cophenet.transport.plan import TransportPlan
+
+__all__ = ["ClassDistance", "PlanDistance", "SeededDistance", "create_distance", "register_distance"]
+
+_REGISTRY: dict[str, type[ClassDistance]] = {}
+_Distance = TypeVar("_Distance", bound="type[ClassDistance]")
+
+
+class ClassDistance(nn.Module, ABC):
+    """A distance between the feature clouds of two classes, for all pairs of a batch at once.
+
+    Subclasses take their options as typed constructor arguments and implement `forward`.
+
+    Attributes:
+        name: The name it is registered under.
+        order_dependent: Whether the order of samples within a class changes the value.
+        needs_tree: Whether it must be given the label tree, as the argument `tree`.
+    """
+
+    name: ClassVar[str]
+    order_dependent: ClassVar[bool] = False
+    needs_tree: ClassVar[bool] = False
+
+    @abstractmethod
+    def forward(self, batch: ClassBatch) -> Tensor:
+        """(P,) distances of the batch's pairs, differentiable in its features."""
+
+    def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
+        """The distances and the plan behind them.
+
+        Raises:
+            ValueError: If the distance has no transport plan.
+        """
+        _ = batch
+        raise ValueError(f"distance {self.name!r} has no transport plan; emd, sinkhorn, ft and fastft have one")
+
+
+class PlanDistance(ClassDistance):
+    """A distance that is the cost of a plan which is constant in the backward pass."""
+
+    @abstractmethod
+    def plan(self, batch: ClassBatch) -> TransportPlan:
+        """The plan of every pair, in the batch's rows."""
+
+    def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
+        """The distances and the plan behind them."""
+        plan = self.plan(batch)
+        return planned_cost(batch.features, plan), plan
+
+    def forward(self, batch: ClassBatch) -> Tensor:
+        """(P,) costs <P, D> of the batch's pairs."""
+        return self.with_plan(batch)[0]
+
+
+class SeededDistance(ClassDistance):
+    """A distance that draws random numbers, from a generator of its own.
+
+    Drawn on the host, so that every device and every rank sees the same numbers; its state is
+    part of `state_dict`, so that a resumed run goes on where it stopped.
+    """
+
+    def __init__(self, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        if generator is None:
+            generator = torch.Generator().manual_seed(0)
+        elif generator.device.type != "cpu":
+            raise ValueError(f"generator must be on the CPU, alike for all devices, got {generator.device}")
+        self.generator = generator
+
+    def get_extra_state(self) -> Tensor:
+        """The generator's state, for `state_dict`."""
+        return self.generator.get_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Restore the generator's state."""
+        self.generator.set_state(state.cpu())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State for pickling and copying; a generator itself does neither everywhere."""
+        return {**self.__dict__, "generator": self.generator.get_state()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore from `__getstate__`."""
+        generator = torch.Generator()
+        generator.set_state(state["generator"])
+        super().__setstate__({**state, "generator": generator})
+
+
+def register_distance(cls: _Distance) -> _Distance:
+    """Class decorator: make a distance available under its `name`."""
+    if cls.name in _REGISTRY:
+        raise ValueError(f"a distance named {cls.name!r} is registered already")
+    _REGISTRY[cls.name] = cls
+    return cls
+
+
+def distance_names() -> tuple[str, ...]:
+    """Names of all registered distances."""
+    return tuple(_REGISTRY)
+
+
+def create_distance(distance: str | ClassDistance, tree: Any = None, **options: Any) -> ClassDistance:
+    """Make a distance by name, or pass one through.
+
+    Args:
+        distance: A registered name, or a distance object (then without options).
+        tree: The label tree, handed to distances that need one.
+        **options: The distance's own options.
+
+    Raises:
+        ValueError: If the name or an option is unknown.
+    """
+    if isinstance(distance, ClassDistance):
+        if options:
+            raise ValueError(f"options {sorted(options)} go with a distance given by name, not with an object")
+        return distance
+    if distance not in _REGISTRY:
+        near = get_close_matches(str(distance), _REGISTRY, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"distance must be one of {', '.join(_REGISTRY)}, got {distance!r}{hint}")
+    cls = _REGISTRY[distance]
+    allowed = [name for name in inspect.signature(cls).parameters if name != "tree"]
+    for name in options:
+        if name not in allowed:
+            has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
+            raise ValueError(f"distance {distance!r} has no option {name!r}; {has}")
+    return cls(tree=tree, **options) if cls.needs_tree else cls(**options)

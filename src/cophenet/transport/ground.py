@@ -1,0 +1,163 @@
+"""Euclidean distances between samples, where a plan asks for them, and what they pull back.
+
+Two ways to the same numbers. *Gram*: one matrix product gives all distances of a small batch,
+and one more their gradients; pairs for which it would cancel are computed by difference. *Direct*:
+only the wanted pairs, by difference, in chunks. The first needs to know which pairs cancel, so on
+an accelerator, where asking means a transfer to the host, the second is used throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from cophenet.transport.plan import TransportPlan
+
+__all__ = ["distance_strip", "planned_cost", "sample_distances"]
+
+# Below this share of the two squared norms a squared distance is lost to cancellation in float32.
+_CANCELS = 1e-3
+_CHUNK_ELEMENTS = 1 << 22
+_GRAM_ELEMENTS = 1 << 24
+# What a pair by difference costs, in entries of the Gram matrix.
+_GRAM_ADVANTAGE = 64
+
+
+def _chunks(total: int, width: int) -> Iterator[slice]:
+    step = max(1, _CHUNK_ELEMENTS // max(1, width))
+    return (slice(start, min(start + step, total)) for start in range(0, total, step))
+
+
+def _use_gram(z: Tensor, pairs: int) -> bool:
+    entries = len(z) ** 2
+    return z.device.type == "cpu" and entries <= min(_GRAM_ELEMENTS, _GRAM_ADVANTAGE * pairs)
+
+
+def _centered(z: Tensor) -> Tensor:
+    return z - z.mean(0)
+
+
+def _direct(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    out = z.new_empty(len(source))
+    for part in _chunks(len(source), z.shape[1]):
+        difference = z.index_select(0, source[part]).sub_(z.index_select(0, target[part]))
+        torch.linalg.vector_norm(difference, dim=1, out=out[part])
+    return out
+
+
+def _by_gram(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    centered = _centered(z)
+    gram = centered @ centered.T
+    square = gram.diagonal().contiguous()
+    norms = square.index_select(0, source).add_(square.index_select(0, target))
+    inner = gram.view(-1).index_select(0, source * len(z) + target)
+    squared = norms.sub(inner, alpha=2)
+    near = (squared < norms.mul_(_CANCELS)).nonzero().flatten()
+    distance = squared.clamp_(min=0).sqrt_()
+    if len(near):
+        # From the features as given: centring rounds, a difference of close numbers does not.
+        distance[near] = _direct(z, source[near], target[near])
+    return distance
+
+
+def sample_distances(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """Distances |z[source] - z[target]|, (E,), without gradient.
+
+    Example:
+        >>> z = torch.tensor([[0.0, 0.0], [3.0, 4.0]])
+        >>> sample_distances(z, torch.tensor([0, 0]), torch.tensor([1, 0]))
+        tensor([5., 0.])
+    """
+    z = z.detach()
+    with torch.autocast(z.device.type, enabled=False):
+        return (_by_gram if _use_gram(z, len(source)) else _direct)(z, source, target)
+
+
+def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
+    """Distances of some rows to some columns, (r, c), without gradient, safe against cancellation.
+
+    Example:
+        >>> distance_strip(torch.tensor([[0.0], [3.0], [5.0]]), slice(0, 1), slice(1, 3))
+        tensor([[3., 5.]])
+    """
+    z = z.detach()
+    a, b = z[rows], z[columns]
+    if z.device.type != "cpu":
+        return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
+    with torch.autocast(z.device.type, enabled=False):
+        center = b.mean(0)
+        ac, bc = a - center, b - center
+        norms = (ac * ac).sum(1)[:, None] + (bc * bc).sum(1)[None, :]
+        squared = torch.addmm(norms, ac, bc.T, alpha=-2)
+        row, column = (squared < norms.mul_(_CANCELS)).nonzero(as_tuple=True)
+        distance = squared.clamp_(min=0).sqrt_()
+        if len(row):
+            distance[row, column] = _direct(z, row + (rows.start or 0), column + (columns.start or 0))
+        return distance
+
+
+def _pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> None:
+    for part in _chunks(len(source), z.shape[1]):
+        a, b = source[part], target[part]
+        force = z.index_select(0, a).sub_(z.index_select(0, b)).mul_(pull[part, None])
+        out.index_add_(0, a, force)
+        out.index_add_(0, b, force, alpha=-1)
+
+
+def _pull_by_gram(z: Tensor, plan: TransportPlan, distance: Tensor, pull: Tensor) -> Tensor:
+    size = len(z)
+    centered = _centered(z)
+    square = torch.linalg.vector_norm(centered, dim=1).square_()
+    norms = square.index_select(0, plan.source).add_(square.index_select(0, plan.target))
+    near = (distance.square() < norms.mul_(_CANCELS)).nonzero().flatten()
+    far_pull = pull.index_fill(0, near, 0) if len(near) else pull
+    springs = z.new_zeros(size * size)
+    springs.scatter_add_(0, plan.source * size + plan.target, far_pull)
+    springs.scatter_add_(0, plan.target * size + plan.source, far_pull)
+    springs = springs.view(size, size)
+    out = torch.addmm(centered * springs.sum(1, keepdim=True), springs, centered, alpha=-1)
+    if len(near):
+        _pull_direct(out, z, plan.source[near], plan.target[near], pull[near])
+    return out
+
+
+class _PlannedCost(torch.autograd.Function):
+    """<P, D> of every pair with P constant; the gradient of D is a unit vector, or 0 where D is."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, plan: TransportPlan, distance: Tensor) -> Tensor:
+        ctx.plan = plan
+        ctx.save_for_backward(z, distance)
+        return plan.total(plan.mass * distance)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        z, distance = ctx.saved_tensors
+        plan: TransportPlan = ctx.plan
+        with torch.autocast(z.device.type, enabled=False):
+            pull = plan.spread(grad).mul_(plan.mass).div_(distance)
+            pull.masked_fill_(distance == 0, 0)
+            if _use_gram(z, len(pull)):
+                return _pull_by_gram(z, plan, distance, pull), None, None
+            out = torch.zeros_like(z)
+            _pull_direct(out, z, plan.source, plan.target, pull)
+            return out, None, None
+
+
+def planned_cost(z: Tensor, plan: TransportPlan, distance: Tensor | None = None) -> Tensor:
+    """Cost of a constant plan for every pair, (P,), differentiable in the features.
+
+    Args:
+        z: (B, d) the features the plan's sample numbers point into.
+        plan: Sparse plan of P pairs.
+        distance: (E,) the distances of the plan's entries, if they are known already.
+    """
+    if distance is None:
+        distance = sample_distances(z, plan.source, plan.target)
+    cost: Tensor = _PlannedCost.apply(z, plan, distance)  # type: ignore[no-untyped-call]
+    return cost

@@ -1,0 +1,197 @@
+"""Transport plans of many class pairs at once, as sparse triples (source, target, mass)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cophenet.transport.batch import ClassBatch
+
+__all__ = ["TransportPlan", "greedy_plan", "uniform_plan", "weighted_plan"]
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class TransportPlan:
+    """Which sample of one class sends how much mass to which sample of the other.
+
+    Attributes:
+        source: (E,) sample of the pair's first class.
+        target: (E,) sample of the pair's second class.
+        mass: (E,) what is sent; sums to one over the entries of a pair.
+        offsets: (P + 1,) pair p owns the entries `offsets[p]:offsets[p + 1]`.
+    """
+
+    source: Tensor
+    target: Tensor
+    mass: Tensor
+    offsets: Indices
+
+    @cached_property
+    def entries(self) -> Tensor:
+        """(P,) entries of every pair, on the plan's device."""
+        return torch.from_numpy(np.diff(self.offsets)).to(self.mass.device, non_blocking=True)
+
+    @cached_property
+    def bounds(self) -> Tensor:
+        """(P + 1,) the offsets on the plan's device."""
+        return torch.from_numpy(self.offsets).to(self.mass.device, non_blocking=True)
+
+    def spread(self, per_pair: Tensor) -> Tensor:
+        """Repeat a value per pair for each of its entries: (P,) -> (E,)."""
+        return per_pair.repeat_interleave(self.entries, output_size=len(self.mass))
+
+    def total(self, per_entry: Tensor) -> Tensor:
+        """Sum entries by pair: (E, ...) -> (P, ...)."""
+        return torch.segment_reduce(per_entry, "sum", offsets=self.bounds, axis=0, unsafe=True)
+
+    def in_batch_order(self, batch: ClassBatch) -> TransportPlan:
+        """The plan in the caller's sample numbers, entries without mass left out."""
+        kept = self.mass > 0
+        pair = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))[kept.cpu().numpy()]
+        return TransportPlan(
+            source=batch.order[self.source[kept]],
+            target=batch.order[self.target[kept]],
+            mass=self.mass[kept],
+            offsets=np.searchsorted(pair, np.arange(len(self.offsets))),
+        )
+
+
+def _ceil_div(a: Indices, b: Indices) -> Indices:
+    return -(-a // b)
+
+
+def _ragged_arange(lengths: Indices) -> Indices:
+    """0..n-1 for each n in lengths, end to end."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+
+
+def _uniform_cuts(m: Indices, n: Indices) -> tuple[Indices, Indices]:
+    """Cut [0, mn] at the multiples of n and of m, for every size pair at once.
+
+    The rank of a cut follows from how many cuts of the other side lie below it, so nothing
+    is sorted and nothing compared as a float.
+
+    Returns:
+        The right ends of all pieces, end to end, and the number of pieces (m + n - gcd) of each size pair.
+    """
+    gcd = np.gcd(m, n)
+    pieces = m + n - gcd
+    start = np.cumsum(pieces) - pieces
+    cuts = np.empty(int(pieces.sum()), dtype=np.int64)
+    for size, other in ((m, n), (n, m)):
+        index = _ragged_arange(size) + 1  # the index-th cut of this side is at index * other
+        step, own, opposite, shared = (np.repeat(x, size) for x in (start, size, other, size // gcd))
+        # Cuts below: own ones, the other side's strictly below, less those both sides share.
+        rank = index - 1 + _ceil_div(index * opposite, own) - 1 - (index - 1) // shared
+        cuts[step + rank] = index * opposite
+    return cuts, pieces
+
+
+def uniform_plan(batch: ClassBatch) -> TransportPlan:
+    """North-west-corner plan of uniform weights, exact in integers, for all pairs of a batch.
+
+    The plan of a pair depends only on its two sizes, and a batch has few distinct ones: they
+    are planned once and copied to the pairs.
+    """
+    sizes, size_of = np.unique(batch.counts, return_inverse=True)
+    code = size_of[batch.first] * len(sizes) + size_of[batch.second]
+    used = np.zeros(len(sizes) ** 2, dtype=bool)
+    used[code] = True
+    combos = np.flatnonzero(used)
+    combo_of_pair = (np.cumsum(used) - 1)[code]
+    m, n = sizes[combos // len(sizes)], sizes[combos % len(sizes)]
+    cuts, pieces = _uniform_cuts(m, n)
+    starts = np.cumsum(pieces) - pieces
+    left = np.empty_like(cuts)
+    left[1:] = cuts[:-1]
+    left[starts] = 0
+    row, column = left // np.repeat(n, pieces), left // np.repeat(m, pieces)
+    mass = (cuts - left) / np.repeat(m * n, pieces)
+    entries = pieces[combo_of_pair]
+    offsets = np.concatenate(([0], np.cumsum(entries)))
+    piece = np.arange(offsets[-1]) + np.repeat(starts[combo_of_pair] - offsets[:-1], entries)
+    return TransportPlan(
+        source=batch.on_device(row[piece] + np.repeat(batch.offsets[batch.first], entries)),
+        target=batch.on_device(column[piece] + np.repeat(batch.offsets[batch.second], entries)),
+        mass=batch.on_device(mass[piece]).to(batch.features.dtype),
+        offsets=offsets,
+    )
+
+
+def _cumulative_integers(batch: ClassBatch, weights: Tensor) -> tuple[Tensor, int]:
+    """Cumulative weights of every class as integers, so that a merge of two is exact.
+
+    Returns:
+        (B,) int64 cumulative weights, the last of each class exactly `whole`; and `whole`.
+    """
+    # A class number times 2 * whole must fit beside a weight in 63 bits (see weighted_plan).
+    whole = 1 << min(52, 61 - batch.num_classes.bit_length())
+    running = weights.double().cumsum(0)
+    starts = batch.on_device(batch.offsets[:-1])
+    before = torch.where(starts > 0, running[starts - 1], 0.0)
+    cumulative = ((running - before[batch.segments]).clamp(0, 1) * whole).round().long()
+    cumulative[batch.on_device(batch.offsets[1:] - 1)] = whole
+    return cumulative, whole
+
+
+def weighted_plan(batch: ClassBatch, weights: Tensor) -> TransportPlan:
+    """North-west-corner plan for any weights: a merge of cumulative weights, for all pairs at once.
+
+    Every pair gets m + n - 1 entries, those that carry no mass included, so that the shape
+    is known without looking at the weights.
+    """
+    cumulative, whole = _cumulative_integers(batch, weights)
+    keys = batch.segments * (2 * whole) + cumulative
+    m, n = batch.counts[batch.first], batch.counts[batch.second]
+    offsets = np.concatenate(([0], np.cumsum(m + n - 1)))
+    start = offsets[:-1]
+    cuts = torch.empty(int(offsets[-1]), dtype=torch.int64, device=keys.device)
+    is_source = torch.zeros_like(cuts)
+    cuts[batch.on_device(offsets[1:] - 1)] = whole
+    sides = ((batch.first, batch.second, m - 1), (batch.second, batch.first, n - 1))
+    for side, (own, other, inner) in enumerate(sides):
+        index = _ragged_arange(inner)
+        cut = cumulative[batch.on_device(index + np.repeat(batch.offsets[own], inner))]
+        query = cut + batch.on_device(np.repeat(other * (2 * whole), inner))
+        # A tie between the sides goes to the source: it counts the strictly smaller, the target all equal ones.
+        below = torch.searchsorted(keys, query, right=side == 1)
+        base = np.repeat(start - batch.offsets[other], inner) + index
+        # The other side's last cut is the end of the pair, no cut of its own.
+        limit = batch.on_device(np.repeat(batch.offsets[other] + batch.counts[other] - 1, inner))
+        rank = batch.on_device(base) + torch.minimum(below, limit)
+        cuts[rank] = cut
+        is_source[rank] = 1 - side
+    left = torch.cat((cuts.new_zeros(1), cuts[:-1]))
+    left[batch.on_device(start)] = 0
+    counted = is_source.cumsum(0) - is_source
+    row = counted - batch.on_device(np.repeat(np.cumsum(m - 1) - (m - 1), m + n - 1))
+    column = batch.on_device(_ragged_arange(m + n - 1)) - row
+    return TransportPlan(
+        source=row + batch.on_device(np.repeat(batch.offsets[batch.first], m + n - 1)),
+        target=column + batch.on_device(np.repeat(batch.offsets[batch.second], m + n - 1)),
+        mass=((cuts - left).double() / whole).to(batch.features.dtype),
+        offsets=offsets,
+    )
+
+
+def greedy_plan(batch: ClassBatch, arrangement: Tensor | None = None) -> TransportPlan:
+    """Match samples first come, first served, for all pairs of a batch.
+
+    Args:
+        batch: The grouped batch.
+        arrangement: (B,) rows in the order in which they are served, classes kept together;
+            None serves them in batch order.
+    """
+    weights = batch.weights
+    if arrangement is None:
+        return uniform_plan(batch) if weights is None else weighted_plan(batch, weights)
+    plan = uniform_plan(batch) if weights is None else weighted_plan(batch, weights[arrangement])
+    return TransportPlan(arrangement[plan.source], arrangement[plan.target], plan.mass, plan.offsets)
