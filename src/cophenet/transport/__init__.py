@@ -1,1 +1,40 @@
-"""Distances between the classes of a batch, one file per distance."""
+"""Distances between the classes of a batch, one file per distance.
+
+A distance turns a `ClassBatch` into the distances of all its class pairs. Most are a *plan*, which
+sample is matched with which, and a *ground cost*, how far apart they are; what is shared lives in
+`batch`, `plan`, `ground` and `base`, and each distance in a file of its own.
+"""
+
+from cophenet.transport.api import class_distances
+from cophenet.transport.base import (
+    ClassDistance,
+    PlanDistance,
+    SeededDistance,
+    create_distance,
+    distance_names,
+    register_distance,
+)
+from cophenet.transport.batch import ClassBatch, FlowWeights, group_by_class
+from cophenet.transport.centroid import L1, L2, Poincare
+from cophenet.transport.fastft import FastFlowTree
+from cophenet.transport.plan import TransportPlan
+from cophenet.transport.swd import SlicedWasserstein
+
+__all__ = [
+    "L1",
+    "L2",
+    "ClassBatch",
+    "ClassDistance",
+    "FastFlowTree",
+    "FlowWeights",
+    "PlanDistance",
+    "Poincare",
+    "SeededDistance",
+    "SlicedWasserstein",
+    "TransportPlan",
+    "class_distances",
+    "create_distance",
+    "distance_names",
+    "group_by_class",
+    "register_distance",
+]

@@ -14,7 +14,14 @@ from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import planned_cost
 from cophenet.transport.plan import TransportPlan
 
-__all__ = ["ClassDistance", "PlanDistance", "SeededDistance", "create_distance", "register_distance"]
+__all__ = [
+    "ClassDistance",
+    "PlanDistance",
+    "SeededDistance",
+    "create_distance",
+    "distance_names",
+    "register_distance",
+]
 
 _REGISTRY: dict[str, type[ClassDistance]] = {}
 _Distance = TypeVar("_Distance", bound="type[ClassDistance]")
@@ -46,7 +53,9 @@ class ClassDistance(nn.Module, ABC):
             ValueError: If the distance has no transport plan.
         """
         _ = batch
-        raise ValueError(f"distance {self.name!r} has no transport plan; emd, sinkhorn, ft and fastft have one")
+        raise ValueError(
+            f"distance {self.name!r} has no transport plan; emd, sinkhorn, ft and fastft have one"
+        )
 
 
 class PlanDistance(ClassDistance):
@@ -97,7 +106,7 @@ class SeededDistance(ClassDistance):
         """Restore from `__getstate__`."""
         generator = torch.Generator()
         generator.set_state(state["generator"])
-        super().__setstate__({**state, "generator": generator})
+        super().__setstate__({**state, "generator": generator})  # type: ignore[no-untyped-call]
 
 
 def register_distance(cls: _Distance) -> _Distance:
@@ -126,7 +135,9 @@ def create_distance(distance: str | ClassDistance, tree: Any = None, **options: 
     """
     if isinstance(distance, ClassDistance):
         if options:
-            raise ValueError(f"options {sorted(options)} go with a distance given by name, not with an object")
+            raise ValueError(
+                f"options {sorted(options)} go with a distance given by name, not with an object"
+            )
         return distance
     if distance not in _REGISTRY:
         near = get_close_matches(str(distance), _REGISTRY, n=1)

@@ -80,8 +80,17 @@ class ClassBatch:
         return zeros.index_add(0, self.segments, values)
 
     def means(self) -> Tensor:
-        """(k, d) class means under the flow weights, differentiable."""
-        return self.class_sums(self.features * self.mass[:, None])
+        """(k, d) float64 class means under the flow weights, differentiable.
+
+        In float64, because the difference of two close means far from the origin is what matters.
+        """
+        return self.class_sums(self.features.double() * self.mass.double()[:, None])
+
+    def sort_within_classes(self, scores: Tensor) -> Tensor:
+        """Rows in ascending order of a score, class by class, for each column: (B, L) -> (B, L)."""
+        by_score = scores.argsort(dim=0, stable=True)
+        by_class = self.segments[by_score].argsort(dim=0, stable=True)
+        return by_score.gather(0, by_class)
 
 
 def _check_shapes(features: Tensor, labels: Tensor) -> None:
@@ -96,7 +105,9 @@ def _check_shapes(features: Tensor, labels: Tensor) -> None:
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise ValueError(f"labels must be integers, got {labels.dtype}")
     if labels.device != features.device:
-        raise ValueError(f"labels are on {labels.device}, features on {features.device}; put both on one device")
+        raise ValueError(
+            f"labels are on {labels.device}, features on {features.device}; put both on one device"
+        )
     if features.numel() == 0:
         raise ValueError(f"features must hold at least one sample, got shape {tuple(features.shape)}")
 
@@ -104,9 +115,18 @@ def _check_shapes(features: Tensor, labels: Tensor) -> None:
 def _check_given_weights(weights: Tensor, features: Tensor) -> None:
     if weights.shape != features.shape[:1] or not weights.is_floating_point():
         given = f"{tuple(weights.shape)} {weights.dtype}"
-        raise ValueError(f"flow_weights must be a floating-point tensor of shape ({len(features)},), got {given}")
+        raise ValueError(
+            f"flow_weights must be a floating-point tensor of shape ({len(features)},), got {given}"
+        )
     if weights.device != features.device:
         raise ValueError(f"flow_weights are on {weights.device}, features on {features.device}")
+
+
+def _known_groups(labels: Tensor, num_classes: int, regroup: Tensor | None) -> Tensor:
+    """Group of every sample; -1 marks a label out of range, so that the one transfer shows it."""
+    known = (labels >= 0) & (labels < num_classes)
+    groups = labels if regroup is None else regroup[labels.clamp(0, num_classes - 1)]
+    return groups.masked_fill(~known, -1)
 
 
 def _weights_usable(weights: Tensor, ordered_labels: Tensor) -> Tensor:
@@ -122,15 +142,14 @@ def _raise_not_finite(features: Tensor) -> None:
     bad = (~torch.isfinite(features)).any(dim=1).nonzero().flatten()
     # A finite batch whose sum overflows also lands here, and is fine.
     if len(bad):
-        raise ValueError(
-            f"features contain NaN or inf in {len(bad)} of {len(features)} samples (first: sample {int(bad[0])})"
-        )
+        where = f"{len(bad)} of {len(features)} samples (first: sample {int(bad[0])})"
+        raise ValueError(f"features must be finite, got NaN or inf in {where}")
 
 
 def _softmax_weights(batch: ClassBatch, sign: float) -> Tensor:
     """Softmax over each class of the signed distance to the class mean."""
     z = batch.features.detach()
-    distance = (z - batch.means().detach()[batch.segments]).norm(dim=1)
+    distance = torch.linalg.vector_norm(z - batch.means().detach()[batch.segments], dim=1).to(z.dtype)
     peak = z.new_full((batch.num_classes,), -torch.inf)
     peak = peak.scatter_reduce(0, batch.segments, sign * distance, "amax")
     raw = (sign * distance - peak[batch.segments]).exp()
@@ -155,6 +174,7 @@ def group_by_class(
     *,
     flow_weights: FlowWeights = "uniform",
     num_classes: int | None = None,
+    regroup: Tensor | None = None,
 ) -> ClassBatch:
     """Check a batch and group it by class, with one transfer from the device to the host.
 
@@ -165,6 +185,7 @@ def group_by_class(
             distance to its mean or of its negative; or a tensor (B,) of masses, scaled to
             sum to one within each class. Constant in the backward pass.
         num_classes: if given, labels must lie in [0, num_classes).
+        regroup: (num_classes,) class that each label stands for; None groups by the labels themselves.
 
     Returns:
         The grouped batch, with all class pairs in `itertools.combinations` order.
@@ -181,9 +202,14 @@ def group_by_class(
     if isinstance(flow_weights, Tensor):
         _check_given_weights(flow_weights, features)
     elif flow_weights not in _SCHEMES:
-        raise ValueError(f"flow_weights must be one of {', '.join(_SCHEMES)} or a tensor, got {flow_weights!r}")
+        raise ValueError(
+            f"flow_weights must be one of {', '.join(_SCHEMES)} or a tensor, got {flow_weights!r}"
+        )
     z = features if features.dtype == torch.float64 else features.float()
-    ordered_labels, order = torch.sort(labels.long(), stable=True)
+    groups = labels.long()
+    if num_classes is not None:
+        groups = _known_groups(groups, num_classes, regroup)
+    ordered_labels, order = torch.sort(groups, stable=True)
     flags = [torch.isfinite(z.detach().sum())]
     if isinstance(flow_weights, Tensor):
         flags.append(_weights_usable(flow_weights.detach()[order], ordered_labels))
@@ -191,11 +217,13 @@ def group_by_class(
     if not host[len(labels)]:
         _raise_not_finite(features.detach())
     if not host[-1] and isinstance(flow_weights, Tensor):
-        raise ValueError("flow_weights must be finite, not negative, and positive for a sample of every class")
+        raise ValueError(
+            "flow_weights must be finite, not negative, and positive for a sample of every class"
+        )
     on_host = host[: len(labels)]
-    if num_classes is not None and not 0 <= on_host[0] <= on_host[-1] < num_classes:
-        wrong = on_host[0] if on_host[0] < 0 else on_host[-1]
-        raise ValueError(f"labels must lie in 0..{num_classes - 1}, got {wrong}")
+    if num_classes is not None and on_host[0] < 0:
+        wrong = labels[(labels < 0) | (labels >= num_classes)][0].item()
+        raise ValueError(f"labels must lie in 0..{num_classes - 1}, the classes of the tree, got {wrong}")
     starts = np.flatnonzero(np.concatenate(([True], on_host[1:] != on_host[:-1])))
     first, second = np.triu_indices(len(starts), 1)
     batch = ClassBatch(

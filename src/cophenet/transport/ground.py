@@ -135,7 +135,7 @@ class _PlannedCost(torch.autograd.Function):
         return plan.total(plan.mass * distance)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         z, distance = ctx.saved_tensors
         plan: TransportPlan = ctx.plan

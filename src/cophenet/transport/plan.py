@@ -161,7 +161,7 @@ def weighted_plan(batch: ClassBatch, weights: Tensor) -> TransportPlan:
         index = _ragged_arange(inner)
         cut = cumulative[batch.on_device(index + np.repeat(batch.offsets[own], inner))]
         query = cut + batch.on_device(np.repeat(other * (2 * whole), inner))
-        # A tie between the sides goes to the source: it counts the strictly smaller, the target all equal ones.
+        # A tie goes to the source: it counts what is strictly smaller, the target also what is equal.
         below = torch.searchsorted(keys, query, right=side == 1)
         base = np.repeat(start - batch.offsets[other], inner) + index
         # The other side's last cut is the end of the pair, no cut of its own.

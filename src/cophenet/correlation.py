@@ -1,0 +1,207 @@
+"""The cophenetic correlation coefficient (CPCC) and the loss made of it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from cophenet.transport.base import ClassDistance, create_distance
+from cophenet.transport.batch import FlowWeights, group_by_class
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
+
+__all__ = ["CPCCLoss", "cpcc"]
+
+# Larger trees get no table of all distances; theirs are computed for the classes of each batch.
+_TABLE_CLASSES = 2048
+
+
+def _constant(values: Tensor) -> Tensor:
+    """Device flag: no spread beyond rounding. NaN is not constant, so that it is never hidden."""
+    tolerance = 1e-12 if values.dtype == torch.float64 else 1e-6
+    low, high = values.aminmax()
+    return high - low <= tolerance * torch.maximum(high.abs(), low.abs())
+
+
+def _unit(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Centred values scaled to norm one, and the norm; scaled first, so that squares stay finite."""
+    centered = values - values.mean()
+    peak = centered.abs().amax()
+    scaled = centered / peak
+    norm = torch.linalg.vector_norm(scaled)
+    return scaled / norm, norm * peak
+
+
+class _Correlation(torch.autograd.Function):
+    """Pearson's correlation and whether it is undefined, in which case it is 0 with gradient 0."""
+
+    @staticmethod
+    def forward(ctx: Any, rho: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        undefined = _constant(rho) | _constant(t)
+        (x, norm), (y, _) = _unit(rho), _unit(t)
+        r = x @ y
+        slope = (y - r * x) / norm
+        ctx.save_for_backward(slope.masked_fill(undefined, 0.0))
+        ctx.mark_non_differentiable(undefined)
+        return r.masked_fill(undefined, 0.0), undefined
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None]:
+        (slope,) = ctx.saved_tensors
+        return grad * slope, None
+
+
+def _correlation(rho: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+    result: tuple[Tensor, Tensor] = _Correlation.apply(rho, t.to(rho))  # type: ignore[no-untyped-call]
+    return result
+
+
+def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
+    """Cophenetic correlation: Pearson's correlation of class distances and tree distances.
+
+    Undefined with fewer than two pairs or where one side is constant (max - min at most 1e-6 of
+    the largest absolute value, 1e-12 in float64): the result is then NaN, with a warning.
+
+    Args:
+        rho: (P,) distances of class pairs in feature space.
+        t: (P,) distances of the same pairs in the tree.
+
+    Returns:
+        A scalar in [-1, 1], differentiable in `rho`.
+
+    Raises:
+        ValueError: If the shapes differ or a distance is not finite.
+
+    Example:
+        >>> cpcc(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([2.0, 4.0, 4.0]))
+        tensor(1.)
+    """
+    t = torch.as_tensor(t)
+    if rho.ndim != 1 or rho.shape != t.shape:
+        raise ValueError(f"rho and t must have one shape (P,), got {tuple(rho.shape)} and {tuple(t.shape)}")
+    if not rho.is_floating_point():
+        raise ValueError(f"rho must be a floating-point tensor, got {rho.dtype}")
+    if len(rho) >= 2:
+        for name, values in (("rho", rho), ("t", t)):
+            if not torch.isfinite(values).all():
+                raise ValueError(f"{name} must be finite, got NaN or inf")
+        r, undefined = _correlation(rho, t)
+        if not undefined:
+            return r
+        reason = "one side is constant"
+    else:
+        reason = f"it needs at least two class pairs, got {len(rho)}"
+    warnings.warn(f"CPCC is undefined, returning NaN: {reason}", RuntimeWarning, stacklevel=2)
+    return rho.sum() * 0 + torch.nan
+
+
+class CPCCLoss(nn.Module):
+    """The regularizer `weight * (1 - CPCC)` of a batch.
+
+    Add it to any training loss. Where the correlation is undefined (fewer than two class pairs,
+    or one side constant) the loss is exactly `weight`, with zero gradients.
+
+    Args:
+        tree: The label tree; labels are positions in its classes.
+        distance: Distance between two classes, by name or as an object.
+        weight: Factor of the loss, the paper's lambda.
+        flow_weights: "uniform", "distance" or "inverse"; masses of a batch go to `forward`.
+        level: Correlate at this level of the tree, by depth or name, instead of at the leaves:
+            samples are regrouped by their ancestor there.
+        **options: The distance's own options, such as `reg=10.0` for "sinkhorn".
+
+    Example:
+        >>> from cophenet import CPCCLoss, Hierarchy
+        >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
+        >>> criterion = CPCCLoss(tree, distance="fastft", weight=1.0)
+        >>> features = torch.tensor([[0.0, 1.0], [0.0, 2.0], [5.0, 1.0], [5.0, 2.0]], requires_grad=True)
+        >>> loss = criterion(features, torch.tensor([0, 1, 2, 3]))
+        >>> round(loss.item(), 3)
+        0.0
+    """
+
+    def __init__(
+        self,
+        tree: Hierarchy,
+        distance: str | ClassDistance = "fastft",
+        weight: float = 1.0,
+        flow_weights: Literal["uniform", "distance", "inverse"] = "uniform",
+        level: int | str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if not (math.isfinite(weight) and weight >= 0):
+            raise ValueError(f"weight must be finite and not negative, got {weight}")
+        if flow_weights not in ("uniform", "distance", "inverse"):
+            hint = "; masses of a batch go to forward" if isinstance(flow_weights, Tensor) else ""
+            raise ValueError(f"flow_weights must be uniform, distance or inverse, got {flow_weights!r}{hint}")
+        self.num_classes = tree.num_classes
+        self.regroup: Tensor | None = None
+        if level is not None:
+            tree, ancestors = tree.cut(level)
+            self.register_buffer("regroup", torch.as_tensor(ancestors), persistent=False)
+        self.tree = tree
+        self.distance = create_distance(distance, tree, **options)
+        self.weight = weight
+        self.flow_weights = flow_weights
+        self.level = level
+        self._table: NDArray[np.float64] | None = None
+        if tree.num_classes <= _TABLE_CLASSES:
+            self._table = tree.distances()
+
+    def extra_repr(self) -> str:
+        """What the loss was made with, for printing."""
+        level = "" if self.level is None else f", level={self.level!r}"
+        return f"classes={self.num_classes}, weight={self.weight}, flow_weights={self.flow_weights!r}{level}"
+
+    def forward(self, features: Tensor, labels: Tensor, flow_weights: Tensor | None = None) -> Tensor:
+        """The loss of a batch.
+
+        Args:
+            features: (B, d) floating point.
+            labels: (B,) integers, positions in the tree's classes; any subset of them.
+            flow_weights: (B,) masses of the samples, instead of the scheme given at construction.
+
+        Returns:
+            A scalar, in float32 or float64.
+        """
+        scheme: FlowWeights = self.flow_weights if flow_weights is None else flow_weights
+        return _loss(self, features, labels, scheme)
+
+    def tree_distances(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(P,) tree distances of class pairs."""
+        if self._table is not None:
+            return np.asarray(self._table[first, second])
+        classes, position = np.unique(np.concatenate((first, second)), return_inverse=True)
+        table = self.tree.distances(classes)
+        return np.asarray(table[position[: len(first)], position[len(first) :]])
+
+
+def _loss(criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: FlowWeights) -> Tensor:
+    with torch.autocast(features.device.type, enabled=False):
+        batch = group_by_class(
+            features,
+            labels,
+            flow_weights=flow_weights,
+            num_classes=criterion.num_classes,
+            regroup=criterion.regroup,
+        )
+        if batch.num_pairs < 2:
+            return (batch.features * 0).sum() + criterion.weight
+        t = criterion.tree_distances(batch.classes[batch.first], batch.classes[batch.second])
+        r, _ = _correlation(criterion.distance(batch), batch.on_device(t))
+        return criterion.weight * (1 - r)
+
+
+# Grouping depends on the data: torch.compile must not trace into it. The attribute is what
+# torch.compiler.disable sets, without the second its import costs.
+_loss._torchdynamo_disable = True  # type: ignore[attr-defined]

@@ -1,0 +1,100 @@
+"""Distances between class centroids: l2, l1 and the Poincare distance."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cophenet.transport.base import ClassDistance, register_distance
+from cophenet.transport.batch import ClassBatch
+from cophenet.transport.ground import planned_cost
+from cophenet.transport.plan import TransportPlan
+
+__all__ = ["L1", "L2", "Poincare"]
+
+
+def _euclidean(points: Tensor, batch: ClassBatch) -> Tensor:
+    """(P,) distances of k points, as the cost of plans with one entry each."""
+    pairs = TransportPlan(
+        source=batch.on_device(batch.first),
+        target=batch.on_device(batch.second),
+        mass=points.new_ones(batch.num_pairs),
+        offsets=np.arange(batch.num_pairs + 1),
+    )
+    return planned_cost(points, pairs)
+
+
+@register_distance
+class L2(ClassDistance):
+    """Euclidean distance of the (weighted) class means.
+
+    Example:
+        >>> from cophenet.transport.batch import group_by_class
+        >>> z = torch.tensor([[0.0, 0.0], [2.0, 0.0], [1.0, 5.0]])
+        >>> L2()(group_by_class(z, torch.tensor([0, 0, 1])))
+        tensor([5.])
+    """
+
+    name = "l2"
+
+    def forward(self, batch: ClassBatch) -> Tensor:
+        """(P,) distances of the batch's pairs."""
+        return _euclidean(batch.means(), batch).to(batch.features.dtype)
+
+
+@register_distance
+class L1(ClassDistance):
+    """Sum of absolute differences of the (weighted) class means.
+
+    Example:
+        >>> from cophenet.transport.batch import group_by_class
+        >>> z = torch.tensor([[0.0, 0.0], [2.0, 0.0], [2.0, 5.0]])
+        >>> L1()(group_by_class(z, torch.tensor([0, 0, 1])))
+        tensor([6.])
+    """
+
+    name = "l1"
+
+    def forward(self, batch: ClassBatch) -> Tensor:
+        """(P,) distances of the batch's pairs."""
+        means = batch.means()
+        table = torch.cdist(means, means, p=1.0)
+        return table[batch.on_device(batch.first), batch.on_device(batch.second)].to(batch.features.dtype)
+
+
+@register_distance
+class Poincare(ClassDistance):
+    """Hyperbolic distance of the (weighted) class means, each moved to one norm inside the unit ball.
+
+    All means get the same norm, also those that lay inside the ball, so that training and
+    evaluation use one formula.
+
+    Args:
+        norm: The norm every mean is rescaled to, below 1.
+
+    Example:
+        >>> from cophenet.transport.batch import group_by_class
+        >>> z = torch.tensor([[3.0, 0.0], [0.0, 4.0]])
+        >>> Poincare(norm=0.5)(group_by_class(z, torch.tensor([0, 1])))
+        tensor([1.6804])
+    """
+
+    name = "poincare"
+
+    def __init__(self, norm: float = 1 - 1e-5) -> None:
+        super().__init__()
+        if not 0 < norm < 1:
+            raise ValueError(f"norm must lie between 0 and 1, got {norm}")
+        self.norm = norm
+
+    def forward(self, batch: ClassBatch) -> Tensor:
+        """(P,) distances of the batch's pairs."""
+        means = batch.means()
+        length = torch.linalg.vector_norm(means, dim=1, keepdim=True)
+        # A mean at the origin has no direction: it stays there, with gradient zero.
+        points = torch.where(length > 0, means * (self.norm / length.where(length > 0, 1.0)), 0.0)
+        slack = torch.ones_like(length).masked_fill(length > 0, 1 - self.norm**2).flatten().sqrt()
+        scale = slack[batch.on_device(batch.first)] * slack[batch.on_device(batch.second)]
+        # arccosh(1 + 2 x^2) = 2 arcsinh(x), whose derivative is finite at 0.
+        return (2 * torch.asinh(_euclidean(points, batch) / scale)).to(batch.features.dtype)
