@@ -1,0 +1,215 @@
+"""From what a user has (paths, nested containers, edges, parents) to the parts of a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, complain, fresh_names
+
+
+def parts_from_paths(
+    paths: Iterable[Sequence[str] | str],
+    *,
+    sep: str | None = None,
+    root: str = DEFAULT_ROOT,
+    level_names: Sequence[str] | None = None,
+    weights: Sequence[Sequence[float]] | None = None,
+    lines: Sequence[int] | None = None,
+) -> Parts:
+    """Grow a tree from one path per class; ``weights`` has one weight per step of each path."""
+    parents, names, edge_weights, origin = [-1], [root], [0.0], [0]
+    known: dict[tuple[int, str], int] = {}
+    ends: list[int] = []
+    for row, given in enumerate(paths):
+        path = _split_path(given, sep, lines, row)
+        node = 0
+        for step, name in enumerate(path):
+            weight = 1.0 if weights is None else weights[row][step]
+            child = known.setdefault((node, name), len(names))
+            if child == len(names):
+                parents.append(node)
+                names.append(name)
+                edge_weights.append(weight)
+                origin.append(row)
+            elif edge_weights[child] != weight:
+                complain(
+                    f"the edge above {name!r} has two weights: {edge_weights[child]} and {weight}", lines, row
+                )
+            node = child
+        ends.append(node)
+    _check_ends(ends, parents, names, lines)
+    node_lines = None if lines is None else [lines[row] for row in origin] if lines else [1]
+    return Parts(parents, names, edge_weights, level_names=level_names, lines=node_lines)
+
+
+def _split_path(
+    path: Sequence[str] | str, sep: str | None, lines: Sequence[int] | None, row: int
+) -> Sequence[str]:
+    if isinstance(path, str):
+        if sep is None:
+            complain(
+                f"paths must be sequences of names, got the string {path!r}; give sep= to split it",
+                lines,
+                row,
+            )
+        path = path.split(sep)
+    elif sep is not None:
+        complain(f"paths must be strings when sep is given, got {path!r}", lines, row)
+    if len(path) == 0:
+        complain("paths must not be empty: each class needs at least its own name", lines, row)
+    return path
+
+
+def _check_ends(
+    ends: Sequence[int], parents: Sequence[int], names: Sequence[str], lines: Sequence[int] | None
+) -> None:
+    inner = set(parents)
+    seen: set[int] = set()
+    for row, node in enumerate(ends):
+        if node in inner:
+            complain(f"class {names[node]!r} is also an inner node: other paths go on below it", lines, row)
+        if node in seen:
+            complain(f"duplicate class name: {names[node]!r} has the same path twice", lines, row)
+        seen.add(node)
+
+
+def parts_from_nested(
+    nested: Mapping[str, Any] | Sequence[Any],
+    *,
+    root: str = DEFAULT_ROOT,
+    level_names: Sequence[str] | None = None,
+) -> Parts:
+    """Walk nested dicts and lists without recursion; lists in lists become inner nodes named later."""
+    parents, names = [-1], [root]
+    unnamed: list[int] = []
+    stack: list[tuple[int, int, Iterator[tuple[str | None, Any]]]] = [(0, id(nested), _entries(nested, root))]
+    open_ids = {id(nested)}
+    while stack:
+        parent, identity, entries = stack[-1]
+        entry = next(entries, None)
+        if entry is None:
+            stack.pop()
+            open_ids.discard(identity)
+            continue
+        name, below = entry
+        node = parent
+        if name is not None or isinstance(below, (list, tuple)):
+            node = len(names)
+            parents.append(parent)
+            names.append(name or "")
+            if name is None:
+                unnamed.append(node)
+            else:
+                check_name(name)
+        if below is None:
+            continue
+        if id(below) in open_ids:
+            raise ValueError(f"nested has a cycle: the container below {names[node]!r} contains itself")
+        open_ids.add(id(below))
+        stack.append((node, id(below), _entries(below, names[node])))
+    for node, fresh in zip(unnamed, fresh_names(names, len(unnamed)), strict=True):
+        names[node] = fresh
+    return Parts(parents, names, level_names=level_names)
+
+
+def _entries(container: Any, owner: str) -> Iterator[tuple[str | None, Any]]:
+    """The (name, what lies below) pairs of one container; a dict inside a list has no node of its own."""
+    if isinstance(container, Mapping):
+        for name, below in container.items():
+            empty_mapping = isinstance(below, Mapping) and not below
+            if below is not None and not isinstance(below, (Mapping, list, tuple)):
+                raise ValueError(
+                    f"nested: below {name!r} a dict, a list or None (a class) is allowed, got {below!r}"
+                )
+            check_name(name)
+            yield name, None if empty_mapping else below
+    elif isinstance(container, (list, tuple)):
+        if not container:
+            raise ValueError(f"nested: the group {owner or 'without a name'!r} is empty")
+        for member in container:
+            yield (None, member) if isinstance(member, (Mapping, list, tuple)) else (member, None)
+    else:
+        raise ValueError(f"nested must be a dict or a list, got {container!r}")
+
+
+def parts_from_edges(
+    edges: Iterable[Sequence[Any]],
+    classes: Sequence[str] | None = None,
+    *,
+    level_names: Sequence[str] | None = None,
+    lines: Sequence[int] | None = None,
+) -> Parts:
+    """Join (parent, child[, weight]) edges; a node is known by its name."""
+    number: dict[str, int] = {}
+    parent_of: dict[int, tuple[int, float, int]] = {}
+    order: list[int] = []
+    for row, edge in enumerate(edges):
+        if isinstance(edge, str) or len(edge) not in (2, 3):
+            complain(f"an edge must be (parent, child) or (parent, child, weight), got {edge!r}", lines, row)
+        above, below = (_numbered(name, number, lines, row) for name in edge[:2])
+        if below in parent_of:
+            first = list(number)[parent_of[below][0]]
+            problem = "is given twice" if first == edge[0] else f"has two parents: {first!r} and {edge[0]!r}"
+            complain(f"the node {edge[1]!r} {problem}", lines, row)
+        parent_of[below] = (above, _edge_weight(edge, lines, row), row)
+        order.append(below)
+    roots = [node for node in number.values() if node not in parent_of]
+    names = list(number)
+    nodes = roots + order
+    place = {node: index for index, node in enumerate(nodes)}
+    return Parts(
+        parents=[-1] * len(roots) + [place[parent_of[node][0]] for node in order],
+        names=[names[node] for node in nodes],
+        weights=[0.0] * len(roots) + [parent_of[node][1] for node in order],
+        classes=classes,
+        level_names=level_names,
+        lines=None
+        if lines is None
+        else [lines[0] if node in roots else lines[parent_of[node][2]] for node in nodes],
+    )
+
+
+def _numbered(name: Any, number: dict[str, int], lines: Sequence[int] | None, row: int) -> int:
+    try:
+        check_name(name)
+    except ValueError as error:
+        complain(str(error), lines, row)
+    return number.setdefault(name, len(number))
+
+
+def _edge_weight(edge: Sequence[Any], lines: Sequence[int] | None, row: int) -> float:
+    if len(edge) == 2:
+        return 1.0
+    try:
+        return float(edge[2])
+    except (TypeError, ValueError):
+        complain(
+            f"the weight of the edge {edge[0]!r} -> {edge[1]!r} must be a number, got {edge[2]!r}", lines, row
+        )
+
+
+def parts_from_parents(
+    parents: Sequence[int],
+    names: Sequence[str] | None = None,
+    weights: Sequence[float] | None = None,
+    classes: Sequence[str] | None = None,
+    *,
+    level_names: Sequence[str] | None = None,
+) -> Parts:
+    """Check a parents array, its nodes in any order; nameless nodes are called by their number."""
+    array = np.asarray(parents)
+    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+        raise ValueError(f"parents must be a one-dimensional array of integers, got {parents!r}")
+    wrong = (array < -1) | (array >= array.size)
+    if wrong.any():
+        node = int(np.argmax(wrong))
+        raise ValueError(
+            f"parents must lie between -1 (the root) and {array.size - 1}, got {array[node]} at {node}"
+        )
+    listed: list[int] = array.tolist()
+    if names is None:
+        names = [str(node) for node in range(len(listed))]
+    return Parts(listed, list(names), None if weights is None else list(weights), classes, level_names)

@@ -1,0 +1,97 @@
+"""Trees in files: one module per format, each a pair of functions between text and the parts of a tree."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from cophenet.tree.formats import document, edges, newick, table
+from cophenet.tree.parts import Parts
+
+if TYPE_CHECKING:
+    from cophenet.tree.hierarchy import Hierarchy
+
+
+class Format(NamedTuple):
+    """How a format is recognized, read and written."""
+
+    extensions: tuple[str, ...]
+    parse: Callable[[str], Parts]
+    dump: Callable[[Hierarchy], str]
+
+
+FORMATS = {
+    "json": Format((".json",), document.parse_json, document.dump_json),
+    "yaml": Format((".yaml", ".yml"), document.parse_yaml, document.dump_yaml),
+    "csv": Format((".csv",), table.parse_csv, table.dump_csv),
+    "tsv": Format((".tsv",), table.parse_tsv, table.dump_tsv),
+    "edges": Format((".edges", ".txt"), edges.parse, edges.dump),
+    "newick": Format((".newick", ".nwk", ".tree"), newick.parse, newick.dump),
+}
+
+
+def _format_name(path: Path, format: str | None) -> str:
+    if format is not None:
+        if format not in FORMATS:
+            raise ValueError(f"format must be one of {tuple(FORMATS)}, got {format!r}")
+        return format
+    for name, known in FORMATS.items():
+        if path.suffix.lower() in known.extensions:
+            return name
+    raise ValueError(f"path {str(path)!r} has no known extension; give format=, one of {tuple(FORMATS)}")
+
+
+def read_parts(
+    path: str | os.PathLike[str], format: str | None, header: bool, make: type[Hierarchy]
+) -> Hierarchy:
+    """Read a file and make its tree; every complaint names the file."""
+    path = Path(path)
+    name = _format_name(path, format)
+    parse = FORMATS[name].parse
+    if not header:
+        if name not in ("csv", "tsv"):
+            raise ValueError(f"header=False is for csv and tsv files only, the format is {name!r}")
+        parse = table.parse_csv_rows if name == "csv" else table.parse_tsv_rows
+    raw = path.read_bytes()
+    try:
+        return make(parse(raw.decode("utf-8-sig")))
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}: line {line}: not UTF-8 text") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def write_tree(tree: Hierarchy, path: str | os.PathLike[str], *, format: str | None = None) -> None:
+    """Write the tree to a file, from which ``read`` makes an equal tree.
+
+    The file is replaced as a whole: a reader sees the old or the new one, never half of it.
+
+    Args:
+        path: File to write, in UTF-8.
+        format: As for ``read``; None to go by the extension.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from cophenet.tree import Hierarchy
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "tree.txt"
+        >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "sea lion")])
+        >>> tree.write(path)
+        >>> print(path.read_text())
+        root animal
+        animal cat
+        animal "sea lion"
+        >>> Hierarchy.read(path) == tree
+        True
+    """
+    path = Path(path)
+    data = FORMATS[_format_name(path, format)].dump(tree).encode()
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,117 @@
+"""JSON and YAML: one flat document, so that a deep tree needs no deep nesting; nested documents can be read too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from cophenet.tree.build import parts_from_nested, parts_from_parents
+from cophenet.tree.parts import Parts, default_level_names
+
+if TYPE_CHECKING:
+    from cophenet.tree.hierarchy import Hierarchy
+
+MARK = "cophenet-tree"
+FIELDS = {"format", "names", "parents", "weights", "classes", "level_names"}
+
+
+def _document(tree: Hierarchy) -> dict[str, Any]:
+    result: dict[str, Any] = {"format": MARK, "names": list(tree.names), "parents": tree.parents.tolist()}
+    if (tree.edge_weights[1:] != 1).any():
+        result["weights"] = tree.edge_weights.tolist()
+    result["classes"] = list(tree.classes)
+    if tree.level_names != default_level_names(tree.height):
+        result["level_names"] = list(tree.level_names)
+    return result
+
+
+def _parts(document: Any) -> Parts:
+    if not isinstance(document, dict) or document.get("format") != MARK:
+        return parts_from_nested(document)
+    unknown = document.keys() - FIELDS
+    missing = {"names", "parents", "classes"} - document.keys()
+    if unknown or missing:
+        raise ValueError(f"the document has unknown fields {sorted(unknown)} and lacks {sorted(missing)}")
+    fields = {name: value for name, value in document.items() if name != "format"}
+    for name, value in fields.items():
+        if not isinstance(value, list):
+            raise ValueError(f"the field {name!r} must be a list, got {value!r}")
+    return parts_from_parents(**fields)
+
+
+def dump_json(tree: Hierarchy) -> str:
+    """Write JSON, one field per line."""
+    fields = (
+        f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+        for key, value in _document(tree).items()
+    )
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
+def parse_json(text: str) -> Parts:
+    """Read JSON."""
+    try:
+        return _parts(json.loads(text, object_pairs_hook=_unique_keys))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno}: not JSON: {error.msg}") from error
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply; newick and edges hold trees of any depth") from None
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"duplicate name: {twice!r} is given twice in one group")
+    return result
+
+
+def dump_yaml(tree: Hierarchy) -> str:
+    """Write YAML with one flow list per field."""
+    yaml = _yaml()
+    text: str = yaml.dump(
+        _document(tree),
+        Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper),
+        default_flow_style=None,
+        allow_unicode=True,
+        sort_keys=False,
+        width=120,
+    )
+    return text
+
+
+def parse_yaml(text: str) -> Parts:
+    """Read YAML."""
+    yaml = _yaml()
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        """The safe loader, but a repeated key is an error rather than the last one's."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+            keys = [key.value for key, _ in node.value]
+            for place, key in enumerate(keys):
+                if key in keys[:place]:
+                    line = node.value[place][0].start_mark.line + 1
+                    raise ValueError(f"line {line}: duplicate name: {key!r} is given twice in one group")
+            result: dict[Hashable, Any] = super().construct_mapping(node, deep)
+            return result
+
+    try:
+        document = yaml.load(text, Loader=Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else text.count("\n", 0, getattr(error, "position", 0)) + 1
+        raise ValueError(f"line {line}: not YAML: {getattr(error, 'problem', error)}") from error
+    except RecursionError:
+        raise ValueError("the YAML is nested too deeply; newick and edges hold trees of any depth") from None
+    return _parts(document)
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise ImportError("YAML files need pyyaml: pip install cophenet[yaml]") from error
+    return yaml

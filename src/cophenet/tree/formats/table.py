@@ -1,0 +1,129 @@
+"""CSV and TSV: a header with the level names, then one path per class in label order.
+
+Weights other than 1 stand in further columns, ``weight:`` and the level name. A root that is not called ``root`` is named
+in a first line ``# root: "name"``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cophenet.tree.build import parts_from_paths
+from cophenet.tree.parts import DEFAULT_ROOT, Parts
+
+if TYPE_CHECKING:
+    from cophenet.tree.hierarchy import Hierarchy
+
+_ROOT = "# root: "
+
+
+def _parse(text: str, sep: str, header: bool) -> Parts:
+    root, skipped = DEFAULT_ROOT, 0
+    if text.startswith(_ROOT):
+        first, _, text = text.partition("\n")
+        root, skipped = _parse_root(first), 1
+    rows, lines = _rows(text, sep, skipped)
+    level_names: list[str] | None = None
+    weighted = False
+    if header:
+        if not rows:
+            raise ValueError("the tree is empty: the file has no header and no classes")
+        level_names, weighted = _parse_header(rows.pop(0))
+        lines.pop(0)
+    width = len(level_names) if level_names else max(map(len, rows), default=0)
+    paths, weights = [], []
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) > (2 * width if weighted else width):
+            raise ValueError(f"line {line}: {len(row)} cells in a table with {width} levels")
+        path = _path(row[:width], line)
+        paths.append(path)
+        weights.append(_row_weights(row[width:], len(path), line) if weighted else [1.0] * len(path))
+    return parts_from_paths(paths, root=root, level_names=level_names, weights=weights, lines=lines)
+
+
+def _rows(text: str, sep: str, skipped: int) -> tuple[list[list[str]], list[int]]:
+    """The rows that are not blank and the line on which each begins."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=sep, strict=True)
+    rows, lines = [], []
+    start = skipped + 1
+    try:
+        for row in reader:
+            if any(row):
+                rows.append(row)
+                lines.append(start)
+            start = skipped + reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"line {skipped + reader.line_num}: malformed row: {error}") from None
+    return rows, lines
+
+
+def _parse_root(first: str) -> str:
+    try:
+        root = json.loads(first[len(_ROOT) :])
+    except json.JSONDecodeError:
+        root = None
+    if not isinstance(root, str):
+        raise ValueError(f"line 1: the root must be named in double quotes, got {first!r}")
+    return root
+
+
+def _parse_header(cells: list[str]) -> tuple[list[str], bool]:
+    half = len(cells) // 2
+    if half and cells[half:] == [f"weight:{name}" for name in cells[:half]]:
+        return cells[:half], True
+    return cells, False
+
+
+def _path(cells: list[str], line: int) -> list[str]:
+    path = list(cells)
+    while path and not path[-1]:
+        path.pop()
+    if not all(path) or not path:
+        raise ValueError(f"line {line}: an empty name inside a path: {cells!r}")
+    return path
+
+
+def _row_weights(cells: list[str], count: int, line: int) -> list[float]:
+    if any(cells[count:]):
+        raise ValueError(f"line {line}: more weights than names")
+    try:
+        return [float(cell) for cell in (cells + [""] * count)[:count]]
+    except ValueError:
+        raise ValueError(f"line {line}: weights must be numbers, one for each name, got {cells!r}") from None
+
+
+def _dump(tree: Hierarchy, sep: str) -> str:
+    header = list(tree.level_names)
+    # A header that happens to look weighted must be weighted.
+    weighted = bool((tree.edge_weights[1:] != 1).any()) or _parse_header(header)[1]
+    rows = [header + [f"weight:{name}" for name in header if weighted]]
+    for leaf in tree.leaves.tolist():
+        names, weights = [], []
+        node = leaf
+        while node > 0:
+            names.append(tree.names[node])
+            weights.append(repr(float(tree.edge_weights[node])))
+            node = int(tree.parents[node])
+        padding = [""] * (tree.height - len(names))
+        rows.append(names[::-1] + padding + (weights[::-1] + padding if weighted else []))
+    first = [] if tree.names[0] == DEFAULT_ROOT else [_ROOT + json.dumps(tree.names[0], ensure_ascii=False)]
+    return "\n".join(first + [sep.join(_quoted(cell, sep) for cell in row) for row in rows]) + "\n"
+
+
+def _quoted(cell: str, sep: str) -> str:
+    if cell.isprintable() and not cell.startswith("#") and '"' not in cell and sep not in cell:
+        return cell
+    doubled = cell.replace('"', '""')
+    return f'"{doubled}"'
+
+
+parse_csv = partial(_parse, sep=",", header=True)
+parse_csv_rows = partial(_parse, sep=",", header=False)
+parse_tsv = partial(_parse, sep="\t", header=True)
+parse_tsv_rows = partial(_parse, sep="\t", header=False)
+dump_csv = partial(_dump, sep=",")
+dump_tsv = partial(_dump, sep="\t")

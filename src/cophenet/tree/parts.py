@@ -1,0 +1,254 @@
+"""The raw parts of a tree, and the one place where they are checked and put in canonical order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+DEFAULT_ROOT = "root"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """An unchecked tree, its nodes in any order.
+
+    Attributes:
+        parents: Parent of each node, -1 for the root.
+        names: Name of each node.
+        weights: Weight of the edge above each node (0 for the root); None for all ones.
+        classes: Names of the leaves in label order; None for the order of the nodes.
+        level_names: Names of depths 1, 2, ...; None for the default names.
+        lines: Line of the file each node came from, for messages.
+    """
+
+    parents: Sequence[int]
+    names: Sequence[str]
+    weights: Sequence[float] | None = None
+    classes: Sequence[str] | None = None
+    level_names: Sequence[str] | None = None
+    lines: Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class Form:
+    """A checked tree in canonical order: depth first, siblings by the smallest label below them."""
+
+    names: tuple[str, ...]
+    parents: IntArray
+    edge_weights: FloatArray
+    leaves: IntArray
+    level_names: tuple[str, ...]
+
+
+def complain(message: str, lines: Sequence[int] | None = None, item: int = 0) -> NoReturn:
+    """Raise a ValueError, headed by the line that ``item`` came from if lines are known."""
+    raise ValueError(message if lines is None else f"line {lines[item]}: {message}")
+
+
+def sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Make an array read-only."""
+    array.setflags(write=False)
+    return array
+
+
+def default_level_names(height: int) -> tuple[str, ...]:
+    """Names of the levels of a tree whose levels were not named."""
+    return tuple(f"level{depth}" for depth in range(1, height + 1))
+
+
+def check_name(name: object, what: str = "a node name") -> None:
+    """Refuse a name that is not a non-empty string of valid Unicode."""
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"{what} must be a non-empty string, got {name!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} must be valid Unicode text, got {name!r}") from None
+
+
+def fresh_names(taken: Iterable[str], count: int) -> list[str]:
+    """Names ``node1``, ``node2``, ... for unnamed inner nodes, leaving out those already taken."""
+    used = set(taken)
+    result: list[str] = []
+    number = 0
+    while len(result) < count:
+        number += 1
+        if (name := f"node{number}") not in used:
+            result.append(name)
+    return result
+
+
+def canonical(parts: Parts) -> Form:
+    """Check the parts of a tree and put them in canonical order.
+
+    The order depends only on the tree and its label order, so equal trees have equal arrays. As it is depth
+    first, every subtree is a run of nodes, and the leaves below a node are a run of leaves.
+    """
+    size = len(parts.parents)
+    if size < 2:
+        raise ValueError("the tree is empty: it needs a root and at least one class below it")
+    if len(parts.names) != size:
+        raise ValueError(f"names must have one entry per node: got {len(parts.names)} for {size} nodes")
+    for node, name in enumerate(parts.names):
+        try:
+            check_name(name)
+        except ValueError as error:
+            complain(str(error), parts.lines, node)
+    children: list[list[int]] = [[] for _ in range(size)]
+    root = _find_root(parts)
+    for node, parent in enumerate(parts.parents):
+        if node != root:
+            children[parent].append(node)
+    topological = _depth_first(root, children)
+    if len(topological) < size:
+        _complain_of_cycle(parts, set(topological))
+    weights = _checked_weights(parts, root)
+    _check_paths(parts, children)
+    leaves = _leaves_in_label_order(parts, children)
+    _sort_siblings(parts.parents, children, topological, leaves)
+    return _renumbered(parts, weights, _depth_first(root, children), leaves)
+
+
+def _find_root(parts: Parts) -> int:
+    roots = [node for node, parent in enumerate(parts.parents) if parent == -1]
+    if not roots:
+        _complain_of_cycle(parts, set())
+    if len(roots) > 1:
+        named = ", ".join(repr(parts.names[node]) for node in roots[:3])
+        complain(f"the tree has {len(roots)} roots ({named}); it must have one", parts.lines, roots[1])
+    return roots[0]
+
+
+def _depth_first(root: int, children: Sequence[Sequence[int]]) -> list[int]:
+    order: list[int] = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        stack.extend(reversed(children[node]))
+    return order
+
+
+def _complain_of_cycle(parts: Parts, reached: set[int]) -> NoReturn:
+    node = next(node for node in range(len(parts.parents)) if node not in reached)
+    seen: dict[int, int] = {}
+    while node not in seen:
+        seen[node] = len(seen)
+        node = parts.parents[node]
+    cycle = [parts.names[member] for member, place in seen.items() if place >= seen[node]]
+    shown = [*reversed(cycle[:5]), cycle[0]] if len(cycle) <= 5 else [*cycle[:5], "..."]
+    complain(f"the tree has a cycle: {' -> '.join(map(repr, shown))}", parts.lines, node)
+
+
+def _checked_weights(parts: Parts, root: int) -> FloatArray:
+    size = len(parts.parents)
+    if parts.weights is None:
+        weights = np.ones(size)
+        weights[root] = 0.0
+        return weights
+    try:
+        weights = np.array(parts.weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"weights must be numbers, got {list(parts.weights)[:3]!r}...") from None
+    if weights.shape != (size,):
+        raise ValueError(f"weights must have one entry per node: got shape {weights.shape} for {size} nodes")
+    good = np.isfinite(weights) & (weights > 0)
+    good[root] = weights[root] == 0
+    if not good.all():
+        node = int(np.argmin(good))
+        if node == root:
+            complain(f"the weight of the root must be 0, got {float(weights[node])}", parts.lines, node)
+        message = f"edge weights must be positive and finite: the edge above {parts.names[node]!r} has weight"
+        complain(f"{message} {float(weights[node])}", parts.lines, node)
+    return weights
+
+
+def _check_paths(parts: Parts, children: Sequence[Sequence[int]]) -> None:
+    for parent, group in enumerate(children):
+        if len({parts.names[child] for child in group}) == len(group):
+            continue
+        seen: set[str] = set()
+        for child in group:
+            name = parts.names[child]
+            if name in seen:
+                where = f"{parts.names[parent]!r} has two children called {name!r}"
+                complain(f"duplicate name: {where}", parts.lines, child)
+            seen.add(name)
+
+
+def _leaves_in_label_order(parts: Parts, children: Sequence[Sequence[int]]) -> list[int]:
+    leaves = [node for node, group in enumerate(children) if not group]
+    by_name: dict[str, int] = {}
+    for node in leaves:
+        if by_name.setdefault(parts.names[node], node) != node:
+            complain(f"duplicate class name: {parts.names[node]!r}", parts.lines, node)
+    if parts.classes is None:
+        return leaves
+    counts = Counter(parts.classes)
+    for name, count in counts.items():
+        if count > 1:
+            raise ValueError(f"classes names {name!r} {count} times")
+        if name not in by_name:
+            inner = name in parts.names
+            problem = "is an inner node of the tree, not a leaf" if inner else "is not in the tree"
+            raise ValueError(f"classes: class {name!r} {problem}")
+    if len(counts) < len(by_name):
+        missing = [name for name in by_name if name not in counts]
+        raise ValueError(f"classes leaves out {len(missing)} leaves of the tree: {missing[:3]!r}")
+    return [by_name[name] for name in parts.classes]
+
+
+def _sort_siblings(
+    parents: Sequence[int], children: list[list[int]], topological: Sequence[int], leaves: Sequence[int]
+) -> None:
+    """Sort each list of children by the smallest label in their subtrees."""
+    first = [len(leaves)] * len(parents)
+    for label, node in enumerate(leaves):
+        first[node] = label
+    for node in reversed(topological[1:]):
+        first[parents[node]] = min(first[parents[node]], first[node])
+    for group in children:
+        group.sort(key=first.__getitem__)
+
+
+def _renumbered(parts: Parts, weights: FloatArray, order: list[int], leaves: Sequence[int]) -> Form:
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    parents = np.array(parts.parents, dtype=np.int64)[order]
+    parents[1:] = place[parents[1:]]
+    return Form(
+        names=tuple(parts.names[node] for node in order),
+        parents=sealed(parents),
+        edge_weights=sealed(weights[order]),
+        leaves=sealed(place[leaves]),
+        level_names=_checked_level_names(parts.level_names, int(depths(parents).max())),
+    )
+
+
+def depths(parents: IntArray) -> IntArray:
+    """Number of edges between the root and each node. Shapes: (num_nodes,) -> (num_nodes,)."""
+    result = [0] * len(parents)
+    for node, parent in enumerate(parents[1:].tolist(), start=1):
+        result[node] = result[parent] + 1
+    return np.array(result, dtype=np.int64)
+
+
+def _checked_level_names(level_names: Sequence[str] | None, height: int) -> tuple[str, ...]:
+    if level_names is None:
+        return default_level_names(height)
+    names = tuple(level_names)
+    for name in names:
+        check_name(name, "a level name")
+    if len(set(names)) != len(names):
+        raise ValueError(f"level_names must differ from each other, got {names!r}")
+    if len(names) != height:
+        raise ValueError(f"level_names must name {height} levels (depth 1 to {height}), got {names!r}")
+    return names

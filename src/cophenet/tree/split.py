@@ -1,0 +1,114 @@
+"""Source and target classes that share their coarse classes and differ in the fine ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cophenet.tree.levels import nodes_at
+from cophenet.tree.metric import ClassList, to_labels
+from cophenet.tree.parts import IntArray, sealed
+
+if TYPE_CHECKING:
+    from cophenet.tree.hierarchy import Hierarchy
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The two halves of a split tree.
+
+    Attributes:
+        source: Tree of the source classes.
+        target: Tree of the target classes.
+        source_labels: Old label to label in ``source``, -1 where absent, shape (num_classes,).
+        target_labels: Old label to label in ``target``, -1 where absent, shape (num_classes,).
+    """
+
+    source: Hierarchy
+    target: Hierarchy
+    source_labels: IntArray
+    target_labels: IntArray
+
+
+def source_target_split(
+    tree: Hierarchy,
+    fraction: float = 0.4,
+    *,
+    level: int | str | None = None,
+    source: ClassList | None = None,
+    target: ClassList | None = None,
+) -> Split:
+    """Split the classes so that source and target share the coarse classes.
+
+    Of the n children of a coarse class, sorted by name, the first ``int(fraction * n)`` go to the target and the
+    others to the source, each with all classes below it. A coarse class that would be empty on one side is left out
+    of both. Each half keeps the label order of this tree.
+
+    Args:
+        fraction: Share of the target, between 0 and 1.
+        level: Level of the coarse classes, by depth or name; None for the parents of the classes.
+        source: With ``target``, the source classes themselves (labels or names, in the new label order) instead of
+            the rule.
+        target: With ``source``, the target classes.
+
+    Returns:
+        Both trees and the maps from the labels of this tree to theirs.
+
+    Example:
+        >>> from cophenet.tree import Hierarchy
+        >>> tree = Hierarchy.from_nested({"animal": ["cat", "dog", "fox"], "vehicle": ["bus", "car", "van"]})
+        >>> split = tree.source_target_split(0.4)
+        >>> split.source.classes, split.target.classes
+        (('dog', 'fox', 'car', 'van'), ('cat', 'bus'))
+        >>> split.target_labels
+        array([ 0, -1, -1,  1, -1, -1])
+    """
+    if (source is None) != (target is None):
+        raise ValueError("source and target must be given together")
+    if source is not None:
+        sides = to_labels(tree, source), to_labels(tree, target)
+        both = np.intersect1d(*sides)
+        if both.size:
+            raise ValueError(f"source and target must not share classes, both hold {tree.classes[both[0]]!r}")
+    else:
+        sides = _by_rule(tree, fraction, level)
+    return Split(tree.subset(sides[0]), tree.subset(sides[1]), *(_label_map(tree, side) for side in sides))
+
+
+def _label_map(tree: Hierarchy, labels: IntArray) -> IntArray:
+    result = np.full(tree.num_classes, -1, dtype=np.int64)
+    result[labels] = np.arange(len(labels))
+    return sealed(result)
+
+
+def _by_rule(tree: Hierarchy, fraction: float, level: int | str | None) -> tuple[IntArray, IntArray]:
+    if not 0 < fraction < 1:
+        raise ValueError(f"fraction must lie between 0 and 1, got {fraction!r}")
+    # 1 for nodes of the source and 2 for those of the target, handed down to the classes below.
+    side = np.zeros(tree.num_nodes, dtype=np.int64)
+    for family in _families(tree, level):
+        family.sort(key=tree.names.__getitem__)
+        # A fraction such as 0.29 has no exact float: 0.29 * 100 must still count 29.
+        count = math.floor(fraction * len(family) + 1e-9)
+        if 0 < count < len(family):
+            for place, node in enumerate(family):
+                side[node : node + tree.sizes[node]] = 2 if place < count else 1
+    of_label = side[tree.leaves]
+    if not of_label.any():
+        raise ValueError(f"fraction {fraction} leaves no coarse class with a class on each side")
+    return np.flatnonzero(of_label == 1), np.flatnonzero(of_label == 2)
+
+
+def _families(tree: Hierarchy, level: int | str | None) -> list[list[int]]:
+    """The groups of siblings to split: all children of a level's nodes, or the classes below each parent."""
+    if level is None:
+        units = np.sort(tree.leaves)
+    else:
+        units = np.flatnonzero(np.isin(tree.parents, nodes_at(tree, level)))
+    families: dict[int, list[int]] = {}
+    for node in units.tolist():
+        families.setdefault(int(tree.parents[node]), []).append(node)
+    return list(families.values())
