@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -129,6 +131,8 @@ class CPCCLoss(nn.Module):
         0.0
     """
 
+    regroup: Tensor | None
+
     def __init__(
         self,
         tree: Hierarchy,
@@ -145,10 +149,11 @@ class CPCCLoss(nn.Module):
             hint = "; masses of a batch go to forward" if isinstance(flow_weights, Tensor) else ""
             raise ValueError(f"flow_weights must be uniform, distance or inverse, got {flow_weights!r}{hint}")
         self.num_classes = tree.num_classes
-        self.regroup: Tensor | None = None
+        regroup = None
         if level is not None:
             tree, ancestors = tree.cut(level)
-            self.register_buffer("regroup", torch.as_tensor(ancestors), persistent=False)
+            regroup = torch.tensor(ancestors)
+        self.register_buffer("regroup", regroup, persistent=False)
         self.tree = tree
         self.distance = create_distance(distance, tree, **options)
         self.weight = weight
@@ -175,7 +180,8 @@ class CPCCLoss(nn.Module):
             A scalar, in float32 or float64.
         """
         scheme: FlowWeights = self.flow_weights if flow_weights is None else flow_weights
-        return _loss(self, features, labels, scheme)
+        loss = _uncompiled_loss() if torch.compiler.is_compiling() else _loss
+        return loss(self, features, labels, scheme)
 
     def tree_distances(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
         """(P,) tree distances of class pairs."""
@@ -202,6 +208,11 @@ def _loss(criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: F
         return criterion.weight * (1 - r)
 
 
-# Grouping depends on the data: torch.compile must not trace into it. The attribute is what
-# torch.compiler.disable sets, without the second its import costs.
-_loss._torchdynamo_disable = True  # type: ignore[attr-defined]
+@cache
+def _uncompiled_loss() -> Callable[..., Tensor]:
+    """The loss as a function torch.compile does not trace into: what it groups depends on the data.
+
+    Made when it is first needed, because it costs a second of imports.
+    """
+    loss: Callable[..., Tensor] = torch.compiler.disable(_loss)
+    return loss

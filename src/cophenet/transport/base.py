@@ -144,7 +144,8 @@ def create_distance(distance: str | ClassDistance, tree: Any = None, **options: 
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"distance must be one of {', '.join(_REGISTRY)}, got {distance!r}{hint}")
     cls = _REGISTRY[distance]
-    allowed = [name for name in inspect.signature(cls).parameters if name != "tree"]
+    named = {p.name for p in inspect.signature(cls).parameters.values() if p.kind is not p.VAR_KEYWORD}
+    allowed = sorted(named - {"tree", "args"})
     for name in options:
         if name not in allowed:
             has = f"its options are {', '.join(allowed)}" if allowed else "it has none"

@@ -149,7 +149,8 @@ def _raise_not_finite(features: Tensor) -> None:
 def _softmax_weights(batch: ClassBatch, sign: float) -> Tensor:
     """Softmax over each class of the signed distance to the class mean."""
     z = batch.features.detach()
-    distance = torch.linalg.vector_norm(z - batch.means().detach()[batch.segments], dim=1).to(z.dtype)
+    offset = z - batch.means().detach()[batch.segments]
+    distance: Tensor = torch.linalg.vector_norm(offset, dim=1).to(z.dtype)
     peak = z.new_full((batch.num_classes,), -torch.inf)
     peak = peak.scatter_reduce(0, batch.segments, sign * distance, "amax")
     raw = (sign * distance - peak[batch.segments]).exp()

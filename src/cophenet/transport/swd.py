@@ -92,7 +92,8 @@ class SlicedWasserstein(SeededDistance):
     def _draw(self, width: int) -> Tensor:
         if self.directions is None:
             raw = torch.randn(width, self.n_projections, generator=self.generator, dtype=torch.float64)
-            return raw / torch.linalg.vector_norm(raw, dim=0)
+            length: Tensor = torch.linalg.vector_norm(raw, dim=0)
+            return raw / length
         if len(self.directions) != width:
             raise ValueError(
                 f"directions are for features of width {len(self.directions)}, got width {width}"

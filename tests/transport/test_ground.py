@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+import torch
+
+from cophenet.transport import ground
+from cophenet.transport.ground import distance_strip, planned_cost, sample_distances
+from cophenet.transport.plan import TransportPlan
+from support import DEVICE, random_batch
+
+PATHS = ["gram", "direct"]
+
+
+@pytest.fixture(params=PATHS)
+def path(request, monkeypatch):
+    """Force one of the two ways to compute distances."""
+    monkeypatch.setattr(ground, "_use_gram", lambda z, _: request.param == "gram" and z.device.type == "cpu")
+    monkeypatch.setattr(ground, "_CHUNK_ELEMENTS", 64)
+    return request.param
+
+
+def all_pairs(count):
+    first, second = np.triu_indices(count, 1)
+    return torch.from_numpy(first).to(DEVICE), torch.from_numpy(second).to(DEVICE)
+
+
+def cost_and_gradient(z, source, target):
+    z = z.detach().requires_grad_()
+    mass = torch.linspace(0.5, 1.5, len(source), device=DEVICE, dtype=z.dtype)
+    plan = TransportPlan(source, target, mass, np.array([0, len(source) // 2, len(source)]))
+    cost = planned_cost(z, plan)
+    (cost * torch.tensor([1.0, -2.0], device=DEVICE)).sum().backward()
+    return cost.detach(), z.grad
+
+
+@pytest.mark.usefixtures("path")
+def test_distances_and_gradients():
+    z, _ = random_batch(0, [6, 7])
+    source, target = all_pairs(13)
+    torch.testing.assert_close(sample_distances(z, source, target), (z[source] - z[target]).norm(dim=1))
+    cost, grad = cost_and_gradient(z, source, target)
+    reference = z.clone().requires_grad_()
+    mass = torch.linspace(0.5, 1.5, len(source), device=DEVICE, dtype=z.dtype)
+    terms = mass * (reference[source] - reference[target]).norm(dim=1)
+    expected = torch.stack([terms[: len(terms) // 2].sum(), terms[len(terms) // 2 :].sum()])
+    (expected[0] - 2 * expected[1]).backward()
+    torch.testing.assert_close(cost, expected)
+    torch.testing.assert_close(grad, reference.grad)
+
+
+def hard_batches():
+    rng = np.random.default_rng(0)
+    offset = rng.normal(size=(24, 64)) + 1e3 * rng.normal(size=64)
+    direction = rng.normal(size=64)
+    tight = np.repeat(100 * direction[None] / np.linalg.norm(direction), 24, 0)
+    tight[12:] += 1e-3 * rng.normal(size=64) / 8
+    tight += 1e-5 * rng.normal(size=tight.shape)
+    mixed = np.concatenate((tight, 50 * rng.normal(size=(24, 64))))
+    return {"offset of 1e3 spreads": offset, "1e-3 apart at norm 1e2": tight, "near and far pairs": mixed}
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("name", hard_batches())
+def test_float32_holds_on_tight_classes_far_from_the_centre(name):
+    z = torch.tensor(hard_batches()[name], dtype=torch.float32, device=DEVICE)
+    source, target = all_pairs(len(z))
+    cross = (source < 12) & (target >= 12)
+    source, target = source[cross], target[cross]
+    exact = (z[source].double() - z[target].double()).norm(dim=1)
+    torch.testing.assert_close(sample_distances(z, source, target).double(), exact, rtol=1e-5, atol=0)
+    cost, grad = cost_and_gradient(z, source, target)
+    cost64, grad64 = cost_and_gradient(z.double(), source, target)
+    torch.testing.assert_close(cost.double(), cost64, rtol=1e-5, atol=0)
+    assert (grad.double() - grad64).norm() <= 1e-4 * grad64.norm()
+
+
+@pytest.mark.parametrize("name", hard_batches())
+def test_strips_hold_on_tight_classes_too(name):
+    z = torch.tensor(hard_batches()[name], dtype=torch.float32, device=DEVICE)
+    strip = distance_strip(z, slice(0, 12), slice(12, len(z)))
+    exact = torch.cdist(z[:12].double(), z[12:].double(), compute_mode="donot_use_mm_for_euclid_dist")
+    torch.testing.assert_close(strip.double(), exact, rtol=1e-5, atol=0)
+
+
+@pytest.mark.usefixtures("path")
+def test_coincident_samples_are_at_zero_and_pull_nothing():
+    z = torch.tensor([[100.0, 1.0], [100.0, 1.0], [-3.0, 4.0]], device=DEVICE)
+    source, target = all_pairs(3)
+    assert sample_distances(z, source, target)[0] == 0
+    _, grad = cost_and_gradient(z, source[:2], target[:2])
+    assert torch.isfinite(grad).all()
+    plan = TransportPlan(source[:1], target[:1], torch.ones(1, device=DEVICE), np.array([0, 1]))
+    z.requires_grad_()
+    planned_cost(z, plan).sum().backward()
+    assert not z.grad.any()
