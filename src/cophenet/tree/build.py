@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, complain, fresh_names
 
@@ -41,7 +42,7 @@ def parts_from_paths(
             node = child
         ends.append(node)
     _check_ends(ends, parents, names, lines)
-    node_lines = None if lines is None else [lines[row] for row in origin] if lines else [1]
+    node_lines = None if lines is None else [(lines or [1])[row] for row in origin]
     return Parts(parents, names, edge_weights, level_names=level_names, lines=node_lines)
 
 
@@ -144,57 +145,41 @@ def parts_from_edges(
 ) -> Parts:
     """Join (parent, child[, weight]) edges; a node is known by its name."""
     number: dict[str, int] = {}
-    parent_of: dict[int, tuple[int, float, int]] = {}
-    order: list[int] = []
+    parents: list[int] = []
+    weights: list[float] = []
+    rows: list[int] = []
     for row, edge in enumerate(edges):
         if isinstance(edge, str) or len(edge) not in (2, 3):
             complain(f"an edge must be (parent, child) or (parent, child, weight), got {edge!r}", lines, row)
-        above, below = (_numbered(name, number, lines, row) for name in edge[:2])
-        if below in parent_of:
-            first = list(number)[parent_of[below][0]]
+        for name in edge[:2]:
+            check_name(name, lines, row)
+            if number.setdefault(name, len(parents)) == len(parents):
+                parents.append(-1)
+                weights.append(0.0)
+                rows.append(row)
+        above, below = number[edge[0]], number[edge[1]]
+        if parents[below] != -1:
+            first = list(number)[parents[below]]
             problem = "is given twice" if first == edge[0] else f"has two parents: {first!r} and {edge[0]!r}"
             complain(f"the node {edge[1]!r} {problem}", lines, row)
-        parent_of[below] = (above, _edge_weight(edge, lines, row), row)
-        order.append(below)
-    roots = [node for node in number.values() if node not in parent_of]
-    names = list(number)
-    nodes = roots + order
-    place = {node: index for index, node in enumerate(nodes)}
-    return Parts(
-        parents=[-1] * len(roots) + [place[parent_of[node][0]] for node in order],
-        names=[names[node] for node in nodes],
-        weights=[0.0] * len(roots) + [parent_of[node][1] for node in order],
-        classes=classes,
-        level_names=level_names,
-        lines=None
-        if lines is None
-        else [lines[0] if node in roots else lines[parent_of[node][2]] for node in nodes],
-    )
-
-
-def _numbered(name: Any, number: dict[str, int], lines: Sequence[int] | None, row: int) -> int:
-    try:
-        check_name(name)
-    except ValueError as error:
-        complain(str(error), lines, row)
-    return number.setdefault(name, len(number))
+        parents[below], weights[below], rows[below] = above, _edge_weight(edge, lines, row), row
+    node_lines = None if lines is None else [lines[row] for row in rows]
+    return Parts(parents, list(number), weights, classes, level_names, node_lines)
 
 
 def _edge_weight(edge: Sequence[Any], lines: Sequence[int] | None, row: int) -> float:
-    if len(edge) == 2:
-        return 1.0
-    try:
-        return float(edge[2])
-    except (TypeError, ValueError):
+    weight = edge[2] if len(edge) == 3 else 1.0
+    if not isinstance(weight, (int, float, np.number)):
         complain(
-            f"the weight of the edge {edge[0]!r} -> {edge[1]!r} must be a number, got {edge[2]!r}", lines, row
+            f"the weight of the edge {edge[0]!r} -> {edge[1]!r} must be a number, got {weight!r}", lines, row
         )
+    return float(weight)
 
 
 def parts_from_parents(
-    parents: Sequence[int],
+    parents: Sequence[int] | npt.NDArray[Any],
     names: Sequence[str] | None = None,
-    weights: Sequence[float] | None = None,
+    weights: Sequence[float] | npt.NDArray[Any] | None = None,
     classes: Sequence[str] | None = None,
     *,
     level_names: Sequence[str] | None = None,

@@ -16,8 +16,9 @@ def draw(tree: Hierarchy, max_lines: int | None = 40) -> str:
     """The tree as text, one line per node; edge weights other than 1 follow the names.
 
     Args:
-        max_lines: Beyond this many lines (at least 5) the tree is shortened: each node shows its first children,
-            then how many more there are. None for no limit.
+        tree: This tree.
+        max_lines: Beyond this many lines (at least 5) the tree is shortened: each node shows its first
+            children, then how many more there are. None for no limit.
 
     Returns:
         Lines joined by newlines.
@@ -42,7 +43,7 @@ def draw(tree: Hierarchy, max_lines: int | None = 40) -> str:
     deepest, widest = tree.height, 1
     if not _fits(tree, widest, deepest, max_lines):
         deepest = (max_lines - 2) // 2
-    while _fits(tree, widest + 1, deepest, max_lines):
+    while widest < max_lines and _fits(tree, widest + 1, deepest, max_lines):
         widest += 1
     return "\n".join(_lines(tree, widest, deepest))
 

@@ -20,6 +20,7 @@ def subset(tree: Hierarchy, classes: ClassList) -> Hierarchy:
     """The tree of some of the classes, in the order given; inner nodes without classes are left out.
 
     Args:
+        tree: This tree.
         classes: Labels or names of the classes to keep, each once.
 
     Returns:
@@ -57,6 +58,7 @@ def reorder(tree: Hierarchy, classes: ClassList) -> Hierarchy:
     """The same tree with its classes in another order.
 
     Args:
+        tree: This tree.
         classes: All classes, by old label or by name, in their new label order.
 
     Returns:
@@ -78,16 +80,16 @@ def reorder(tree: Hierarchy, classes: ClassList) -> Hierarchy:
 def collapse(tree: Hierarchy) -> Hierarchy:
     """The tree without chains: an inner node with a single child is joined with that child.
 
-    Edge weights add up, so distances between classes do not change. The joined node has the name of the upper node,
-    or that of the class where the chain ends in one. The root stays. Depths change unevenly, so the levels of a
-    tree that had chains get the default names.
+    Edge weights add up, so distances between classes do not change. The joined node has the name of the
+    upper node, or that of the class where the chain ends in one. The root stays. Depths change unevenly, so
+    the levels of a tree that had chains get the default names.
 
     Returns:
         A tree with the same classes and the same distances.
 
     Example:
         >>> from cophenet.tree import Hierarchy
-        >>> tree = Hierarchy.from_paths([("animal", "pet", "cat"), ("animal", "pet", "dog"), ("vehicle", "car")])
+        >>> tree = Hierarchy.from_nested({"animal": {"pet": ["cat", "dog"]}, "vehicle": ["car"]})
         >>> print(tree.collapse())
         root
         ├── animal :2
@@ -121,6 +123,7 @@ def with_weights(tree: Hierarchy, node: int | str | Sequence[str], factor: float
     """The tree with all edges below a node scaled; the edge above the node keeps its weight.
 
     Args:
+        tree: This tree.
         node: Node, as for :meth:`node`.
         factor: Positive number that multiplies the weights.
 
@@ -146,10 +149,11 @@ def with_weights(tree: Hierarchy, node: int | str | Sequence[str], factor: float
 def with_level_weights(tree: Hierarchy, weights: Mapping[int, float] | Mapping[str, float]) -> Hierarchy:
     """The tree with all edges above the nodes of a level set to one weight.
 
-    A root-coarse-fine tree has distances 2 inside a coarse class and 4 across; with weight 2 for the edges below the
-    root they are 2 and 6, a ratio of 1:3.
+    A root-coarse-fine tree has distances 2 inside a coarse class and 4 across; with weight 2 for the edges
+    below the root they are 2 and 6, a ratio of 1:3.
 
     Args:
+        tree: This tree.
         weights: Weight per level, by depth or by name; the edges of levels not given keep theirs.
 
     Returns:
@@ -171,6 +175,7 @@ def with_level_names(tree: Hierarchy, level_names: Sequence[str] | None) -> Hier
     """The tree with other names for its levels.
 
     Args:
+        tree: This tree.
         level_names: One name per level from depth 1 down; None for the default names.
 
     Returns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
@@ -9,10 +10,10 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from cophenet.tree import edit, levels, metric, split
+from cophenet.tree import edit, levels, metric, split, variants
 from cophenet.tree.build import parts_from_edges, parts_from_nested, parts_from_parents, parts_from_paths
 from cophenet.tree.draw import draw
-from cophenet.tree.formats import read_parts, write_tree
+from cophenet.tree.formats import read_tree, write_tree
 from cophenet.tree.linkage import parts_from_features, parts_from_linkage
 from cophenet.tree.parts import DEFAULT_ROOT, FloatArray, IntArray, Parts, canonical, depths, sealed
 
@@ -20,10 +21,10 @@ from cophenet.tree.parts import DEFAULT_ROOT, FloatArray, IntArray, Parts, canon
 class Hierarchy:
     """An immutable tree whose leaves are the classes, in label order.
 
-    Made with ``from_paths``, ``from_nested``, ``from_edges``, ``from_parents``, ``from_linkage``, ``infer`` or ``read``.
-    Nodes are numbered depth first, siblings by the smallest label below them, so two trees are equal exactly when
-    names, edges, weights, label order and level names are. Class names are unique; an inner node is known by its
-    path. All arrays are read-only.
+    Made with ``from_paths``, ``from_nested``, ``from_edges``, ``from_parents``, ``from_linkage``, ``infer``
+    or ``read``. Nodes are numbered depth first, siblings by the smallest label below them, so two trees are
+    equal exactly when names, edges, weights, label order and level names are. Class names are unique; an
+    inner node is known by its path. All arrays are read-only.
 
     Attributes:
         names: Name of each node; the root is node 0.
@@ -89,8 +90,9 @@ class Hierarchy:
         """Make a tree from nested dicts and lists; the classes are in the order they are met.
 
         Args:
-            nested: A dict maps a name to what lies below it, None or an empty dict for a class. A list holds classes,
-                dicts (their names are children too) and lists (inner nodes that are called node1, node2, ...).
+            nested: A dict maps a name to what lies below it, None or an empty dict for a class. A list holds
+                classes, dicts (their names are children too) and lists (inner nodes that are called node1,
+                node2, ...).
             root: Name of the root.
             level_names: Names of the levels from depth 1 down.
 
@@ -137,7 +139,8 @@ class Hierarchy:
         Args:
             parents: Parent of each node, -1 for the root, shape (num_nodes,).
             names: Name of each node; None for the node numbers.
-            weights: Weight of the edge above each node, 0 for the root, shape (num_nodes,); None for all ones.
+            weights: Weight of the edge above each node, 0 for the root, shape (num_nodes,); None for all
+                ones.
             classes: All leaves by name in label order; None for the order of the nodes.
             level_names: Names of the levels from depth 1 down.
 
@@ -151,8 +154,8 @@ class Hierarchy:
     def from_linkage(cls, linkage: npt.ArrayLike, names: Sequence[str] | None = None) -> Hierarchy:
         """Make a tree from a linkage matrix; path distances are the cophenetic distances.
 
-        Merges of equal height become one node with several children. If all heights are 0 the tree is a star with
-        unit weights.
+        Merges of equal height become one node with several children. If all heights are 0 the tree is a star
+        with unit weights.
 
         Args:
             linkage: Matrix as of ``scipy.cluster.hierarchy.linkage``, shape (num_classes - 1, 4).
@@ -187,13 +190,15 @@ class Hierarchy:
         return cls(parts_from_features(features, labels, method=method, names=names))
 
     @classmethod
-    def read(cls, path: Any, *, format: str | None = None, header: bool = True) -> Hierarchy:
+    def read(
+        cls, path: str | os.PathLike[str], *, format: str | None = None, header: bool = True
+    ) -> Hierarchy:
         """Read a tree from a file.
 
         Args:
             path: File in UTF-8.
-            format: ``"json"``, ``"yaml"``, ``"csv"``, ``"tsv"``, ``"edges"`` or ``"newick"``; None to go by the
-                extension (.json .yaml .yml .csv .tsv .edges .txt .newick .nwk .tree).
+            format: ``"json"``, ``"yaml"``, ``"csv"``, ``"tsv"``, ``"edges"`` or ``"newick"``; None to go by
+                the extension (.json .yaml .yml .csv .tsv .edges .txt .newick .nwk .tree).
             header: Whether the first row of a csv or tsv file holds the level names; False if it is a class.
 
         Example:
@@ -203,7 +208,7 @@ class Hierarchy:
             >>> Hierarchy.read(path).classes
             ('cat', 'dog', 'car')
         """
-        return read_parts(path, format, header, cls)
+        return read_tree(path, format, header, cls)
 
     write = write_tree
 
@@ -283,15 +288,15 @@ class Hierarchy:
         try:
             return self._labels[name]
         except (KeyError, TypeError):
-            raise ValueError(f"unknown class {name!r}; the tree has {self.num_classes} others") from None
+            raise ValueError(f"unknown class {name!r}; the tree has {list(self.classes[:3])!r}...") from None
 
     path = levels.path
     node = levels.node
     nodes_at = levels.nodes_at
     ancestors = levels.ancestors
     cut = levels.cut
-    insert_level = levels.insert_level
-    merge_level = levels.merge_level
+    insert_level = variants.insert_level
+    merge_level = variants.merge_level
     distances = metric.distances
     condensed = metric.condensed
     subset = edit.subset

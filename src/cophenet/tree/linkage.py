@@ -29,12 +29,13 @@ def parts_from_linkage(linkage: npt.ArrayLike, names: Sequence[str] | None = Non
     heights = np.concatenate((np.zeros(count), merges[:, 2]))
     if not np.isfinite(heights).all() or (heights < 0).any():
         raise ValueError("linkage: merge heights must be finite and not negative")
-    if heights[-1] == 0:
+    highest = heights.max()
+    if highest == 0:
         return Parts([-1] + [0] * count, [DEFAULT_ROOT, *names])
     lengths = (heights[parents[:-1]] - heights[:-1]) / 2
-    if (lengths < 0).any():
+    if (lengths < -TIE * highest).any():
         raise ValueError("linkage is not monotone: a merge is lower than one below it")
-    tied = lengths <= TIE * heights[-1]
+    tied = lengths <= TIE * highest
     if tied[:count].any():
         same = [names[label] for label in np.flatnonzero(tied[:count])]
         raise ValueError(

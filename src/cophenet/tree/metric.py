@@ -28,8 +28,7 @@ def to_labels(tree: Hierarchy, classes: ClassList | None) -> IntArray:
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)
     if not np.issubdtype(array.dtype, np.integer):
-        # Python's own items, because numpy turns a list that mixes names and numbers into names.
-        return np.array([tree.index(name) for name in classes], dtype=np.int64)
+        return np.array([tree.index(name) for name in array.tolist()], dtype=np.int64)
     wrong = (array < 0) | (array >= tree.num_classes)
     if wrong.any():
         bad = array[np.argmax(wrong)]
@@ -43,6 +42,7 @@ def distances(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = 
     Time and memory are those of the (k, k) result, whatever the depth of the tree.
 
     Args:
+        tree: This tree.
         classes: Labels or names, in any order; a repeated class gives a repeated row. None for all classes.
         kind: ``"path"`` is the weighted shortest path between two classes. ``"lca-height"`` is the number of
             edges from their lowest common ancestor down to its deepest class, 0 for a class and itself.
@@ -83,6 +83,7 @@ def condensed(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = 
     """The upper triangle of :meth:`distances`, pairs in the order of ``itertools.combinations``.
 
     Args:
+        tree: This tree.
         classes: Labels or names, as for :meth:`distances`.
         kind: As for :meth:`distances`.
 
@@ -102,8 +103,8 @@ def condensed(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = 
 def common_ancestors(tree: Hierarchy, labels: IntArray) -> npt.NDArray[np.int32]:
     """Lowest common ancestor of every pair of the chosen classes. Shapes: (k,) -> (k, k) node indices.
 
-    Nodes are numbered depth first, so between two leaves the lowest common ancestor is the smallest number among
-    the common ancestors of neighbouring leaves: a running minimum over the gaps.
+    Nodes are numbered depth first, so between two leaves the lowest common ancestor is the smallest number
+    among the common ancestors of neighbouring leaves: a running minimum over the gaps.
     """
     nodes = tree.leaves[labels]
     order = np.argsort(nodes, kind="stable")
@@ -123,7 +124,7 @@ def common_ancestors(tree: Hierarchy, labels: IntArray) -> npt.NDArray[np.int32]
 
 
 def _neighbour_ancestors(tree: Hierarchy, labels: IntArray) -> IntArray:
-    """Lowest common ancestor of each class and the next one, classes in tree order. Shapes: (k,) -> (k - 1,)."""
+    """Lowest common ancestor of each class and the next, in tree order. Shapes: (k,) -> (k - 1,)."""
     ranks, gaps = tree.leaf_gaps
     rank = ranks[labels]
     # reduceat takes the range up to the next start, or one element where that is empty: a repeated class.
@@ -134,7 +135,8 @@ def _neighbour_ancestors(tree: Hierarchy, labels: IntArray) -> IntArray:
 def leaf_gaps(parents: IntArray, leaves: IntArray) -> tuple[IntArray, IntArray]:
     """Place of each class in tree order, and the lowest common ancestor of each leaf and the next one.
 
-    Shapes: (num_nodes,), (num_classes,) -> (num_classes,), (num_classes,). The last gap has no right neighbour.
+    Shapes: (num_nodes,), (num_classes,) -> (num_classes,), (num_classes,). The last gap has no right
+    neighbour.
     """
     order = np.argsort(leaves)
     ranks = np.empty_like(order)

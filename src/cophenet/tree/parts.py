@@ -64,14 +64,15 @@ def default_level_names(height: int) -> tuple[str, ...]:
     return tuple(f"level{depth}" for depth in range(1, height + 1))
 
 
-def check_name(name: object, what: str = "a node name") -> None:
-    """Refuse a name that is not a non-empty string of valid Unicode."""
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"{what} must be a non-empty string, got {name!r}")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{what} must be valid Unicode text, got {name!r}") from None
+def is_name(name: object) -> bool:
+    """Whether this is a non-empty string that can be written to a file (no lone surrogates)."""
+    return isinstance(name, str) and bool(name) and not any("\ud800" <= sign <= "\udfff" for sign in name)
+
+
+def check_name(name: object, lines: Sequence[int] | None = None, item: int = 0) -> None:
+    """Refuse what cannot be the name of a node or a level."""
+    if not is_name(name):
+        complain(f"a name must be a non-empty string of valid Unicode, got {name!r}", lines, item)
 
 
 def fresh_names(taken: Iterable[str], count: int) -> list[str]:
@@ -98,10 +99,7 @@ def canonical(parts: Parts) -> Form:
     if len(parts.names) != size:
         raise ValueError(f"names must have one entry per node: got {len(parts.names)} for {size} nodes")
     for node, name in enumerate(parts.names):
-        try:
-            check_name(name)
-        except ValueError as error:
-            complain(str(error), parts.lines, node)
+        check_name(name, parts.lines, node)
     children: list[list[int]] = [[] for _ in range(size)]
     root = _find_root(parts)
     for node, parent in enumerate(parts.parents):
@@ -143,9 +141,9 @@ def _complain_of_cycle(parts: Parts, reached: set[int]) -> NoReturn:
     while node not in seen:
         seen[node] = len(seen)
         node = parts.parents[node]
-    cycle = [parts.names[member] for member, place in seen.items() if place >= seen[node]]
-    shown = [*reversed(cycle[:5]), cycle[0]] if len(cycle) <= 5 else [*cycle[:5], "..."]
-    complain(f"the tree has a cycle: {' -> '.join(map(repr, shown))}", parts.lines, node)
+    cycle = [repr(parts.names[member]) for member, place in seen.items() if place >= seen[node]][::-1]
+    shown = [*cycle, cycle[0]] if len(cycle) <= 5 else [*cycle[:5], "..."]
+    complain(f"the tree has a cycle: {' -> '.join(shown)}", parts.lines, node)
 
 
 def _checked_weights(parts: Parts, root: int) -> FloatArray:
@@ -192,6 +190,8 @@ def _leaves_in_label_order(parts: Parts, children: Sequence[Sequence[int]]) -> l
             complain(f"duplicate class name: {parts.names[node]!r}", parts.lines, node)
     if parts.classes is None:
         return leaves
+    for name in parts.classes:
+        check_name(name)
     counts = Counter(parts.classes)
     for name, count in counts.items():
         if count > 1:
@@ -246,7 +246,7 @@ def _checked_level_names(level_names: Sequence[str] | None, height: int) -> tupl
         return default_level_names(height)
     names = tuple(level_names)
     for name in names:
-        check_name(name, "a level name")
+        check_name(name)
     if len(set(names)) != len(names):
         raise ValueError(f"level_names must differ from each other, got {names!r}")
     if len(names) != height:

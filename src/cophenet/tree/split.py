@@ -43,15 +43,16 @@ def source_target_split(
 ) -> Split:
     """Split the classes so that source and target share the coarse classes.
 
-    Of the n children of a coarse class, sorted by name, the first ``int(fraction * n)`` go to the target and the
-    others to the source, each with all classes below it. A coarse class that would be empty on one side is left out
-    of both. Each half keeps the label order of this tree.
+    Of the n children of a coarse class, sorted by name, the first ``int(fraction * n)`` go to the target and
+    the others to the source, each with all classes below it. A coarse class that would be empty on one side
+    is left out of both. Each half keeps the label order of this tree.
 
     Args:
+        tree: This tree.
         fraction: Share of the target, between 0 and 1.
         level: Level of the coarse classes, by depth or name; None for the parents of the classes.
-        source: With ``target``, the source classes themselves (labels or names, in the new label order) instead of
-            the rule.
+        source: With ``target``, the source classes themselves (labels or names, in the new label order)
+            instead of the rule.
         target: With ``source``, the target classes.
 
     Returns:
@@ -69,6 +70,8 @@ def source_target_split(
     if (source is None) != (target is None):
         raise ValueError("source and target must be given together")
     if source is not None:
+        if level is not None:
+            raise ValueError(f"level {level!r} is for the rule and cannot be given with source and target")
         sides = to_labels(tree, source), to_labels(tree, target)
         both = np.intersect1d(*sides)
         if both.size:

@@ -44,7 +44,7 @@ def _format_name(path: Path, format: str | None) -> str:
     raise ValueError(f"path {str(path)!r} has no known extension; give format=, one of {tuple(FORMATS)}")
 
 
-def read_parts(
+def read_tree(
     path: str | os.PathLike[str], format: str | None, header: bool, make: type[Hierarchy]
 ) -> Hierarchy:
     """Read a file and make its tree; every complaint names the file."""
@@ -71,6 +71,7 @@ def write_tree(tree: Hierarchy, path: str | os.PathLike[str], *, format: str | N
     The file is replaced as a whole: a reader sees the old or the new one, never half of it.
 
     Args:
+        tree: This tree.
         path: File to write, in UTF-8.
         format: As for ``read``; None to go by the extension.
 

@@ -1,4 +1,7 @@
-"""JSON and YAML: one flat document, so that a deep tree needs no deep nesting; nested documents can be read too."""
+"""JSON and YAML: one flat document, so that a deep tree needs no deep nesting.
+
+A document without the mark of this format is read as nested groups, as ``from_nested`` takes them.
+"""
 
 from __future__ import annotations
 
@@ -90,11 +93,14 @@ def parse_yaml(text: str) -> Parts:
         """The safe loader, but a repeated key is an error rather than the last one's."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-            keys = [key.value for key, _ in node.value]
-            for place, key in enumerate(keys):
-                if key in keys[:place]:
-                    line = node.value[place][0].start_mark.line + 1
-                    raise ValueError(f"line {line}: duplicate name: {key!r} is given twice in one group")
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if str(key.value) in seen:
+                    line = key.start_mark.line + 1
+                    raise ValueError(
+                        f"line {line}: duplicate name: {key.value!r} is given twice in one group"
+                    )
+                seen.add(str(key.value))
             result: dict[Hashable, Any] = super().construct_mapping(node, deep)
             return result
 

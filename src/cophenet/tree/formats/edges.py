@@ -47,7 +47,15 @@ def _edge(content: str, number: int) -> tuple[Any, ...]:
     if len(fields) not in (2, 3):
         hint = "; put names with spaces in double quotes" if len(fields) > 3 else ""
         raise ValueError(f"line {number}: expected 'parent child [weight]', got {len(fields)} fields{hint}")
-    return tuple(_unquoted(field, number) for field in fields)
+    names = [_unquoted(field, number) for field in fields[:2]]
+    return tuple(names) if len(fields) == 2 else (*names, _weight(fields[2], number))
+
+
+def _weight(field: str, number: int) -> float:
+    try:
+        return float(field)
+    except ValueError:
+        raise ValueError(f"line {number}: the weight must be a number, got {field!r}") from None
 
 
 def _unquoted(field: str, number: int) -> str:

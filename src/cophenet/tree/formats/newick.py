@@ -1,7 +1,7 @@
 """Newick: ``((cat:1,dog:1)animal:1,car:2)root;`` without recursion.
 
-Names may stand in single quotes, and lengths may be left out (1). Unlike in the oldest form of the format, an underscore is an
-underscore. Inner nodes without a name are called node1, node2, ...
+Names may stand in single quotes, and lengths may be left out (1). Unlike in the oldest form of the format,
+an underscore is an underscore. Inner nodes without a name are called node1, node2, ...
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def parse(text: str) -> Parts:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ValueError(f"line {line}: a quote or a comment is not closed")
+            raise ValueError(f"line {line}: a quote or a bracket has no partner")
         token = match[0]
         if token[0] == "[":
             note = parse_note(token[1:-1], line)

@@ -1,7 +1,7 @@
 """CSV and TSV: a header with the level names, then one path per class in label order.
 
-Weights other than 1 stand in further columns, ``weight:`` and the level name. A root that is not called ``root`` is named
-in a first line ``# root: "name"``.
+Weights other than 1 stand in further columns, ``weight:`` and the level name. A root that is not called
+``root`` is named in a first line ``# root: "name"``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _rows(text: str, sep: str, skipped: int) -> tuple[list[list[str]], list[int]
     start = skipped + 1
     try:
         for row in reader:
-            if any(row):
+            if row:
                 rows.append(row)
                 lines.append(start)
             start = skipped + reader.line_num + 1
@@ -101,13 +101,14 @@ def _dump(tree: Hierarchy, sep: str) -> str:
     # A header that happens to look weighted must be weighted.
     weighted = bool((tree.edge_weights[1:] != 1).any()) or _parse_header(header)[1]
     rows = [header + [f"weight:{name}" for name in header if weighted]]
+    parents, edge_weights = tree.parents.tolist(), tree.edge_weights.tolist()
     for leaf in tree.leaves.tolist():
         names, weights = [], []
         node = leaf
         while node > 0:
             names.append(tree.names[node])
-            weights.append(repr(float(tree.edge_weights[node])))
-            node = int(tree.parents[node])
+            weights.append(repr(edge_weights[node]))
+            node = parents[node]
         padding = [""] * (tree.height - len(names))
         rows.append(names[::-1] + padding + (weights[::-1] + padding if weighted else []))
     first = [] if tree.names[0] == DEFAULT_ROOT else [_ROOT + json.dumps(tree.names[0], ensure_ascii=False)]
