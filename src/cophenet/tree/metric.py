@@ -28,7 +28,7 @@ def to_labels(tree: Hierarchy, classes: ClassList | None) -> IntArray:
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)
     if not np.issubdtype(array.dtype, np.integer):
-        return np.array([tree.index(name) for name in array.tolist()], dtype=np.int64)
+        return np.array([tree.index(name) for name in classes], dtype=np.int64)
     wrong = (array < 0) | (array >= tree.num_classes)
     if wrong.any():
         bad = array[np.argmax(wrong)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_ROOT = "root"
+
+# Lone surrogates cannot be encoded, and a NUL ends the line for some readers.
+_NOT_TEXT = re.compile("[\ud800-\udfff\0]")
 
 
 @dataclass(frozen=True)
@@ -65,14 +69,14 @@ def default_level_names(height: int) -> tuple[str, ...]:
 
 
 def is_name(name: object) -> bool:
-    """Whether this is a non-empty string that can be written to a file (no lone surrogates)."""
-    return isinstance(name, str) and bool(name) and not any("\ud800" <= sign <= "\udfff" for sign in name)
+    """Whether this is a non-empty string that every file format can hold."""
+    return isinstance(name, str) and name != "" and _NOT_TEXT.search(name) is None
 
 
 def check_name(name: object, lines: Sequence[int] | None = None, item: int = 0) -> None:
     """Refuse what cannot be the name of a node or a level."""
     if not is_name(name):
-        complain(f"a name must be a non-empty string of valid Unicode, got {name!r}", lines, item)
+        complain(f"a name must be a non-empty string of valid Unicode without NUL, got {name!r}", lines, item)
 
 
 def fresh_names(taken: Iterable[str], count: int) -> list[str]:
@@ -94,7 +98,7 @@ def canonical(parts: Parts) -> Form:
     first, every subtree is a run of nodes, and the leaves below a node are a run of leaves.
     """
     size = len(parts.parents)
-    if size < 2:
+    if list(parts.parents) in ([], [-1]):
         raise ValueError("the tree is empty: it needs a root and at least one class below it")
     if len(parts.names) != size:
         raise ValueError(f"names must have one entry per node: got {len(parts.names)} for {size} nodes")

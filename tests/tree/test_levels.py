@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from cophenet.tree import Hierarchy
+
+from .trees import animals, cifar100, line_up, trees, walk
+
+
+@settings(max_examples=60, deadline=None)
+@given(tree=trees(max_nodes=20))
+def test_ancestors_and_cut(tree):
+    for depth in range(1, tree.height + 1):
+        nodes = tree.ancestors(depth)
+        for leaf, node in zip(tree.leaves.tolist(), nodes.tolist(), strict=True):
+            chain = line_up(tree, leaf)[::-1]
+            assert node == chain[min(depth, len(chain) - 1)]
+        np.testing.assert_array_equal(tree.ancestors(tree.level_names[depth - 1]), nodes)
+        assert (tree.depths[tree.nodes_at(depth)] == depth).all()
+        small, labels = tree.cut(depth)
+        assert small.height == depth
+        assert [small.classes[label] for label in labels] == [tree.names[node] for node in nodes]
+        # New labels are in the order of the smallest old label.
+        assert list(dict.fromkeys(labels.tolist())) == list(range(small.num_classes))
+        expected = [[walk(tree, a)[b] for b in nodes.tolist()] for a in nodes.tolist()]
+        np.testing.assert_allclose(small.distances(labels), expected, rtol=1e-12, atol=1e-9)
+
+
+def test_cut_at_the_last_level_changes_nothing():
+    tree = cifar100()
+    same, labels = tree.cut("fine")
+    assert same == tree
+    assert (labels == np.arange(100)).all()
+
+
+def test_cut_by_name():
+    coarse, labels = cifar100().cut("coarse")
+    assert coarse.num_classes == 20
+    assert coarse.level_names == ("coarse",)
+    assert (np.bincount(labels) == 5).all()
+
+
+def test_cut_calls_namesakes_by_path():
+    tree = Hierarchy.from_paths([("a", "other", "x"), ("b", "other", "y"), ("b", "z")])
+    assert tree.cut(2)[0].classes == ("a/other", "b/other", "z")
+
+
+@pytest.mark.parametrize("level", [0, 3, -1, True, 1.0, None])
+def test_no_such_depth(level):
+    with pytest.raises(ValueError, match="depth from 1 to 2 or a level name"):
+        animals().cut(level)
+
+
+def test_no_such_level():
+    with pytest.raises(ValueError, match=r"one of \('level1', 'level2'\), got 'coarse'"):
+        animals().ancestors("coarse")
