@@ -1,0 +1,166 @@
+"""Exact earth mover's distance: the best plan of every class pair."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
+from importlib.util import find_spec
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cophenet.transport.base import PlanDistance, register_distance
+from cophenet.transport.batch import ClassBatch, group_by_class
+from cophenet.transport.ground import distance_strip, planned_cost
+from cophenet.transport.plan import TransportPlan
+from cophenet.transport.solvers.problem import (
+    CostStrip,
+    Indices,
+    PairProblems,
+    integer_shares,
+    thread_count,
+)
+
+__all__ = ["EMD", "warm_up"]
+
+Solver = Literal["auto", "numba", "pot"]
+_Solve = Callable[[PairProblems, CostStrip, Indices, Executor | None], None]
+
+# Rows of a strip of distances: wide enough for an efficient product, narrow enough to skip most pairs (v, u) of (u, v).
+_STRIP_ROWS = 384
+_STRIP_ELEMENTS = 1 << 24
+# Distances below which starting threads costs more than it saves.
+_THREAD_ELEMENTS = 1 << 16
+_MISSING = "solver='numba' needs the package numba, which is not installed: pip install cophenet[fast]"
+
+
+def _load(solver: Solver) -> _Solve:
+    """Import a solver; here, so that the module itself needs neither Numba nor SciPy nor POT."""
+    if solver == "pot" or (solver == "auto" and find_spec("numba") is None):
+        from cophenet.transport.solvers import library
+
+        return library.solve
+    from cophenet.transport.solvers import compiled
+
+    return compiled.solve
+
+
+def _cuts(starts: Indices, begin: int, stop: int, step: int) -> Iterator[tuple[int, int]]:
+    """Split the classes begin..stop into runs of about `step` samples, at least one class each."""
+    marks = np.arange(starts[begin], starts[stop], step)
+    bounds = [*np.unique(np.searchsorted(starts[begin:stop], marks)).tolist(), stop - begin]
+    return ((begin + a, begin + b) for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+
+
+def _strips(z: Tensor, problems: PairProblems) -> Iterator[tuple[CostStrip, Indices]]:
+    """Distances of some classes to those from there on, with the pairs they cover, in bounded memory."""
+    starts, num_classes = problems.starts, len(problems.starts) - 1
+    order = np.argsort(problems.first, kind="stable")
+    first = problems.first[order]
+    for row, row_stop in _cuts(starts, 0, num_classes, _STRIP_ROWS):
+        pairs = order[np.searchsorted(first, row) : np.searchsorted(first, row_stop)]
+        rows = slice(int(starts[row]), int(starts[row_stop]))
+        width = max(1, _STRIP_ELEMENTS // (rows.stop - rows.start))
+        for column, column_stop in _cuts(starts, row, num_classes, width):
+            second = problems.second[pairs]
+            inside = pairs[(second >= column) & (second < column_stop)]
+            if len(inside):
+                columns = slice(int(starts[column]), int(starts[column_stop]))
+                cost = distance_strip(z, rows, columns).cpu().numpy()
+                yield CostStrip(cost, rows.start, columns.start), inside
+
+
+def _solve_all(batch: ClassBatch, solve: _Solve) -> PairProblems:
+    """The optimal plan of every pair, sources in the lower class."""
+    z = batch.features.detach()
+    starts = batch.offsets
+    shares = None
+    if batch.weights is not None:
+        shares = integer_shares(batch.weights.double().cpu().numpy(), starts)
+    low, high = np.minimum(batch.first, batch.second), np.maximum(batch.first, batch.second)
+    dtype = np.dtype(np.float64 if z.dtype == torch.float64 else np.float32)
+    problems = PairProblems.empty(starts, low, high, shares, dtype)
+    threads = thread_count() if len(z) ** 2 >= _THREAD_ELEMENTS else 1
+    with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
+        for strip, pairs in _strips(z, problems):
+            solve(problems, strip, pairs, pool)
+    return problems
+
+
+@register_distance
+class EMD(PlanDistance):
+    """Exact earth mover's distance with Euclidean ground cost.
+
+    A linear program per class pair, solved on the host. The optimal plan is constant in the backward pass,
+    which makes the gradient exact (Danskin's theorem) wherever the plan is unique.
+
+    Args:
+        solver: "numba", compiled code for all pairs at once (`pip install cophenet[fast]`); "pot", SciPy and
+            POT pair by pair; "auto", the first if it is installed. All give the same values.
+
+    Raises:
+        ValueError: If the solver is unknown.
+        ImportError: If "numba" is asked for and not installed.
+
+    Example:
+        >>> z = torch.tensor([[0.0], [2.0], [1.0], [5.0]])
+        >>> batch = group_by_class(z, torch.tensor([0, 0, 1, 1]))
+        >>> EMD()(batch)
+        tensor([2.])
+    """
+
+    name = "emd"
+
+    def __init__(self, solver: Solver = "auto") -> None:
+        super().__init__()
+        if solver not in get_args(Solver):
+            raise ValueError(f"solver must be one of {', '.join(get_args(Solver))}, got {solver!r}")
+        if solver == "numba" and find_spec("numba") is None:
+            raise ImportError(_MISSING)
+        self.solver: Solver = solver
+
+    def extra_repr(self) -> str:
+        """Options shown when printed."""
+        return f"solver={self.solver!r}"
+
+    def _plan_with_distances(self, batch: ClassBatch) -> tuple[TransportPlan, Tensor]:
+        problems = _solve_all(batch, _load(self.solver))
+        source, target = problems.source, problems.target
+        flipped = batch.first > batch.second
+        if flipped.any():
+            back = np.repeat(flipped, np.diff(problems.offsets))
+            source, target = np.where(back, target, source), np.where(back, source, target)
+        plan = TransportPlan(
+            source=batch.on_device(source),
+            target=batch.on_device(target),
+            mass=batch.on_device(problems.mass),
+            offsets=problems.offsets,
+        )
+        return plan, batch.on_device(problems.distance)
+
+    def plan(self, batch: ClassBatch) -> TransportPlan:
+        """An optimal plan of every pair, at most m + n - 1 entries each."""
+        return self._plan_with_distances(batch)[0]
+
+    def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
+        """The distances and the plan behind them."""
+        plan, distance = self._plan_with_distances(batch)
+        return planned_cost(batch.features, plan, distance=distance), plan
+
+
+def warm_up() -> float:
+    """Compile the kernels of `solver="numba"`, or load them if an earlier run has, for float32 and float64.
+
+    Returns:
+        Seconds it took.
+    """
+    begin = time.perf_counter()
+    solver = EMD("numba")
+    labels = torch.tensor([0, 0, 0, 1, 1])
+    for dtype in (torch.float32, torch.float64):
+        solver(group_by_class(torch.arange(5, dtype=dtype)[:, None], labels))
+    return time.perf_counter() - begin
