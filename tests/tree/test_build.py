@@ -27,7 +27,9 @@ def test_all_makers_agree():
     nested = {"boat": None, "animal": ["cat", "dog"], "vehicle": {"car": {}}}
     assert Hierarchy.from_nested(nested).reorder(tree.classes) == tree
     shuffled = Hierarchy.from_parents(
-        [2, 2, -1, 0, 0, 1, 2], ["animal", "vehicle", "root", "dog", "cat", "car", "boat"], classes=tree.classes
+        [2, 2, -1, 0, 0, 1, 2],
+        ["animal", "vehicle", "root", "dog", "cat", "car", "boat"],
+        classes=tree.classes,
     )
     assert shuffled == tree
     assert Hierarchy.from_paths(["animal.cat", "vehicle.car", "animal.dog", "boat"], sep=".") == tree
@@ -66,6 +68,13 @@ def test_root_and_level_names():
     assert tree.names[0] == "top"
     assert tree.level_names == ("coarse", "fine")
     assert Hierarchy.from_paths([("a", "b")]).level_names == ("level1", "level2")
+
+
+def test_names_from_numpy_become_plain(tmp_path):
+    tree = Hierarchy.from_paths(np.array([["a", "x"], ["b", "y"]]), level_names=np.array(["p", "q"]))
+    assert {type(name) for name in tree.names + tree.level_names} == {str}
+    tree.write(tmp_path / "tree.yaml")
+    assert Hierarchy.read(tmp_path / "tree.yaml") == tree
 
 
 def test_parents_without_names():
@@ -112,7 +121,10 @@ LOOP.append(LOOP)
         (lambda: Hierarchy.from_edges([("a", "b"), ("b", "a")]), "cycle: '[ab]' -> '[ab]' -> '[ab]'"),
         (lambda: Hierarchy.from_edges([("r", "x"), ("a", "b"), ("b", "a")]), "cycle: '[ab]' -> '[ab]'"),
         (lambda: Hierarchy.from_edges([("a", "a")]), "cycle: 'a' -> 'a'"),
-        (lambda: Hierarchy.from_edges([(str(i), str((i + 1) % 9)) for i in range(9)]), r"cycle: .* -> \.\.\."),
+        (
+            lambda: Hierarchy.from_edges([(str(i), str((i + 1) % 9)) for i in range(9)]),
+            r"cycle: .* -> \.\.\.",
+        ),
         (lambda: Hierarchy.from_edges([("a", "c"), ("b", "c")]), "two parents: 'a' and 'b'"),
         (lambda: Hierarchy.from_edges([("a", "c"), ("a", "c")]), "'c' is given twice"),
         (lambda: Hierarchy.from_edges([("a", "c"), ("b", "d")]), r"2 roots \('a', 'b'\)"),

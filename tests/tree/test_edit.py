@@ -52,7 +52,14 @@ def test_subtree_weights_of_cifar100():
 
 def test_level_weights():
     tree = animals()
-    assert tree.with_level_weights({"level1": 3.0, "level2": 0.5}).condensed().tolist() == [7, 1, 6.5, 7, 6.5, 6.5]
+    assert tree.with_level_weights({"level1": 3.0, "level2": 0.5}).condensed().tolist() == [
+        7,
+        1,
+        6.5,
+        7,
+        6.5,
+        6.5,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +74,7 @@ def test_level_weights():
         (lambda tree: tree.with_weights("animal", float("nan")), "factor must be positive"),
         (lambda tree: tree.with_weights("cat", 2.0), "is a class and has no edges below"),
         (lambda tree: tree.with_level_weights({1: -1.0}), "positive and finite"),
+        (lambda tree: tree.with_level_weights([2.0, 1.0]), "weights must map levels to weights"),
         (lambda tree: tree.with_level_weights({"x": 1.0}), "level must be one of"),
         (lambda tree: tree.with_level_names(["x"]), "must name 2 levels"),
     ],

@@ -54,7 +54,13 @@ def there_and_back(tree, folder, extension):
 
 @pytest.mark.parametrize("extension", EXTENSIONS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(tree=trees(names=st.one_of(st.sampled_from(AWKWARD), st.text(st.characters(codec="utf-8", min_codepoint=1), min_size=1))))
+@given(
+    tree=trees(
+        names=st.one_of(
+            st.sampled_from(AWKWARD), st.text(st.characters(codec="utf-8", min_codepoint=1), min_size=1)
+        )
+    )
+)
 @example(tree=animals())
 @example(tree=cifar100())
 def test_round_trip(tree, extension, tmp_path):
@@ -76,7 +82,7 @@ def test_namesakes(extension, tmp_path):
 
 def test_edges_cannot_hold_namesakes(tmp_path):
     tree = Hierarchy.from_paths([("a", "other", "x"), ("b", "other", "y")])
-    with pytest.raises(ValueError, match="edges cannot hold 2 nodes called 'other'.* use json"):
+    with pytest.raises(ValueError, match=r"edges cannot hold 2 nodes called 'other'.* use json"):
         tree.write(tmp_path / "tree.txt")
     assert list(tmp_path.iterdir()) == []
 
@@ -101,7 +107,9 @@ def test_newick_with_100_000_nodes(tmp_path):
 
 
 def test_what_files_look_like(tmp_path):
-    tree = Hierarchy.from_paths([("sea animal", "cat"), ("car",), ("sea animal", "dog")], level_names=["p", "q"])
+    tree = Hierarchy.from_paths(
+        [("sea animal", "cat"), ("car",), ("sea animal", "dog")], level_names=["p", "q"]
+    )
     tree = tree.with_level_weights({"p": 2.0})
     seen = {}
     for extension in ("csv", "txt", "nwk"):
@@ -148,7 +156,17 @@ def test_tables_without_header(tmp_path):
 
 def test_newick_names_inner_nodes(tmp_path):
     (tmp_path / "t.nwk").write_text("((a,b),(c,(d,node1)));")
-    assert Hierarchy.read(tmp_path / "t.nwk").names == ("root", "node2", "a", "b", "node3", "c", "node4", "d", "node1")
+    assert Hierarchy.read(tmp_path / "t.nwk").names == (
+        "root",
+        "node2",
+        "a",
+        "b",
+        "node3",
+        "c",
+        "node4",
+        "d",
+        "node1",
+    )
 
 
 MARK = '"format": "cophenet-tree"'
@@ -238,7 +256,7 @@ def test_formats_by_name(tmp_path):
     assert Hierarchy.read(tmp_path / "tree.dat", format="json") == animals()
     with pytest.raises(ValueError, match="no known extension; give format="):
         Hierarchy.read(tmp_path / "tree.dat")
-    with pytest.raises(ValueError, match="format must be one of .* got 'xml'"):
+    with pytest.raises(ValueError, match=r"format must be one of .* got 'xml'"):
         animals().write(tmp_path / "tree.dat", format="xml")
 
 

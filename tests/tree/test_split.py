@@ -11,10 +11,12 @@ INAT = {
     "Cnidaria": "Hydrozoa, Scyphozoa | Anthozoa",
     "Echinodermata": "Echinoidea, Holothuroidea, Ophiuroidea | Asteroidea",
     "Mollusca": "Cephalopoda, Gastropoda, Polyplacophora | Bivalvia",
-    "Ascomycota": "Lecanoromycetes, Leotiomycetes, Pezizomycetes, Sordariomycetes | Arthoniomycetes, Dothideomycetes",
+    "Ascomycota": "Lecanoromycetes, Leotiomycetes, Pezizomycetes, Sordariomycetes"
+    " | Arthoniomycetes, Dothideomycetes",
     "Basidiomycota": "Dacrymycetes, Pucciniomycetes, Tremellomycetes | Agaricomycetes",
     "Bryophyta": "Polytrichopsida, Sphagnopsida | Bryopsida",
-    "Tracheophyta": "Liliopsida, Lycopodiopsida, Magnoliopsida, Pinopsida, Polypodiopsida | Cycadopsida, Gnetopsida",
+    "Tracheophyta": "Liliopsida, Lycopodiopsida, Magnoliopsida, Pinopsida, Polypodiopsida"
+    " | Cycadopsida, Gnetopsida",
 }
 
 
@@ -57,7 +59,9 @@ def test_label_maps():
 
 
 def test_level_moves_whole_subtrees():
-    tree = Hierarchy.from_nested({"a": {"p": ["p1", "p2"], "q": ["q1"], "r": ["r1"]}, "b": {"s": ["s1"]}, "c": None})
+    tree = Hierarchy.from_nested(
+        {"a": {"p": ["p1", "p2"], "q": ["q1"], "r": ["r1"]}, "b": {"s": ["s1"]}, "c": None}
+    )
     split = tree.source_target_split(0.4, level=1)
     assert split.target.classes == ("p1", "p2")
     assert split.source.classes == ("q1", "r1")

@@ -16,8 +16,7 @@ def test_depth_variants_of_cifar100():
     full = mid.insert_level("coarse", [2], name="coarser")
     assert full.level_names == ("coarser", "coarse", "mid", "fine")
     assert full.cut("coarser")[0].num_classes == 10
-    # The paper's own example: flowers and food containers are neighbours in the alphabet, but not a pair when
-    # pairs are counted from the first.
+    # Pairs are counted from the first in the alphabet, which joins flowers and food containers.
     assert full.path(full.leaves[full.index("bottle")])[0] == "flowers+food_containers"
     assert full.condensed(["orchid", "bottle", "tulip"]).tolist() == [6, 4, 6]
     assert full.merge_level("coarser") == mid
@@ -34,8 +33,12 @@ def test_merge_undoes_insert(tree):
 
 
 def test_named_groups():
-    tree = Hierarchy.from_paths([("a", "other", "x"), ("b", "other", "y"), ("b", "z")], level_names=["p", "q", "r"])
-    deeper = tree.insert_level("q", {"g": [("a", "other")], "h": [("b", "other"), "z"]}, name="new", weight=2.5)
+    tree = Hierarchy.from_paths(
+        [("a", "other", "x"), ("b", "other", "y"), ("b", "z")], level_names=["p", "q", "r"]
+    )
+    deeper = tree.insert_level(
+        "q", {"g": [("a", "other")], "h": [("b", "other"), "z"]}, name="new", weight=2.5
+    )
     assert deeper.level_names == ("p", "new", "q", "r")
     assert deeper.path(deeper.leaves[2]) == ("b", "h", "z")
     assert deeper.edge_weights[deeper.node("h")] == 2.5

@@ -46,14 +46,14 @@ def animals() -> Hierarchy:
 def trees(draw: st.DrawFn, names: st.SearchStrategy[str] | None = None, max_nodes: int = 14) -> Hierarchy:
     """Trees of any shape, with chains, uneven depths, shuffled classes, weights and level names."""
     size = draw(st.integers(2, max_nodes))
-    parents = [-1] + [draw(st.integers(0, node - 1)) for node in range(1, size)]
+    parents = [-1, *(draw(st.integers(0, node - 1)) for node in range(1, size))]
     if names is None:
         node_names = [f"n{node}" for node in range(size)]
     else:
         node_names = draw(st.lists(names, min_size=size, max_size=size, unique=True))
     weights = None
     if draw(st.booleans()):
-        weights = [0.0] + draw(st.lists(st.floats(1e-3, 1e3), min_size=size - 1, max_size=size - 1))
+        weights = [0.0, *draw(st.lists(st.floats(1e-3, 1e3), min_size=size - 1, max_size=size - 1))]
     leaves = sorted(set(range(size)) - set(parents))
     classes = [node_names[leaf] for leaf in draw(st.permutations(leaves))]
     tree = Hierarchy.from_parents(parents, node_names, weights, classes)

@@ -165,6 +165,8 @@ def with_level_weights(tree: Hierarchy, weights: Mapping[int, float] | Mapping[s
         >>> tree.with_level_weights({1: 2.0}).condensed()
         array([2., 6., 6.])
     """
+    if not isinstance(weights, Mapping):
+        raise ValueError(f"weights must map levels to weights, as {{1: 2.0}} does, got {weights!r}")
     result = tree.edge_weights.copy()
     for level, weight in weights.items():
         result[tree.depths == depth_of(tree, level)] = weight

@@ -7,15 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
-import numpy as np
 import numpy.typing as npt
 
-from cophenet.tree import edit, levels, metric, split, variants
+from cophenet.tree import derive, edit, levels, metric, split, variants
 from cophenet.tree.build import parts_from_edges, parts_from_nested, parts_from_parents, parts_from_paths
 from cophenet.tree.draw import draw
 from cophenet.tree.formats import read_tree, write_tree
 from cophenet.tree.linkage import parts_from_features, parts_from_linkage
-from cophenet.tree.parts import DEFAULT_ROOT, FloatArray, IntArray, Parts, canonical, depths, sealed
+from cophenet.tree.parts import DEFAULT_ROOT, FloatArray, IntArray, Parts, canonical
 
 
 class Hierarchy:
@@ -237,42 +236,11 @@ class Hierarchy:
         """Class names in label order."""
         return tuple(self.names[leaf] for leaf in self.leaves.tolist())
 
-    @cached_property
-    def depths(self) -> IntArray:
-        """Edges between the root and each node, shape (num_nodes,)."""
-        return sealed(depths(self.parents))
-
-    @cached_property
-    def weighted_depths(self) -> FloatArray:
-        """Sum of the edge weights between the root and each node, shape (num_nodes,)."""
-        result = self.edge_weights.tolist()
-        for node, parent in enumerate(self.parents[1:].tolist(), start=1):
-            result[node] += result[parent]
-        return sealed(np.array(result))
-
-    @cached_property
-    def heights(self) -> IntArray:
-        """Edges between each node and the deepest class below it, shape (num_nodes,)."""
-        result = [0] * self.num_nodes
-        for node, parent in zip(range(self.num_nodes - 1, 0, -1), self.parents[:0:-1].tolist(), strict=True):
-            result[parent] = max(result[parent], result[node] + 1)
-        return sealed(np.array(result, dtype=np.int64))
-
-    @cached_property
-    def sizes(self) -> IntArray:
-        """Number of nodes in the subtree of each node, itself included, shape (num_nodes,).
-
-        The subtree of a node is the run of nodes that starts with it.
-        """
-        result = [1] * self.num_nodes
-        for node, parent in zip(range(self.num_nodes - 1, 0, -1), self.parents[:0:-1].tolist(), strict=True):
-            result[parent] += result[node]
-        return sealed(np.array(result, dtype=np.int64))
-
-    @cached_property
-    def leaf_gaps(self) -> tuple[IntArray, IntArray]:
-        """Place of each class in tree order, and the lowest common ancestor of each leaf and the next one."""
-        return metric.leaf_gaps(self.parents, self.leaves)
+    depths = cached_property(derive.depths)
+    weighted_depths = cached_property(derive.weighted_depths)
+    heights = cached_property(derive.heights)
+    sizes = cached_property(derive.sizes)
+    _leaf_gaps = cached_property(derive.leaf_gaps)
 
     @cached_property
     def _labels(self) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,9 @@ ClassList = Sequence[int] | Sequence[str] | npt.NDArray[Any]
 
 KINDS = ("path", "lca-height", "wu-palmer")
 
+# Entries of a table that are computed at once; the work space stays in the processor's cache.
+BLOCK = 1 << 16
+
 
 def to_labels(tree: Hierarchy, classes: ClassList | None) -> IntArray:
     """Labels of the chosen classes, given by label or by name; None for all. Shape: (k,)."""
@@ -28,7 +31,9 @@ def to_labels(tree: Hierarchy, classes: ClassList | None) -> IntArray:
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)
     if not np.issubdtype(array.dtype, np.integer):
-        return np.array([tree.index(name) for name in classes], dtype=np.int64)
+        # From the list itself, because an array of strings drops what it takes for padding.
+        names: Iterable[Any] = classes
+        return np.array([tree.index(name) for name in names], dtype=np.int64)
     wrong = (array < 0) | (array >= tree.num_classes)
     if wrong.any():
         bad = array[np.argmax(wrong)]
@@ -66,17 +71,29 @@ def distances(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = 
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
     labels = to_labels(tree, classes)
-    lowest = common_ancestors(tree, labels)
+    order = np.argsort(tree.leaves[labels], kind="stable")
+    ordered = labels[order]
+    gaps = _neighbour_ancestors(tree, ordered)
+    place = np.argsort(order)
+    result = np.empty((len(labels), len(labels)))
+    step = max(1, BLOCK // max(1, len(labels)))
+    for start in range(0, len(labels), step):
+        rows = slice(start, start + step)
+        result[order[rows]] = _block(tree, ordered, gaps, rows, kind).take(place, axis=1)
+    return result
+
+
+def _block(tree: Hierarchy, labels: IntArray, gaps: IntArray, rows: slice, kind: str) -> FloatArray:
+    """Some rows of the distances between classes in tree order. Shapes: (k,) -> (rows, k)."""
+    lowest = _common_ancestors(tree, labels, gaps, rows)
     if kind == "lca-height":
         return tree.heights[lowest].astype(np.float64)
     depth = tree.weighted_depths if kind == "path" else tree.depths + 1.0
     own = depth[tree.leaves[labels]]
     shared = depth[lowest]
-    if kind == "wu-palmer":
-        return np.asarray(2.0 * shared / (own[:, None] + own[None, :]))
-    result = own[:, None] - shared
-    result += np.subtract(own[None, :], shared, out=shared)
-    return result
+    if kind == "path":
+        return np.asarray((own[rows, None] - shared) + (own - shared))
+    return np.asarray(2.0 * shared / (own[rows, None] + own))
 
 
 def condensed(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = "path") -> FloatArray:
@@ -100,47 +117,29 @@ def condensed(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = 
     return square[np.triu(np.ones(square.shape, dtype=bool), 1)]
 
 
-def common_ancestors(tree: Hierarchy, labels: IntArray) -> npt.NDArray[np.int32]:
-    """Lowest common ancestor of every pair of the chosen classes. Shapes: (k,) -> (k, k) node indices.
+def _common_ancestors(tree: Hierarchy, labels: IntArray, gaps: IntArray, rows: slice) -> IntArray:
+    """Lowest common ancestors of some classes and all, in tree order. Shapes: (k,) -> (rows, k).
 
-    Nodes are numbered depth first, so between two leaves the lowest common ancestor is the smallest number
-    among the common ancestors of neighbouring leaves: a running minimum over the gaps.
+    Nodes are numbered depth first, so the lowest common ancestor of two leaves is the smallest number among
+    the common ancestors of the neighbouring leaves between them: a running minimum to the right and to the left.
     """
-    nodes = tree.leaves[labels]
-    order = np.argsort(nodes, kind="stable")
-    lowest = np.full((len(nodes), len(nodes)), tree.num_nodes, dtype=np.int32)
-    if len(nodes) == 0:
-        return lowest
-    lowest[:, 1:] = _neighbour_ancestors(tree, labels[order])
-    lowest[np.tri(len(nodes), k=-1, dtype=bool)] = tree.num_nodes
-    np.fill_diagonal(lowest, nodes[order])
-    np.minimum.accumulate(lowest, axis=1, out=lowest)
-    np.minimum(lowest, lowest.T, out=lowest)
-    if (order[:-1] < order[1:]).all():
-        return lowest
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return lowest[np.ix_(place, place)]
+    column = np.arange(len(labels))
+    row = column[rows, None]
+    right = np.where(column > row, np.append(tree.num_nodes, gaps), tree.num_nodes)
+    left = np.where(column < row, np.append(gaps, tree.num_nodes), tree.num_nodes)[:, ::-1]
+    np.minimum.accumulate(right, axis=1, out=right)
+    np.minimum.accumulate(left, axis=1, out=left)
+    lowest = np.minimum(right, left[:, ::-1])
+    lowest[row[:, 0] - row[0], row[:, 0]] = tree.leaves[labels[rows]]
+    return lowest
 
 
 def _neighbour_ancestors(tree: Hierarchy, labels: IntArray) -> IntArray:
     """Lowest common ancestor of each class and the next, in tree order. Shapes: (k,) -> (k - 1,)."""
-    ranks, gaps = tree.leaf_gaps
+    if len(labels) == 0:
+        return labels
+    ranks, gaps = tree._leaf_gaps
     rank = ranks[labels]
     # reduceat takes the range up to the next start, or one element where that is empty: a repeated class.
     minima = np.minimum.reduceat(gaps, rank)[:-1]
     return np.where(rank[:-1] == rank[1:], tree.leaves[labels[:-1]], minima)
-
-
-def leaf_gaps(parents: IntArray, leaves: IntArray) -> tuple[IntArray, IntArray]:
-    """Place of each class in tree order, and the lowest common ancestor of each leaf and the next one.
-
-    Shapes: (num_nodes,), (num_classes,) -> (num_classes,), (num_classes,). The last gap has no right
-    neighbour.
-    """
-    order = np.argsort(leaves)
-    ranks = np.empty_like(order)
-    ranks[order] = np.arange(len(order))
-    # The node after a leaf hangs on the lowest common ancestor of that leaf and the next leaf.
-    gaps = np.append(parents[leaves[order[:-1]] + 1], len(parents))
-    return ranks, gaps

@@ -229,15 +229,15 @@ def _renumbered(parts: Parts, weights: FloatArray, order: list[int], leaves: Seq
     parents = np.array(parts.parents, dtype=np.int64)[order]
     parents[1:] = place[parents[1:]]
     return Form(
-        names=tuple(parts.names[node] for node in order),
+        names=tuple(str(parts.names[node]) for node in order),
         parents=sealed(parents),
         edge_weights=sealed(weights[order]),
         leaves=sealed(place[leaves]),
-        level_names=_checked_level_names(parts.level_names, int(depths(parents).max())),
+        level_names=_checked_level_names(parts.level_names, int(edge_depths(parents).max())),
     )
 
 
-def depths(parents: IntArray) -> IntArray:
+def edge_depths(parents: IntArray) -> IntArray:
     """Number of edges between the root and each node. Shapes: (num_nodes,) -> (num_nodes,)."""
     result = [0] * len(parents)
     for node, parent in enumerate(parents[1:].tolist(), start=1):
@@ -248,9 +248,9 @@ def depths(parents: IntArray) -> IntArray:
 def _checked_level_names(level_names: Sequence[str] | None, height: int) -> tuple[str, ...]:
     if level_names is None:
         return default_level_names(height)
-    names = tuple(level_names)
-    for name in names:
+    for name in level_names:
         check_name(name)
+    names = tuple(str(name) for name in level_names)
     if len(set(names)) != len(names):
         raise ValueError(f"level_names must differ from each other, got {names!r}")
     if len(names) != height:

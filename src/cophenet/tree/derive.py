@@ -1,0 +1,55 @@
+"""Arrays over the nodes that follow from the parents: computed once per tree, in one pass, at any depth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cophenet.tree.parts import FloatArray, IntArray, edge_depths, sealed
+
+if TYPE_CHECKING:
+    from cophenet.tree.hierarchy import Hierarchy
+
+
+def depths(tree: Hierarchy) -> IntArray:
+    """Edges between the root and each node, shape (num_nodes,)."""
+    return sealed(edge_depths(tree.parents))
+
+
+def weighted_depths(tree: Hierarchy) -> FloatArray:
+    """Sum of the edge weights between the root and each node, shape (num_nodes,)."""
+    result = tree.edge_weights.tolist()
+    for node, parent in enumerate(tree.parents[1:].tolist(), start=1):
+        result[node] += result[parent]
+    return sealed(np.array(result))
+
+
+def heights(tree: Hierarchy) -> IntArray:
+    """Edges between each node and the deepest class below it, shape (num_nodes,)."""
+    result = [0] * tree.num_nodes
+    for node, parent in zip(range(tree.num_nodes - 1, 0, -1), tree.parents[:0:-1].tolist(), strict=True):
+        result[parent] = max(result[parent], result[node] + 1)
+    return sealed(np.array(result, dtype=np.int64))
+
+
+def sizes(tree: Hierarchy) -> IntArray:
+    """Number of nodes in the subtree of each node, itself included, shape (num_nodes,).
+
+    The subtree of a node is the run of nodes that starts with it.
+    """
+    result = [1] * tree.num_nodes
+    for node, parent in zip(range(tree.num_nodes - 1, 0, -1), tree.parents[:0:-1].tolist(), strict=True):
+        result[parent] += result[node]
+    return sealed(np.array(result, dtype=np.int64))
+
+
+def leaf_gaps(tree: Hierarchy) -> tuple[IntArray, IntArray]:
+    """Place of each class in tree order, and the lowest common ancestor of each leaf and the next one.
+
+    Both have shape (num_classes,); the last leaf has no right neighbour.
+    """
+    order = np.argsort(tree.leaves)
+    # The node after a leaf hangs on the lowest common ancestor of that leaf and the next leaf.
+    gaps = np.append(tree.parents[tree.leaves[order[:-1]] + 1], tree.num_nodes)
+    return np.argsort(order), gaps
