@@ -29,7 +29,7 @@ def _pull_by_product(z: Tensor, centered: Tensor, rows: slice, distance: Tensor,
     square = torch.linalg.vector_norm(centered, dim=1).square_()
     norms = square[rows, None] + square[None, :]
     spring = pull / distance
-    row, column = (distance.square() < norms.mul_(_CANCELS)).nonzero(as_tuple=True)
+    row, column = (distance.square() <= norms.mul_(_CANCELS)).nonzero(as_tuple=True)
     near = spring[row, column].masked_fill_(distance[row, column] == 0, 0)
     spring[row, column] = 0
     out = torch.addmm(centered[rows] * spring.sum(1, keepdim=True), spring, centered, alpha=-1)
