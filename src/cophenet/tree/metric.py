@@ -72,28 +72,21 @@ def distances(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = 
         raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
     labels = to_labels(tree, classes)
     order = np.argsort(tree.leaves[labels], kind="stable")
-    ordered = labels[order]
-    gaps = _neighbour_ancestors(tree, ordered)
     place = np.argsort(order)
+    own, gaps = _depths_along(tree, labels[order], kind)
     result = np.empty((len(labels), len(labels)))
     step = max(1, BLOCK // max(1, len(labels)))
     for start in range(0, len(labels), step):
         rows = slice(start, start + step)
-        result[order[rows]] = _block(tree, ordered, gaps, rows, kind).take(place, axis=1)
+        shared = _running_minima(own, gaps, start, min(start + step, len(labels)))
+        result[order[rows]] = _combine(own[rows, None], own, shared, kind).take(place, axis=1)
     return result
 
 
-def _block(tree: Hierarchy, labels: IntArray, gaps: IntArray, rows: slice, kind: str) -> FloatArray:
-    """Some rows of the distances between classes in tree order. Shapes: (k,) -> (rows, k)."""
-    lowest = _common_ancestors(tree, labels, gaps, rows)
-    if kind == "lca-height":
-        return tree.heights[lowest].astype(np.float64)
-    depth = tree.weighted_depths if kind == "path" else tree.depths + 1.0
-    own = depth[tree.leaves[labels]]
-    shared = depth[lowest]
+def _combine(one: FloatArray, other: FloatArray, shared: FloatArray, kind: str) -> FloatArray:
     if kind == "path":
-        return np.asarray((own[rows, None] - shared) + (own - shared))
-    return np.asarray(2.0 * shared / (own[rows, None] + own))
+        return (one - shared) + (other - shared)
+    return 2.0 * shared / (one + other) if kind == "wu-palmer" else np.abs(shared)
 
 
 def condensed(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = "path") -> FloatArray:
@@ -117,29 +110,40 @@ def condensed(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = 
     return square[np.triu(np.ones(square.shape, dtype=bool), 1)]
 
 
-def _common_ancestors(tree: Hierarchy, labels: IntArray, gaps: IntArray, rows: slice) -> IntArray:
-    """Lowest common ancestors of some classes and all, in tree order. Shapes: (k,) -> (rows, k).
+def _depths_along(tree: Hierarchy, labels: IntArray, kind: str) -> tuple[FloatArray, FloatArray]:
+    """Depth of each class and of its lowest common ancestor with the next one, for classes in tree order.
 
-    Nodes are numbered depth first, so the lowest common ancestor of two leaves is the smallest number among
-    the common ancestors of the neighbouring leaves between them: a running minimum to the right and to the left.
+    What counts as depth grows from the root down: weighted depth, number of nodes, or minus the height.
+    Shapes: (k,) -> (k,), (k - 1,).
     """
-    column = np.arange(len(labels))
-    row = column[rows, None]
-    right = np.where(column > row, np.append(tree.num_nodes, gaps), tree.num_nodes)
-    left = np.where(column < row, np.append(gaps, tree.num_nodes), tree.num_nodes)[:, ::-1]
-    np.minimum.accumulate(right, axis=1, out=right)
-    np.minimum.accumulate(left, axis=1, out=left)
-    lowest = np.minimum(right, left[:, ::-1])
-    lowest[row[:, 0] - row[0], row[:, 0]] = tree.leaves[labels[rows]]
-    return lowest
-
-
-def _neighbour_ancestors(tree: Hierarchy, labels: IntArray) -> IntArray:
-    """Lowest common ancestor of each class and the next, in tree order. Shapes: (k,) -> (k - 1,)."""
-    if len(labels) == 0:
-        return labels
+    depth = tree.weighted_depths
+    if kind != "path":
+        depth = (tree.depths + 1 if kind == "wu-palmer" else -tree.heights).astype(np.float64)
+    own = depth[tree.leaves[labels]]
+    if len(labels) < 2:
+        return own, own[:0]
     ranks, gaps = tree._leaf_gaps
     rank = ranks[labels]
     # reduceat takes the range up to the next start, or one element where that is empty: a repeated class.
-    minima = np.minimum.reduceat(gaps, rank)[:-1]
-    return np.where(rank[:-1] == rank[1:], tree.leaves[labels[:-1]], minima)
+    lowest = np.minimum.reduceat(gaps, rank)[:-1]
+    return own, depth[np.where(rank[:-1] == rank[1:], tree.leaves[labels[:-1]], lowest)]
+
+
+def _running_minima(own: FloatArray, gaps: FloatArray, start: int, stop: int) -> FloatArray:
+    """Depth of the lowest common ancestor of classes ``start`` to ``stop`` with all classes, in tree order.
+
+    Between two leaves it is the smallest depth among the common ancestors of neighbouring leaves: a running
+    minimum over the gaps, to the right and to the left. Shapes: (k,), (k - 1,) -> (stop - start, k).
+    """
+    count = stop - start
+    passed = np.tri(count, dtype=bool)
+    right = np.tile(np.append(np.inf, gaps)[start:], (count, 1))
+    right[:, :count][passed] = np.inf
+    np.minimum.accumulate(right, axis=1, out=right)
+    left = np.tile(np.append(gaps, np.inf)[:stop][::-1], (count, 1))
+    left[:, :count][passed[::-1]] = np.inf
+    np.minimum.accumulate(left, axis=1, out=left)
+    left = left[:, ::-1]
+    np.minimum(right[:, :count], left[:, start:], out=right[:, :count])
+    np.fill_diagonal(right[:, :count], own[start:stop])
+    return np.concatenate((left[:, :start], right), axis=1)
