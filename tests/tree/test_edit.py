@@ -72,6 +72,7 @@ def test_level_weights():
         (lambda tree: tree.reorder([0, 1, 2, 2]), "got 4 classes, 3 of"),
         (lambda tree: tree.with_weights("animal", 0.0), "factor must be positive"),
         (lambda tree: tree.with_weights("animal", float("nan")), "factor must be positive"),
+        (lambda tree: tree.with_weights("animal", "2"), "factor must be positive"),
         (lambda tree: tree.with_weights("cat", 2.0), "is a class and has no edges below"),
         (lambda tree: tree.with_level_weights({1: -1.0}), "positive and finite"),
         (lambda tree: tree.with_level_weights([2.0, 1.0]), "weights must map levels to weights"),

@@ -84,6 +84,7 @@ def test_fraction_without_exact_float():
     ("options", "message"),
     [
         ({"fraction": 0.0}, "between 0 and 1"),
+        ({"fraction": "all"}, "between 0 and 1"),
         ({"fraction": 1.0}, "between 0 and 1"),
         ({"fraction": float("nan")}, "between 0 and 1"),
         ({"fraction": 0.4}, "leaves no coarse class"),

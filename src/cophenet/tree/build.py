@@ -59,8 +59,12 @@ def _split_path(
         path = path.split(sep)
     elif sep is not None:
         complain(f"paths must be strings when sep is given, got {path!r}", lines, row)
+    if not isinstance(path, (Sequence, np.ndarray)):
+        complain(f"paths must be sequences of names, got {path!r}", lines, row)
     if len(path) == 0:
         complain("paths must not be empty: each class needs at least its own name", lines, row)
+    for name in path:
+        check_name(name, lines, row)
     return path
 
 
@@ -149,7 +153,7 @@ def parts_from_edges(
     weights: list[float] = []
     rows: list[int] = []
     for row, edge in enumerate(edges):
-        if isinstance(edge, str) or len(edge) not in (2, 3):
+        if isinstance(edge, str) or not isinstance(edge, (Sequence, np.ndarray)) or len(edge) not in (2, 3):
             complain(f"an edge must be (parent, child) or (parent, child, weight), got {edge!r}", lines, row)
         for name in edge[:2]:
             check_name(name, lines, row)
@@ -169,7 +173,7 @@ def parts_from_edges(
 
 def _edge_weight(edge: Sequence[Any], lines: Sequence[int] | None, row: int) -> float:
     weight = edge[2] if len(edge) == 3 else 1.0
-    if not isinstance(weight, (int, float, np.number)):
+    if isinstance(weight, bool) or not isinstance(weight, (int, float, np.number)):
         complain(
             f"the weight of the edge {edge[0]!r} -> {edge[1]!r} must be a number, got {weight!r}", lines, row
         )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cophenet.tree.parts import IntArray
+
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
 
@@ -78,7 +80,7 @@ def _children(
     tree: Hierarchy,
     node: int,
     widest: int,
-    leaves_before: np.ndarray[tuple[int], np.dtype[np.int64]],
+    leaves_before: IntArray,
 ) -> list[tuple[str, int | str]]:
     shown: list[tuple[str, int | str]] = []
     end = node + int(tree.sizes[node])

@@ -35,9 +35,9 @@ def subset(tree: Hierarchy, classes: ClassList) -> Hierarchy:
     labels = to_labels(tree, classes)
     if len(labels) == 0:
         raise ValueError("classes is empty: a tree needs at least one class")
-    names, counts = np.unique(labels, return_counts=True)
+    present, counts = np.unique(labels, return_counts=True)
     if (counts > 1).any():
-        raise ValueError(f"classes names {tree.classes[names[np.argmax(counts > 1)]]!r} more than once")
+        raise ValueError(f"classes names {tree.classes[present[np.argmax(counts > 1)]]!r} more than once")
     chosen = np.zeros(tree.num_nodes + 1, dtype=np.int64)
     chosen[tree.leaves[labels] + 1] = 1
     before = np.cumsum(chosen)
@@ -137,7 +137,7 @@ def with_weights(tree: Hierarchy, node: int | str | Sequence[str], factor: float
         array([4., 5., 5.])
     """
     top = tree.node(node)
-    if not (np.isfinite(factor) and factor > 0):
+    if not (isinstance(factor, (int, float, np.number)) and np.isfinite(factor) and factor > 0):
         raise ValueError(f"factor must be positive and finite, got {factor!r}")
     if tree.heights[top] == 0:
         raise ValueError(f"node {node!r} is a class and has no edges below it")

@@ -170,6 +170,10 @@ def _checked_weights(parts: Parts, root: int) -> FloatArray:
             complain(f"the weight of the root must be 0, got {float(weights[node])}", parts.lines, node)
         message = f"edge weights must be positive and finite: the edge above {parts.names[node]!r} has weight"
         complain(f"{message} {float(weights[node])}", parts.lines, node)
+    if float(weights.max()) * 2 * size == np.inf:
+        raise ValueError(
+            f"edge weights must not overflow when added up, the largest is {float(weights.max())}"
+        )
     return weights
 
 
@@ -194,6 +198,8 @@ def _leaves_in_label_order(parts: Parts, children: Sequence[Sequence[int]]) -> l
             complain(f"duplicate class name: {parts.names[node]!r}", parts.lines, node)
     if parts.classes is None:
         return leaves
+    if isinstance(parts.classes, str):
+        raise ValueError(f"classes must be a list of names, got the string {parts.classes!r}")
     for name in parts.classes:
         check_name(name)
     counts = Counter(parts.classes)
@@ -248,6 +254,8 @@ def edge_depths(parents: IntArray) -> IntArray:
 def _checked_level_names(level_names: Sequence[str] | None, height: int) -> tuple[str, ...]:
     if level_names is None:
         return default_level_names(height)
+    if isinstance(level_names, str):
+        raise ValueError(f"level_names must be a list of names, got the string {level_names!r}")
     for name in level_names:
         check_name(name)
     names = tuple(str(name) for name in level_names)
