@@ -107,8 +107,6 @@ def parts_from_nested(
             names.append(name or "")
             if name is None:
                 unnamed.append(node)
-            else:
-                check_name(name)
         if below is None:
             continue
         if id(below) in open_ids:
@@ -133,9 +131,15 @@ def _entries(container: Any, owner: str) -> Iterator[tuple[str | None, Any]]:
             yield name, None if empty_mapping else below
     elif isinstance(container, (list, tuple)):
         if not container:
-            raise ValueError(f"nested: the group {owner or 'without a name'!r} is empty")
+            raise ValueError(f"nested: the group {owner!r} is empty")
         for member in container:
-            yield (None, member) if isinstance(member, (Mapping, list, tuple)) else (member, None)
+            if isinstance(member, (Mapping, list, tuple)):
+                if not member:
+                    raise ValueError(f"nested: a group in the list below {owner!r} is empty")
+                yield None, member
+            else:
+                check_name(member)
+                yield member, None
     else:
         raise ValueError(f"nested must be a dict or a list, got {container!r}")
 
