@@ -234,13 +234,26 @@ def test_two_samples_with_penalty_shrink_to_zero():
             assert rho == pytest.approx(expected)
 
 
-def test_tree_metric_in_euclidean_space_is_found_exactly():
-    # Four axes, two samples on each: a star of classes, a fan of samples is no tree; single points are.
+def test_a_tree_metric_in_euclidean_space_is_found_exactly():
+    # Leaves at equal depth are an ultrametric, which embeds: classical scaling gives the points.
+    samples = Hierarchy.from_paths([("ab"[i // 4], "pqrs"[i // 2], str(i)) for i in range(8)])
+    distance = samples.distances() + 0.5 * (1 - np.eye(8))
+    centre = np.eye(8) - 1 / 8
+    values, vectors = np.linalg.eigh(-centre @ distance**2 @ centre / 2)
+    features = double(vectors * np.sqrt(values.clip(0)))
     tree = Hierarchy.from_paths(["a/p", "a/q", "b/r", "b/s"], sep="/")
-    features = double(np.array([[0, 0], [0, 2], [3, 0], [3, 2]]) * [[1, 1]])
-    batch = group_by_class(features, torch.arange(4, device=DEVICE))
-    expected = slow_batch_fit(tree, features, torch.arange(4), torch.ones(4))
-    np.testing.assert_allclose(TreeWasserstein(tree)(batch).cpu(), expected, atol=1e-9)
+    batch = group_by_class(features, torch.arange(8, device=DEVICE) // 2)
+    np.testing.assert_allclose(TreeWasserstein(tree)(batch).cpu(), tree.condensed() + 2.5, atol=1e-6)
+
+
+def test_the_pull_of_accelerators_is_that_of_the_host():
+    z = random_batch(8, [9])[0]
+    z[3] = z[5]
+    pull = torch.rand(4, 9, dtype=torch.float64, device=DEVICE)
+    rows = slice(3, 7)
+    distance = torch.cdist(z[rows], z, compute_mode="donot_use_mm_for_euclid_dist")
+    product = sums_module._pull_by_product(z, z - z.mean(0), rows, distance, pull)
+    torch.testing.assert_close(product, sums_module._pull_by_difference(z, rows, pull))
 
 
 @pytest.mark.parametrize("fit", ["batch", "pair"])

@@ -113,9 +113,7 @@ def _in_both(reach: list[tuple[Indices, Indices]]) -> list[NDArray[np.bool_]]:
     """Which entries of each side belong to a group of both; groups are sorted."""
     kept = []
     for (_, group), (_, other) in (reach, reach[::-1]):
-        place = np.searchsorted(other, group)
-        found = np.append(other, -1)[place] == group
-        kept.append(found)
+        kept.append(np.append(other, -1)[np.searchsorted(other, group)] == group)
     return kept
 
 
@@ -149,6 +147,27 @@ def _sides(batch: ClassBatch, weights: NDArray[np.float64] | None) -> tuple[_Sid
     return sides[0], sides[1], whole
 
 
+def _bottom_up_plan(batch: ClassBatch, cells: Indices, weights: NDArray[np.float64] | None) -> TransportPlan:
+    """Bottom-up matching of all pairs on the cells (levels, B) of a tree, root level first."""
+    source, target, whole = _sides(batch, weights)
+    segment = np.repeat(np.arange(batch.num_classes), batch.counts)
+    matches = []
+    for cell in cells[::-1]:
+        shared = np.zeros((batch.num_classes, len(cell)), dtype=bool)
+        shared[segment, cell] = True
+        matches.append(_match_level(source, target, cell, shared))
+    giver, taker, units = (np.concatenate(parts) for parts in zip(*matches, strict=True))
+    pair = source.pair[giver]
+    order = np.argsort(pair, kind="stable")
+    mass = units / whole[pair]
+    return TransportPlan(
+        source=batch.on_device(source.row[giver[order]]),
+        target=batch.on_device(target.row[taker[order]]),
+        mass=batch.on_device(mass[order]).to(batch.features.dtype),
+        offsets=np.searchsorted(pair[order], np.arange(batch.num_pairs + 1)),
+    )
+
+
 @register_distance
 class FlowTree(SeededDistance, PlanDistance):
     """FlowTree (Backurs et al. 2020): the optimal plan of a QuadTree's metric, at Euclidean cost.
@@ -180,24 +199,3 @@ class FlowTree(SeededDistance, PlanDistance):
         table = host.cpu().double().numpy()
         cells = quadtree_cells(table[:, : len(shift)], shift.numpy())
         return _bottom_up_plan(batch, cells, None if batch.weights is None else table[:, -1])
-
-
-def _bottom_up_plan(batch: ClassBatch, cells: Indices, weights: NDArray[np.float64] | None) -> TransportPlan:
-    """Bottom-up matching of all pairs on the cells (levels, B) of a tree, root level first."""
-    source, target, whole = _sides(batch, weights)
-    segment = np.repeat(np.arange(batch.num_classes), batch.counts)
-    matches = []
-    for cell in cells[::-1]:
-        shared = np.zeros((batch.num_classes, len(cell)), dtype=bool)
-        shared[segment, cell] = True
-        matches.append(_match_level(source, target, cell, shared))
-    giver, taker, units = (np.concatenate(parts) for parts in zip(*matches, strict=True))
-    pair = source.pair[giver]
-    order = np.argsort(pair, kind="stable")
-    mass = units / whole[pair]
-    return TransportPlan(
-        source=batch.on_device(source.row[giver[order]]),
-        target=batch.on_device(target.row[taker[order]]),
-        mass=batch.on_device(mass[order]).to(batch.features.dtype),
-        offsets=np.searchsorted(pair[order], np.arange(batch.num_pairs + 1)),
-    )

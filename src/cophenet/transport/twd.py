@@ -122,10 +122,9 @@ class TreeWasserstein(ClassDistance):
         """(P,) tree Wasserstein distances of the batch's pairs."""
         if batch.num_pairs == 0:
             return batch.features.sum() * batch.features.new_zeros(0)
-        if self.fit == "pair":
+        if self.fit == "pair" or self.tree is None:
             square = _pair_fits(batch, self.penalty)
         else:
-            assert self.tree is not None
             square = _batch_fit(batch, self.tree, self.penalty)
         first, second = batch.on_device(batch.first), batch.on_device(batch.second)
         return square[first, second].to(batch.features.dtype)
