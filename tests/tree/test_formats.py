@@ -106,6 +106,10 @@ def test_newick_with_100_000_nodes(tmp_path):
     assert there_and_back(tree, tmp_path, "nwk") == tree
 
 
+# A table by hand does not say whether its first row is a header.
+HEADER = {"t.csv": True, "t.tsv": True}
+
+
 def test_what_files_look_like(tmp_path):
     tree = Hierarchy.from_paths(
         [("sea animal", "cat"), ("car",), ("sea animal", "dog")], level_names=["p", "q"]
@@ -115,7 +119,9 @@ def test_what_files_look_like(tmp_path):
     for extension in ("csv", "txt", "nwk"):
         tree.write(tmp_path / f"tree.{extension}")
         seen[extension] = (tmp_path / f"tree.{extension}").read_text()
-    assert seen["csv"] == "p,q,weight:p,weight:q\nsea animal,cat,2.0,1.0\ncar,,2.0,\nsea animal,dog,2.0,1.0\n"
+    assert seen["csv"] == (
+        '# root: "root"\np,q,weight:p,weight:q\nsea animal,cat,2.0,1.0\ncar,,2.0,\nsea animal,dog,2.0,1.0\n'
+    )
     assert seen["txt"] == (
         '# classes: "cat", "car", "dog"\n# level_names: "p", "q"\n'
         'root "sea animal" 2.0\n"sea animal" cat\n"sea animal" dog\nroot car 2.0\n'
@@ -143,13 +149,17 @@ def test_what_files_look_like(tmp_path):
 )
 def test_files_by_hand(name, text, tmp_path):
     (tmp_path / name).write_bytes(text.encode())
-    assert Hierarchy.read(tmp_path / name) == Hierarchy.from_nested({"animal": ["cat", "dog"], "car": None})
+    assert Hierarchy.read(tmp_path / name, header=HEADER.get(name)) == Hierarchy.from_nested(
+        {"animal": ["cat", "dog"], "car": None}
+    )
 
 
 def test_tables_without_header(tmp_path):
     (tmp_path / "t.csv").write_text("animal,cat\ncar\nanimal,dog\n")
     tree = Hierarchy.read(tmp_path / "t.csv", header=False)
     assert tree.classes == ("cat", "car", "dog")
+    with pytest.raises(ValueError, match=r"line 1: \['animal', 'cat'\] may be a header or a class"):
+        Hierarchy.read(tmp_path / "t.csv")
     with pytest.raises(ValueError, match="csv and tsv files only"):
         Hierarchy.read(tmp_path / "t.csv", format="json", header=False)
 
@@ -241,7 +251,7 @@ def test_bad_files(name, text, message, tmp_path):
     path = tmp_path / name
     path.write_bytes(text.encode())
     with pytest.raises(ValueError, match=f"{name}: .*({message})"):
-        Hierarchy.read(path)
+        Hierarchy.read(path, header=HEADER.get(name))
 
 
 def test_not_utf8(tmp_path):

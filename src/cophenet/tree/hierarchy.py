@@ -190,7 +190,7 @@ class Hierarchy:
 
     @classmethod
     def read(
-        cls, path: str | os.PathLike[str], *, format: str | None = None, header: bool = True
+        cls, path: str | os.PathLike[str], *, format: str | None = None, header: bool | None = None
     ) -> Hierarchy:
         """Read a tree from a file.
 
@@ -198,7 +198,8 @@ class Hierarchy:
             path: File in UTF-8.
             format: ``"json"``, ``"yaml"``, ``"csv"``, ``"tsv"``, ``"edges"`` or ``"newick"``; None to go by
                 the extension (.json .yaml .yml .csv .tsv .edges .txt .newick .nwk .tree).
-            header: Whether the first row of a csv or tsv file holds the level names; False if it is a class.
+            header: Whether the first row of a csv or tsv file holds the level names, or is a class; files
+                written by ``write`` say so themselves.
 
         Example:
             >>> import pathlib, tempfile

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +20,7 @@ class Format(NamedTuple):
     """How a format is recognized, read and written."""
 
     extensions: tuple[str, ...]
-    parse: Callable[[str], Parts]
+    parse: Callable[..., Parts]
     dump: Callable[[Hierarchy], str]
 
 
@@ -45,16 +46,16 @@ def _format_name(path: Path, format: str | None) -> str:
 
 
 def read_tree(
-    path: str | os.PathLike[str], format: str | None, header: bool, make: type[Hierarchy]
+    path: str | os.PathLike[str], format: str | None, header: bool | None, make: type[Hierarchy]
 ) -> Hierarchy:
     """Read a file and make its tree; every complaint names the file."""
     path = Path(path)
     name = _format_name(path, format)
     parse = FORMATS[name].parse
-    if not header:
+    if header is not None:
         if name not in ("csv", "tsv"):
-            raise ValueError(f"header=False is for csv and tsv files only, the format is {name!r}")
-        parse = table.parse_csv_rows if name == "csv" else table.parse_tsv_rows
+            raise ValueError(f"header is for csv and tsv files only, the format is {name!r}")
+        parse = partial(parse, header=header)
     raw = path.read_bytes()
     try:
         return make(parse(raw.decode("utf-8-sig")))

@@ -1,7 +1,7 @@
 """CSV and TSV: a header with the level names, then one path per class in label order.
 
-Weights other than 1 stand in further columns, ``weight:`` and the level name. A root that is not called
-``root`` is named in a first line ``# root: "name"``.
+Weights other than 1 stand in further columns, ``weight:`` and the level name. What this module writes begins
+with a line ``# root: "name"``; in a file without it nobody but the caller can tell a header from a class.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 _ROOT = "# root: "
 
 
-def _parse(text: str, sep: str, header: bool) -> Parts:
+def _parse(text: str, header: bool | None = None, *, sep: str) -> Parts:
     root, skipped = DEFAULT_ROOT, 0
     if text.startswith(_ROOT):
         first, _, text = text.partition("\n")
         root, skipped = _parse_root(first), 1
+        header = True if header is None else header
     rows, lines = _rows(text, sep, skipped)
+    if header is None and rows:
+        first_row = f"line {lines[0]}: {rows[0]!r} may be a header or a class"
+        raise ValueError(f"{first_row}: say header=True or header=False")
     level_names: list[str] | None = None
     weighted = False
     if header:
@@ -111,8 +115,8 @@ def _dump(tree: Hierarchy, sep: str) -> str:
             node = parents[node]
         padding = [""] * (tree.height - len(names))
         rows.append(names[::-1] + padding + (weights[::-1] + padding if weighted else []))
-    first = [] if tree.names[0] == DEFAULT_ROOT else [_ROOT + json.dumps(tree.names[0], ensure_ascii=False)]
-    return "\n".join(first + [sep.join(_quoted(cell, sep) for cell in row) for row in rows]) + "\n"
+    first = _ROOT + json.dumps(tree.names[0], ensure_ascii=False)
+    return "\n".join([first] + [sep.join(_quoted(cell, sep) for cell in row) for row in rows]) + "\n"
 
 
 def _quoted(cell: str, sep: str) -> str:
@@ -122,9 +126,7 @@ def _quoted(cell: str, sep: str) -> str:
     return f'"{doubled}"'
 
 
-parse_csv = partial(_parse, sep=",", header=True)
-parse_csv_rows = partial(_parse, sep=",", header=False)
-parse_tsv = partial(_parse, sep="\t", header=True)
-parse_tsv_rows = partial(_parse, sep="\t", header=False)
+parse_csv = partial(_parse, sep=",")
+parse_tsv = partial(_parse, sep="\t")
 dump_csv = partial(_dump, sep=",")
 dump_tsv = partial(_dump, sep="\t")
