@@ -16,25 +16,34 @@ from cophenet.transport.base import (
 )
 from cophenet.transport.batch import ClassBatch, FlowWeights, group_by_class
 from cophenet.transport.centroid import L1, L2, Poincare
+from cophenet.transport.emd import EMD
 from cophenet.transport.fastft import FastFlowTree
+from cophenet.transport.flowtree import FlowTree
 from cophenet.transport.plan import TransportPlan
 from cophenet.transport.swd import SlicedWasserstein
+from cophenet.transport.tree_flow import bottom_up_flow
+from cophenet.transport.twd import TreeWasserstein, tree_wasserstein
 
 __all__ = [
+    "EMD",
     "L1",
     "L2",
     "ClassBatch",
     "ClassDistance",
     "FastFlowTree",
+    "FlowTree",
     "FlowWeights",
     "PlanDistance",
     "Poincare",
     "SeededDistance",
     "SlicedWasserstein",
     "TransportPlan",
+    "TreeWasserstein",
+    "bottom_up_flow",
     "class_distances",
     "create_distance",
     "distance_names",
     "group_by_class",
     "register_distance",
+    "tree_wasserstein",
 ]

@@ -144,8 +144,8 @@ def create_distance(distance: str | ClassDistance, tree: Any = None, **options: 
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"distance must be one of {', '.join(_REGISTRY)}, got {distance!r}{hint}")
     cls = _REGISTRY[distance]
-    named = {p.name for p in inspect.signature(cls).parameters.values() if p.kind is not p.VAR_KEYWORD}
-    allowed = sorted(named - {"tree", "args"})
+    arguments = inspect.signature(cls).parameters.values()
+    allowed = [a.name for a in arguments if a.kind is a.POSITIONAL_OR_KEYWORD and a.name != "tree"]
     for name in options:
         if name not in allowed:
             has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
