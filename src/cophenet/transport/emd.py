@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -30,7 +31,7 @@ __all__ = ["EMD", "warm_up"]
 Solver = Literal["auto", "numba", "pot"]
 _Solve = Callable[[PairProblems, CostStrip, Indices, Executor | None], None]
 
-# Rows of a strip of distances: wide enough for an efficient product, narrow enough to skip most pairs (v, u) of (u, v).
+# Rows of a strip of distances: enough for a fast product, few enough to skip most of a lower triangle.
 _STRIP_ROWS = 384
 _STRIP_ELEMENTS = 1 << 24
 # Distances below which starting threads costs more than it saves.
@@ -52,8 +53,8 @@ def _load(solver: Solver) -> _Solve:
 def _cuts(starts: Indices, begin: int, stop: int, step: int) -> Iterator[tuple[int, int]]:
     """Split the classes begin..stop into runs of about `step` samples, at least one class each."""
     marks = np.arange(starts[begin], starts[stop], step)
-    bounds = [*np.unique(np.searchsorted(starts[begin:stop], marks)).tolist(), stop - begin]
-    return ((begin + a, begin + b) for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+    bounds = np.unique(np.append(begin + np.searchsorted(starts[begin:stop], marks), stop))
+    return pairwise(bounds.tolist())
 
 
 def _strips(z: Tensor, problems: PairProblems) -> Iterator[tuple[CostStrip, Indices]]:

@@ -6,14 +6,28 @@ from concurrent.futures import Executor
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cophenet.transport.solvers import library
-from cophenet.transport.solvers.problem import WHOLE, CostStrip, Indices, PairProblems, run_all, thread_count
+from cophenet.transport.solvers.problem import (
+    WHOLE,
+    CostStrip,
+    Floats,
+    Indices,
+    PairProblems,
+    run_all,
+    thread_count,
+)
 from cophenet.transport.solvers.shortest_paths import kernel, remove_cycles, transport
 
 __all__ = ["solve"]
 
-# Samples per class (geometric mean of the two) from which POT's network simplex is faster. Assignments have no such size.
+# Source, target, mass and distance of some entries; working memory of a thread.
+Entries = tuple[Indices, Indices, Floats, Floats]
+Room = tuple[Floats, Indices, Indices, Indices, Floats, Indices]
+
+# Samples per class (geometric mean of the two) from which POT's network simplex is faster; assignments
+# have no such size.
 _LARGE_UNIFORM = 150
 _LARGE_WEIGHTED = 45
 # Products of sizes per call: enough to make a call's cost vanish, few enough to share the work evenly.
@@ -21,11 +35,11 @@ _CALL_PRODUCTS = 1 << 15
 
 
 @kernel
-def _supplies(uniform, shares, row, column, left, need):  # type: ignore[no-untyped-def]
+def _supplies(uniform: bool, shares: Indices, row: int, column: int, left: Indices, need: Indices) -> int:
     """Fill in supplies and demands as integers of equal sum; return that sum."""
     m, n = len(left), len(need)
     if uniform:
-        divisor = np.gcd(m, n)
+        divisor = int(np.gcd(m, n))
         left[:] = n // divisor
         need[:] = m // divisor
         return m * (n // divisor)
@@ -35,7 +49,9 @@ def _supplies(uniform, shares, row, column, left, need):  # type: ignore[no-unty
 
 
 @kernel
-def _write_single(block, uniform, shares, row, column, entries):  # type: ignore[no-untyped-def]
+def _write_single(
+    block: Floats, uniform: bool, shares: Indices, row: int, column: int, entries: Entries
+) -> None:
     """The plan if one class has a single sample: everything goes there."""
     source, target, mass, distance = entries
     m, n = block.shape
@@ -48,13 +64,20 @@ def _write_single(block, uniform, shares, row, column, entries):  # type: ignore
 
 
 @kernel
-def _write_plan(block, flow, flipped, total, row, column, entries):  # type: ignore[no-untyped-def]
-    """Copy a flow's non-zeros to the pair's entries; what is left of these gets no mass."""
+def _write_plan(
+    block: Floats, flow: Indices, flipped: bool, total: int, row: int, column: int, entries: Entries
+) -> bool:
+    """Copy a flow's non-zeros to the pair's entries; what is left of these gets no mass.
+
+    Returns whether there was room for all.
+    """
     source, target, mass, distance = entries
     used = 0
     for j in range(flow.shape[0]):
         for i in range(flow.shape[1]):
             if flow[j, i] > 0:
+                if used == len(source):
+                    return False
                 a, b = (j, i) if flipped else (i, j)
                 source[used] = row + a
                 target[used] = column + b
@@ -63,10 +86,13 @@ def _write_plan(block, flow, flipped, total, row, column, entries):  # type: ign
                 used += 1
     for e in range(used, len(source)):
         source[e], target[e], mass[e], distance[e] = row, column, 0.0, block[0, 0]
+    return True
 
 
 @kernel
-def _solve_one(block, uniform, shares, row, column, entries, room):  # type: ignore[no-untyped-def]
+def _solve_one(
+    block: Floats, uniform: bool, shares: Indices, row: int, column: int, entries: Entries, room: Room
+) -> None:
     """Solve one pair, the larger class as rows."""
     costs, flows, left, need, reals, integers = room
     flipped = block.shape[0] < block.shape[1]
@@ -78,13 +104,24 @@ def _solve_one(block, uniform, shares, row, column, entries, room):  # type: ign
     base, other = (column, row) if flipped else (row, column)
     total = _supplies(uniform, shares, base, other, left[:m], need[:n])
     transport(cost, left[:m], need[:n], flow, reals, integers)
-    if (flow > 0).sum() > len(entries[0]):
+    if not _write_plan(block, flow, flipped, total, row, column, entries):
         remove_cycles(flow)
-    _write_plan(block, flow, flipped, total, row, column, entries)
+        _write_plan(block, flow, flipped, total, row, column, entries)
 
 
 @kernel
-def _solve_pairs(cost, corner, pairs, starts, first, second, uniform, shares, offsets, plan):  # type: ignore[no-untyped-def]
+def _solve_pairs(
+    cost: Floats,
+    corner: tuple[int, int],
+    pairs: Indices,
+    starts: Indices,
+    first: Indices,
+    second: Indices,
+    uniform: bool,
+    shares: Indices,
+    offsets: Indices,
+    plan: Entries,
+) -> None:
     """Solve some pairs one after the other in the same working memory."""
     size = 1
     products = 1
@@ -129,11 +166,13 @@ def _call(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
     )
 
 
-def _is_large(problems: PairProblems, pairs: Indices) -> np.ndarray:
+def _is_large(problems: PairProblems, pairs: Indices) -> NDArray[np.bool_]:
     m, n = problems.sizes(pairs)
-    if problems.shares is None:
-        return (m * n > _LARGE_UNIFORM**2) & (m != n) & (np.minimum(m, n) > 1)
-    return (m * n > _LARGE_WEIGHTED**2) & (np.minimum(m, n) > 1)
+    closed_form = (m == 1) | (n == 1)
+    uniform = problems.shares is None
+    limit = _LARGE_UNIFORM if uniform else _LARGE_WEIGHTED
+    large: NDArray[np.bool_] = ~closed_form & ~((m == n) & uniform) & (m * n > limit**2)
+    return large
 
 
 def solve(problems: PairProblems, strip: CostStrip, pairs: Indices, pool: Executor | None) -> None:

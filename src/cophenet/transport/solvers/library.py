@@ -32,7 +32,8 @@ def _ragged(begin: Indices, lengths: Indices) -> Indices:
     """begin, begin + 1, ... of each length, end to end."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(begin - (ends - lengths), lengths)
+    index: Indices = np.arange(total) + np.repeat(begin - (ends - lengths), lengths)
+    return index
 
 
 def _solve_singles(problems: PairProblems, pairs: Indices) -> None:
@@ -90,7 +91,9 @@ def _simplex(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
             demand = shares[column : column + n].astype(np.float64)
         flow, *_, status = emd_c(supply, demand, cost, _MAX_PIVOTS, 1)
         if status != _OPTIMAL:
-            raise RuntimeError(f"POT found no optimal plan between classes of {m} and {n} samples (status {status})")
+            raise RuntimeError(
+                f"POT found no optimal plan between classes of {m} and {n} samples (status {status})"
+            )
         flat = flow.ravel()
         used = np.flatnonzero(flat)
         total = float(m * n) if shares is None else float(WHOLE)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-__all__ = ["WHOLE", "CostStrip", "PairProblems", "integer_shares", "run_all"]
+__all__ = ["WHOLE", "CostStrip", "PairProblems", "integer_shares", "run_all", "thread_count"]
 
 Indices = NDArray[np.int64]
 Floats = NDArray[Any]
@@ -31,13 +31,13 @@ def integer_shares(weights: NDArray[np.float64], starts: Indices) -> Indices:
         (B,) units. Zero stays zero; what rounding leaves over goes to the heaviest sample of a class.
 
     Example:
-        >>> shares = integer_shares(np.array([0.3, 0.7, 1.0]), np.array([0, 2, 3]))
-        >>> (shares / WHOLE).tolist(), shares[:2].sum() == WHOLE
-        ([0.3, 0.7, 1.0], True)
+        >>> shares = integer_shares(np.array([1.0, 3.0, 9.0]), np.array([0, 2, 3]))
+        >>> (shares / WHOLE).tolist()
+        [0.25, 0.75, 1.0]
     """
     counts = np.diff(starts)
     sums = np.add.reduceat(weights, starts[:-1])
-    shares = np.rint(weights / np.repeat(sums, counts) * WHOLE).astype(np.int64)
+    shares: Indices = np.rint(weights / np.repeat(sums, counts) * WHOLE).astype(np.int64)
     by_class_then_weight = np.lexsort((weights, np.repeat(np.arange(len(counts)), counts)))
     heaviest = by_class_then_weight[starts[1:] - 1]
     shares[heaviest] += WHOLE - np.add.reduceat(shares, starts[:-1])

@@ -4,8 +4,8 @@ Sources are rows, targets columns; `flow[column, row]` counts whole units, so re
 exactly and every push makes progress. Duals u, v keep the reduced cost `cost[i, j] - u[i] - v[j]` at least
 zero, and zero where there is flow. They start from column minima, are improved by rows that bid for their
 best column (the augmenting row reduction of Jonker and Volgenant, for any supplies), and what is still
-to be sent then goes along shortest paths. Larger supplies per row mean longer searches: callers make the larger class
-the rows.
+to be sent then goes along shortest paths. Many rows of small supply are solved faster than few of large
+supply: callers make the larger class the rows.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
+
+from cophenet.transport.solvers.problem import Floats, Indices
 
 __all__ = ["kernel", "remove_cycles", "transport"]
 
@@ -32,7 +34,7 @@ def kernel(function: _Function) -> _Function:
 
 
 @kernel
-def _send(i, j, left, need, flow):  # type: ignore[no-untyped-def]
+def _send(i: int, j: int, left: Indices, need: Indices, flow: Indices) -> None:
     """Send what row i still has and column j still needs."""
     amount = min(left[i], need[j])
     flow[j, i] += amount
@@ -41,16 +43,17 @@ def _send(i, j, left, need, flow):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _column_minima(cost, u, v, left, need, flow, best):  # type: ignore[no-untyped-def]
+def _column_minima(
+    cost: Floats, u: Floats, v: Floats, left: Indices, need: Indices, flow: Indices, best: Indices
+) -> None:
     """Set v to the column minima and send along them; rows that have none get no dual yet."""
     m, n = cost.shape
-    v[:] = cost[0]
+    v[:] = np.inf
     best[:] = 0
-    for i in range(1, m):
-        row = cost[i]
+    for i in range(m):
         for j in range(n):
-            better = row[j] < v[j]
-            v[j] = row[j] if better else v[j]
+            better = cost[i, j] < v[j]
+            v[j] = cost[i, j] if better else v[j]
             best[j] = i if better else best[j]
     u[:] = np.inf
     for j in range(n):
@@ -59,12 +62,12 @@ def _column_minima(cost, u, v, left, need, flow, best):  # type: ignore[no-untyp
 
 
 @kernel
-def _two_best(row, v):  # type: ignore[no-untyped-def]
-    """Smallest and second smallest of row - v, and their columns, without branches to mispredict."""
+def _two_best(i: int, cost: Floats, v: Floats) -> tuple[float, float, int, int]:
+    """Smallest and second smallest of cost[i] - v, and their columns, without branches to mispredict."""
     low = second = np.inf
     at = at_second = 0
     for j in range(len(v)):
-        r = row[j] - v[j]
+        r = cost[i, j] - v[j]
         is_low = r < low
         is_second = r < second
         second = low if is_low else (r if is_second else second)
@@ -75,9 +78,9 @@ def _two_best(row, v):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _bid(i, cost, u, v, left, need, flow):  # type: ignore[no-untyped-def]
+def _bid(i: int, cost: Floats, u: Floats, v: Floats, left: Indices, need: Indices, flow: Indices) -> None:
     """Make row i's best column as costly to it as its second best, which drives other rows out of it."""
-    low, second, at, at_second = _two_best(cost[i], v)
+    low, second, at, at_second = _two_best(i, cost, v)
     u[i] = second
     if low < second:
         v[at] -= second - low
@@ -92,7 +95,7 @@ def _bid(i, cost, u, v, left, need, flow):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _bids(cost, u, v, left, need, flow):  # type: ignore[no-untyped-def]
+def _bids(cost: Floats, u: Floats, v: Floats, left: Indices, need: Indices, flow: Indices) -> None:
     """Let unfinished rows bid, pass by pass, while that finishes enough of them."""
     m = len(left)
     before = 2.0 * m
@@ -109,7 +112,9 @@ def _bids(cost, u, v, left, need, flow):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _send_along(source, sink, left, need, flow, row_of, column_of):  # type: ignore[no-untyped-def]
+def _send_along(
+    source: int, sink: int, left: Indices, need: Indices, flow: Indices, row_of: Indices, column_of: Indices
+) -> bool:
     """Send along the tree's path to a column that needs mass; tell whether all arcs of the tree remain."""
     amount = min(left[source], need[sink])
     i = row_of[sink]
@@ -131,17 +136,17 @@ def _send_along(source, sink, left, need, flow, row_of, column_of):  # type: ign
 
 
 @kernel
-def _reach(i, row, v, base, key, row_of):  # type: ignore[no-untyped-def]
+def _reach(i: int, cost: Floats, v: Floats, base: float, key: Floats, row_of: Indices) -> None:
     """Shorten paths to columns through row i; a closed column has key NaN and is never shortened."""
     for j in range(len(key)):
-        length = base + (row[j] - v[j])
+        length = base + (cost[i, j] - v[j])
         shorter = length < key[j]
         key[j] = length if shorter else key[j]
         row_of[j] = i if shorter else row_of[j]
 
 
 @kernel
-def _nearest(key):  # type: ignore[no-untyped-def]
+def _nearest(key: Floats) -> int:
     """The open column with the shortest path."""
     low = np.inf
     at = 0
@@ -153,8 +158,18 @@ def _nearest(key):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _grow(source, cost, u, v, left, need, flow, reals, integers):  # type: ignore[no-untyped-def]
-    """Grow one tree of shortest paths from a row, sending whenever a needy column joins, and update the duals.
+def _grow(
+    source: int,
+    cost: Floats,
+    u: Floats,
+    v: Floats,
+    left: Indices,
+    need: Indices,
+    flow: Indices,
+    reals: Floats,
+    integers: Indices,
+) -> None:
+    """Grow one tree of shortest paths, sending whenever a needy column joins, and update the duals.
 
     The tree stays good after a push as long as none of its arcs ran empty. One more column joins with
     every step, and a needy one exists while the source has mass left, so the loop ends.
@@ -166,7 +181,7 @@ def _grow(source, cost, u, v, left, need, flow, reals, integers):  # type: ignor
     column_of[source], row_reached[source], rows[0] = _ROOT, 0.0, source
     key[:] = np.inf
     num_rows, num_closed = 1, 0
-    _reach(source, cost[source], v, -u[source], key, row_of)
+    _reach(source, cost, v, -u[source], key, row_of)
     while True:
         at = _nearest(key)
         level = key[at]
@@ -180,7 +195,7 @@ def _grow(source, cost, u, v, left, need, flow, reals, integers):  # type: ignor
             if flow[at, i] > 0 and column_of[i] == _UNSEEN:
                 column_of[i], row_reached[i], rows[num_rows] = at, level, i
                 num_rows += 1
-                _reach(i, cost[i], v, level - u[i], key, row_of)
+                _reach(i, cost, v, level - u[i], key, row_of)
     for i in rows[:num_rows]:
         u[i] += level - row_reached[i]
     for j in closed[:num_closed]:
@@ -188,7 +203,9 @@ def _grow(source, cost, u, v, left, need, flow, reals, integers):  # type: ignor
 
 
 @kernel
-def transport(cost, left, need, flow, reals, integers):  # type: ignore[no-untyped-def]
+def transport(
+    cost: Floats, left: Indices, need: Indices, flow: Indices, reals: Floats, integers: Indices
+) -> None:
     """Solve one pair exactly.
 
     Args:
@@ -210,13 +227,13 @@ def transport(cost, left, need, flow, reals, integers):  # type: ignore[no-untyp
 
 
 @kernel
-def _arc(node, other, m):  # type: ignore[no-untyped-def]
+def _arc(node: int, other: int, m: int) -> tuple[int, int]:
     """Column and row of the arc between two nodes; columns are numbered after the m rows."""
     return (other - m, node) if node < m else (node - m, other)
 
 
 @kernel
-def _degrees_on_cycles(flow, degree):  # type: ignore[no-untyped-def]
+def _degrees_on_cycles(flow: Indices, degree: Indices) -> None:
     """Count arcs by node, without branches that end: at least 2 for nodes on or between cycles, else 0."""
     n, m = flow.shape
     degree[:] = 0
@@ -238,7 +255,7 @@ def _degrees_on_cycles(flow, degree):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _find_cycle(flow, degree, seen, path):  # type: ignore[no-untyped-def]
+def _find_cycle(flow: Indices, degree: Indices, seen: Indices, path: Indices) -> tuple[int, int]:
     """Walk over arcs with flow until a node comes back; the cycle is `path[start:stop]`."""
     m = flow.shape[1]
     seen[:] = -1
@@ -256,7 +273,7 @@ def _find_cycle(flow, degree, seen, path):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def remove_cycles(flow):  # type: ignore[no-untyped-def]
+def remove_cycles(flow: Indices) -> None:
     """Shift mass around cycles until at most m + n - 1 entries carry any.
 
     With ties among the costs an optimal flow may run around a cycle. All arcs with flow have reduced
