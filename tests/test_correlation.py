@@ -163,7 +163,7 @@ def test_ten_thousand_classes_need_no_table():
     [
         ({"weight": -1.0}, "weight must be finite and not negative, got -1.0"),
         ({"weight": float("nan")}, "got nan"),
-        ({"flow_weights": "even"}, "flow_weights must be uniform, distance or inverse, got 'even'"),
+        ({"flow_weights": "even"}, "flow_weights must be one of uniform, distance, inverse, got 'even'"),
         ({"flow_weights": torch.ones(3)}, "masses of a batch go to forward"),
         ({"distance": "emdd"}, "got 'emdd'; did you mean 'emd'"),
         ({"distance": "sinkhorn", "rag": 1}, "distance 'sinkhorn' has no option 'rag'; its options are reg"),

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from cophenet.transport.base import ClassDistance, create_distance
-from cophenet.transport.batch import FlowWeights, group_by_class
+from cophenet.transport.grouping import FlowWeights, Scheme, group_by_class
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
@@ -138,16 +138,17 @@ class CPCCLoss(nn.Module):
         tree: Hierarchy,
         distance: str | ClassDistance = "fastft",
         weight: float = 1.0,
-        flow_weights: Literal["uniform", "distance", "inverse"] = "uniform",
+        flow_weights: Scheme = "uniform",
         level: int | str | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
         if not (math.isfinite(weight) and weight >= 0):
             raise ValueError(f"weight must be finite and not negative, got {weight}")
-        if flow_weights not in ("uniform", "distance", "inverse"):
-            hint = "; masses of a batch go to forward" if isinstance(flow_weights, Tensor) else ""
-            raise ValueError(f"flow_weights must be uniform, distance or inverse, got {flow_weights!r}{hint}")
+        if not isinstance(flow_weights, str) or flow_weights not in get_args(Scheme):
+            allowed = ", ".join(get_args(Scheme))
+            hint = "masses of a batch go to forward"
+            raise ValueError(f"flow_weights must be one of {allowed}, got {flow_weights!r}; {hint}")
         self.num_classes = tree.num_classes
         regroup = None
         if level is not None:
@@ -200,6 +201,7 @@ def _loss(criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: F
             flow_weights=flow_weights,
             num_classes=criterion.num_classes,
             regroup=criterion.regroup,
+            keep_host=criterion.distance.plans_on_host,
         )
         if batch.num_pairs < 2:
             return (batch.features * 0).sum() + criterion.weight
@@ -214,5 +216,5 @@ def _uncompiled_loss() -> Callable[..., Tensor]:
 
     Made when it is first needed, because it costs a second of imports.
     """
-    loss: Callable[..., Tensor] = torch.compiler.disable(_loss)
+    loss: Callable[..., Tensor] = torch.compiler.disable(_loss)  # type: ignore[no-untyped-call]
     return loss

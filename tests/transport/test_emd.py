@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cophenet.transport import emd as emd_module
 from cophenet.transport.base import create_distance
-from cophenet.transport.batch import group_by_class
+from cophenet.transport.grouping import group_by_class
 from cophenet.transport.emd import EMD, warm_up
 from cophenet.transport.fastft import FastFlowTree
 

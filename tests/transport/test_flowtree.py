@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cophenet.transport.base import create_distance
-from cophenet.transport.batch import group_by_class
+from cophenet.transport.grouping import group_by_class
 from cophenet.transport.centroid import L2
 from cophenet.transport.flowtree import FlowTree
 from cophenet.transport.quadtree import quadtree_cells

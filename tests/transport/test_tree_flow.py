@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cophenet.transport.batch import group_by_class
+from cophenet.transport.grouping import group_by_class
 from cophenet.transport.plan import greedy_plan
 from cophenet.transport.tree_flow import bottom_up_flow
 

@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 
 from cophenet.transport import distance_sums as sums_module
 from cophenet.transport.base import create_distance
-from cophenet.transport.batch import group_by_class
+from cophenet.transport.grouping import group_by_class
 from cophenet.transport.twd import TreeWasserstein, tree_wasserstein
 from cophenet.tree import Hierarchy
 from support import DEVICE, double, pair_loop, random_batch, random_weights

@@ -14,11 +14,12 @@ from cophenet.transport.base import (
     distance_names,
     register_distance,
 )
-from cophenet.transport.batch import ClassBatch, FlowWeights, group_by_class
+from cophenet.transport.batch import ClassBatch
 from cophenet.transport.centroid import L1, L2, Poincare
 from cophenet.transport.emd import EMD
 from cophenet.transport.fastft import FastFlowTree
 from cophenet.transport.flowtree import FlowTree
+from cophenet.transport.grouping import FlowWeights, group_by_class
 from cophenet.transport.plan import TransportPlan
 from cophenet.transport.swd import SlicedWasserstein
 from cophenet.transport.tree_flow import bottom_up_flow

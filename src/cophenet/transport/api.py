@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cophenet.transport.base import ClassDistance, create_distance
-from cophenet.transport.batch import FlowWeights, group_by_class
+from cophenet.transport.grouping import FlowWeights, group_by_class
 from cophenet.transport.plan import TransportPlan
 
 if TYPE_CHECKING:
@@ -81,7 +81,13 @@ def class_distances(
     measure = create_distance(distance, tree, **options)
     known = None if tree is None else tree.num_classes
     with torch.autocast(features.device.type, enabled=False):
-        batch = group_by_class(features, labels, flow_weights=flow_weights, num_classes=known)
+        batch = group_by_class(
+            features,
+            labels,
+            flow_weights=flow_weights,
+            num_classes=known,
+            keep_host=measure.plans_on_host,
+        )
         classes = batch.on_device(batch.classes)
         if not return_plan:
             return classes, measure(batch)

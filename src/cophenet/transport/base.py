@@ -36,11 +36,13 @@ class ClassDistance(nn.Module, ABC):
         name: The name it is registered under.
         order_dependent: Whether the order of samples within a class changes the value.
         needs_tree: Whether it must be given the label tree, as the argument `tree`.
+        plans_on_host: Whether it reads the features on the host, as `batch.on_host`.
     """
 
     name: ClassVar[str]
     order_dependent: ClassVar[bool] = False
     needs_tree: ClassVar[bool] = False
+    plans_on_host: ClassVar[bool] = False
 
     @abstractmethod
     def forward(self, batch: ClassBatch) -> Tensor:

@@ -30,7 +30,7 @@ class L2(ClassDistance):
     """Euclidean distance of the (weighted) class means.
 
     Example:
-        >>> from cophenet.transport.batch import group_by_class
+        >>> from cophenet.transport.grouping import group_by_class
         >>> z = torch.tensor([[0.0, 0.0], [2.0, 0.0], [1.0, 5.0]])
         >>> L2()(group_by_class(z, torch.tensor([0, 0, 1])))
         tensor([5.])
@@ -48,7 +48,7 @@ class L1(ClassDistance):
     """Sum of absolute differences of the (weighted) class means.
 
     Example:
-        >>> from cophenet.transport.batch import group_by_class
+        >>> from cophenet.transport.grouping import group_by_class
         >>> z = torch.tensor([[0.0, 0.0], [2.0, 0.0], [2.0, 5.0]])
         >>> L1()(group_by_class(z, torch.tensor([0, 0, 1])))
         tensor([6.])
@@ -74,7 +74,7 @@ class Poincare(ClassDistance):
         norm: The norm every mean is rescaled to, below 1.
 
     Example:
-        >>> from cophenet.transport.batch import group_by_class
+        >>> from cophenet.transport.grouping import group_by_class
         >>> z = torch.tensor([[3.0, 0.0], [0.0, 4.0]])
         >>> Poincare(norm=0.5)(group_by_class(z, torch.tensor([0, 1])))
         tensor([1.6804])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from cophenet.transport.batch import ClassBatch
+from cophenet.transport.batch import ClassBatch, is_host
 from cophenet.transport.ground import distance_strip
 
 __all__ = ["distance_sums"]
@@ -71,7 +71,7 @@ class _DistanceSums(torch.autograd.Function):
                 pull = grad[rows].index_select(1, segments).mul_(weights)
                 pull += grad.index_select(1, segments[rows]).T * weights[rows, None]
                 pull = pull.to(z.dtype)
-                if z.device.type == "cpu":
+                if is_host(z):
                     distance = distance_strip(z, rows, slice(0, len(z)))
                     parts.append(_pull_by_product(z, centered, rows, distance, pull))
                 else:
@@ -93,7 +93,7 @@ def distance_sums(batch: ClassBatch, weights: Tensor) -> Tensor:
         (B, k) float64.
 
     Example:
-        >>> from cophenet.transport.batch import group_by_class
+        >>> from cophenet.transport.grouping import group_by_class
         >>> batch = group_by_class(torch.tensor([[0.0], [1.0], [5.0]]), torch.tensor([0, 0, 1]))
         >>> distance_sums(batch, torch.ones(3, dtype=torch.float64))
         tensor([[1., 5.],

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from cophenet.transport.base import PlanDistance, register_distance
-from cophenet.transport.batch import ClassBatch, group_by_class
+from cophenet.transport.batch import ClassBatch
+from cophenet.transport.grouping import group_by_class
 from cophenet.transport.ground import distance_strip, planned_cost
 from cophenet.transport.plan import TransportPlan
 from cophenet.transport.solvers.problem import (

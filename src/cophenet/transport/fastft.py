@@ -58,7 +58,7 @@ class FastFlowTree(PlanDistance):
             of each pair.
 
     Example:
-        >>> from cophenet.transport.batch import group_by_class
+        >>> from cophenet.transport.grouping import group_by_class
         >>> z = torch.tensor([[0.0], [9.0], [10.0], [1.0]])
         >>> batch = group_by_class(z, torch.tensor([0, 0, 1, 1]))
         >>> FastFlowTree()(batch), FastFlowTree(order="principal")(batch)

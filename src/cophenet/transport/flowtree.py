@@ -174,14 +174,14 @@ class FlowTree(SeededDistance, PlanDistance):
 
     Every call draws one randomly shifted QuadTree over all samples of the batch and matches each
     class pair from the smallest cells up, samples of a cell in batch order (Algorithm 2 of the
-    OT-CPCC paper). Plans are exact in whole units. They are made on the host: on an accelerator a
-    call costs one transfer of the features.
+    OT-CPCC paper). Plans are exact in whole units. They are made on the host: on an accelerator the
+    features are brought there together with the class counts.
 
     Args:
         generator: Draws the shifts, on the CPU; by default one of its own, with seed 0.
 
     Example:
-        >>> from cophenet.transport.batch import group_by_class
+        >>> from cophenet.transport.grouping import group_by_class
         >>> z = torch.tensor([[0.0], [9.0], [9.5], [0.5]])
         >>> FlowTree()(group_by_class(z, torch.tensor([0, 0, 1, 1])))
         tensor([0.5000])
@@ -189,13 +189,12 @@ class FlowTree(SeededDistance, PlanDistance):
 
     name = "ft"
     order_dependent = True
+    plans_on_host = True
 
     def plan(self, batch: ClassBatch) -> TransportPlan:
         """The plan of every pair on a freshly shifted QuadTree."""
         shift = torch.rand(batch.features.shape[1], generator=self.generator, dtype=torch.float64)
-        host = batch.features.detach()
-        if batch.weights is not None:
-            host = torch.cat((host, batch.weights[:, None]), dim=1)
-        table = host.cpu().double().numpy()
-        cells = quadtree_cells(table[:, : len(shift)], shift.numpy())
-        return _bottom_up_plan(batch, cells, None if batch.weights is None else table[:, -1])
+        host = batch.on_host
+        cells = quadtree_cells(host.features.detach().double().numpy(), shift.numpy())
+        weights = None if host.weights is None else host.weights.double().numpy()
+        return _bottom_up_plan(batch, cells, weights)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from cophenet.transport.batch import is_host
 from cophenet.transport.plan import TransportPlan
 
 __all__ = ["distance_strip", "planned_cost", "sample_distances"]
@@ -34,7 +35,7 @@ def _chunks(total: int, width: int) -> Iterator[slice]:
 
 def _use_gram(z: Tensor, pairs: int) -> bool:
     entries = len(z) ** 2
-    return z.device.type == "cpu" and entries <= min(_GRAM_ELEMENTS, _GRAM_ADVANTAGE * pairs)
+    return is_host(z) and entries <= min(_GRAM_ELEMENTS, _GRAM_ADVANTAGE * pairs)
 
 
 def _centered(z: Tensor) -> Tensor:
@@ -86,7 +87,7 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
     """
     z = z.detach()
     a, b = z[rows], z[columns]
-    if z.device.type != "cpu":
+    if not is_host(z):
         return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
     with torch.autocast(z.device.type, enabled=False):
         center = b.mean(0)

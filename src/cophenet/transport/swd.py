@@ -60,7 +60,7 @@ class SlicedWasserstein(SeededDistance):
         directions: (d, n_projections) fixed directions, used as they are instead of random ones.
 
     Example:
-        >>> from cophenet.transport.batch import group_by_class
+        >>> from cophenet.transport.grouping import group_by_class
         >>> z = torch.tensor([[0.0, 7.0], [4.0, 7.0], [3.0, 1.0]])
         >>> batch = group_by_class(z, torch.tensor([0, 0, 1]))
         >>> SlicedWasserstein(p=1, directions=torch.tensor([[1.0], [0.0]]))(batch)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cophenet.transport.base import ClassDistance, register_distance
-from cophenet.transport.batch import ClassBatch
+from cophenet.transport.batch import ClassBatch, is_host
 from cophenet.transport.distance_sums import distance_sums
 from cophenet.transport.tree_fit import TreeFit, fit_edges, label_splits
 
@@ -85,8 +85,7 @@ class TreeWasserstein(ClassDistance):
     of a sample to the other class, added up for both classes, is at least the mean over all. Where
     it fails (each class has a stray sample amid the other) the distance is larger than that.
 
-    The gradient goes through the fit: on the set of edges longer than 0, w is linear in D. The set is
-    found on the host: on an accelerator a call costs one small transfer.
+    The gradient goes through the fit: on the set of edges longer than 0, w is linear in D.
 
     Args:
         tree: The label tree; `fit="pair"` does without.
@@ -97,7 +96,7 @@ class TreeWasserstein(ClassDistance):
         ValueError: If an option is wrong, or `fit="batch"` has no tree.
 
     Example:
-        >>> from cophenet.transport.batch import group_by_class
+        >>> from cophenet.transport.grouping import group_by_class
         >>> from cophenet.tree import Hierarchy
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog", "vehicle/car"], sep="/")
         >>> batch = group_by_class(torch.tensor([[0.0], [2.0], [7.0]]), torch.tensor([0, 1, 2]))
@@ -138,10 +137,8 @@ def _batch_fit(batch: ClassBatch, tree: Hierarchy, penalty: float) -> Tensor:
     sums = distance_sums(batch, torch.ones(size, dtype=torch.float64, device=batch.features.device))
     if size == 2:  # one distance, one edge
         return (sums[:1, 1:] - penalty).clamp(min=0).expand(2, 2)
-    splits = torch.from_numpy(label_splits(tree, batch.classes, batch.counts))
-    segments = torch.from_numpy(np.repeat(np.arange(batch.num_classes), batch.counts))
-    fit = TreeFit.of(segments, torch.from_numpy(batch.counts).double(), splits)
-    member = splits.to(sums.device)
+    member = batch.on_device(label_splits(tree, batch.classes, batch.counts))
+    fit = TreeFit.of(batch.segments, batch.on_device(batch.counts).double(), member)
     cuts = ((batch.class_sums(sums) @ (1 - member)) * member).sum(0)
     sample, label = fit_edges(fit, sums.sum(1) - penalty, cuts - penalty)
     mean = batch.class_sums(batch.mass.double() * sample)
@@ -167,7 +164,7 @@ def _pair_fits(batch: ClassBatch, penalty: float) -> Tensor:
     free_path = batch.class_sums(mass * means) - share
     lowest = torch.full_like(free_path, torch.inf)
     lowest = lowest.scatter_reduce(0, batch.segments[:, None].expand_as(lean), lean.detach(), "amin")
-    if bool((lowest + lowest.T >= free_path.detach()).all()):
+    if is_host(lowest) and bool((lowest + lowest.T >= free_path.detach()).all()):
         return free_path
     partner = _mean_edges(batch, mass, lean.detach()).T
     free = mass * (lean.detach() > partner[batch.segments])

@@ -1,0 +1,184 @@
+"""Grouping by class: the one place where a batch is checked, sorted and weighted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cophenet.transport.batch import ClassBatch, is_host
+
+__all__ = ["FlowWeights", "Scheme", "group_by_class"]
+
+Scheme = Literal["uniform", "distance", "inverse"]
+FlowWeights = Scheme | Tensor
+
+
+def _check_shapes(features: Tensor, labels: Tensor) -> None:
+    if not isinstance(features, Tensor) or not isinstance(labels, Tensor):
+        kinds = f"{type(features).__name__} and {type(labels).__name__}"
+        raise ValueError(f"features and labels must be torch tensors, got {kinds}")
+    if features.ndim != 2 or not features.is_floating_point():
+        given = f"{tuple(features.shape)} {features.dtype}"
+        raise ValueError(f"features must be a floating-point tensor of shape (B, d), got {given}")
+    if labels.ndim != 1 or len(labels) != len(features):
+        raise ValueError(f"labels must have shape ({len(features)},), got {tuple(labels.shape)}")
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise ValueError(f"labels must be integers, got {labels.dtype}")
+    if labels.device != features.device:
+        raise ValueError(
+            f"labels are on {labels.device}, features on {features.device}; put both on one device"
+        )
+    if features.numel() == 0:
+        raise ValueError(f"features must hold at least one sample, got shape {tuple(features.shape)}")
+
+
+def _check_flow_weights(weights: FlowWeights, features: Tensor) -> None:
+    if not isinstance(weights, Tensor):
+        if weights not in get_args(Scheme):
+            allowed = ", ".join(get_args(Scheme))
+            raise ValueError(f"flow_weights must be one of {allowed} or a tensor, got {weights!r}")
+        return
+    if weights.shape != features.shape[:1] or not weights.is_floating_point():
+        given = f"{tuple(weights.shape)} {weights.dtype}"
+        raise ValueError(
+            f"flow_weights must be a floating-point tensor of shape ({len(features)},), got {given}"
+        )
+    if weights.device != features.device:
+        raise ValueError(f"flow_weights are on {weights.device}, features on {features.device}")
+
+
+def _known_groups(labels: Tensor, num_classes: int, regroup: Tensor | None) -> Tensor:
+    """Group of every sample; -1 marks a label out of range, so that the one transfer shows it."""
+    known = (labels >= 0) & (labels < num_classes)
+    groups = labels if regroup is None else regroup[labels.clamp(0, num_classes - 1)]
+    return groups.masked_fill(~known, -1)
+
+
+def _weights_usable(weights: Tensor, ordered_labels: Tensor) -> Tensor:
+    """Device flag: weights finite, not negative, and not all zero in any class."""
+    starts = torch.ones_like(ordered_labels)
+    starts[1:] = ordered_labels[1:] != ordered_labels[:-1]
+    run = starts.cumsum(0) - 1
+    sums = torch.zeros_like(weights).index_add(0, run, weights)
+    return (torch.isfinite(weights) & (weights >= 0)).all() & (sums[run] > 0).all()
+
+
+def _raise_not_finite(features: Tensor) -> None:
+    bad = (~torch.isfinite(features)).any(dim=1).nonzero().flatten()
+    # A finite batch whose sum overflows also lands here, and is fine.
+    if len(bad):
+        where = f"{len(bad)} of {len(features)} samples (first: sample {int(bad[0])})"
+        raise ValueError(f"features must be finite, got NaN or inf in {where}")
+
+
+def _softmax_weights(batch: ClassBatch, sign: float) -> Tensor:
+    """Softmax over each class of the signed distance to the class mean."""
+    z = batch.features.detach()
+    offset = z - batch.means().detach()[batch.segments]
+    distance: Tensor = torch.linalg.vector_norm(offset, dim=1).to(z.dtype)
+    peak = z.new_full((batch.num_classes,), -torch.inf)
+    peak = peak.scatter_reduce(0, batch.segments, sign * distance, "amax")
+    raw = (sign * distance - peak[batch.segments]).exp()
+    return raw / batch.class_sums(raw)[batch.segments]
+
+
+def _flow_weights(batch: ClassBatch, scheme: FlowWeights) -> Tensor | None:
+    """(B,) flow weights; given ones are in the order of the batch's rows already."""
+    if isinstance(scheme, Tensor):
+        raw = scheme.to(batch.features.dtype)
+        # Scaling by the largest first keeps tiny and huge given weights from under- or overflowing.
+        peak = torch.zeros_like(raw[: batch.num_classes]).scatter_reduce(0, batch.segments, raw, "amax")
+        raw = raw / peak[batch.segments]
+        return raw / batch.class_sums(raw)[batch.segments]
+    if scheme == "uniform":
+        return None
+    return _softmax_weights(batch, 1.0 if scheme == "distance" else -1.0)
+
+
+def _to_host(parts: Sequence[Tensor]) -> list[Tensor]:
+    """Copy tensors of 8-byte numbers, then any others, to the host in one transfer."""
+    if all(is_host(part) for part in parts):
+        return list(parts)
+    raw = torch.cat([part.contiguous().view(-1).view(torch.uint8) for part in parts]).cpu()
+    pieces = torch.split(raw, [part.numel() * part.element_size() for part in parts])
+    return [piece.view(part.dtype).view(part.shape) for piece, part in zip(pieces, parts, strict=True)]
+
+
+def _check_host(
+    host_labels: NDArray[np.int64], flags: Tensor, features: Tensor, labels: Tensor, num_classes: int | None
+) -> None:
+    """Raise for what only the values could show."""
+    if not flags[0]:
+        _raise_not_finite(features.detach())
+    if not flags[1]:
+        allowed = "finite, not negative, and positive for a sample of every class"
+        raise ValueError(f"flow_weights must be {allowed}")
+    if num_classes is not None and host_labels[0] < 0:
+        wrong = labels[(labels < 0) | (labels >= num_classes)][0].item()
+        raise ValueError(f"labels must lie in 0..{num_classes - 1}, the classes of the tree, got {wrong}")
+
+
+def group_by_class(
+    features: Tensor,
+    labels: Tensor,
+    *,
+    flow_weights: FlowWeights = "uniform",
+    num_classes: int | None = None,
+    regroup: Tensor | None = None,
+    keep_host: bool = False,
+) -> ClassBatch:
+    """Check a batch and group it by class, with one transfer from the device to the host.
+
+    Args:
+        features: (B, d) floating point; half precision is computed in float32.
+        labels: (B,) integers.
+        flow_weights: "uniform"; "distance" or "inverse", the softmax over a class of the
+            distance to its mean or of its negative; or a tensor (B,) of masses, scaled to
+            sum to one within each class. Constant in the backward pass.
+        num_classes: if given, labels must lie in [0, num_classes).
+        regroup: (num_classes,) class that each label stands for; None groups by the labels themselves.
+        keep_host: Also bring features and weights to the host, in the same transfer.
+
+    Returns:
+        The grouped batch, with all class pairs in `itertools.combinations` order.
+
+    Raises:
+        ValueError: If a shape, type, label or weight is wrong, or a feature is not finite.
+
+    Example:
+        >>> batch = group_by_class(torch.eye(3), torch.tensor([7, 2, 7]))
+        >>> batch.classes.tolist(), batch.counts.tolist(), batch.order.tolist()
+        ([2, 7], [1, 2], [1, 0, 2])
+    """
+    _check_shapes(features, labels)
+    _check_flow_weights(flow_weights, features)
+    groups = labels.long()
+    if num_classes is not None:
+        groups = _known_groups(groups, num_classes, regroup)
+    ordered_labels, order = torch.sort(groups, stable=True)
+    z = (features if features.dtype == torch.float64 else features.float()).index_select(0, order)
+    given = flow_weights.detach()[order] if isinstance(flow_weights, Tensor) else None
+    scheme = flow_weights if given is None else given
+    finite = torch.isfinite(z.detach().sum())
+    usable = torch.ones_like(finite) if given is None else _weights_usable(given, ordered_labels)
+    sent = [ordered_labels, torch.stack((finite, usable)).long()]
+    if keep_host and not is_host(z):
+        sent += [z.detach()] if given is None else [z.detach(), given]
+    host_labels_, flags, *values = _to_host(sent)
+    host_labels = host_labels_.numpy()
+    _check_host(host_labels, flags, features, labels, num_classes)
+    starts = np.flatnonzero(np.concatenate(([True], host_labels[1:] != host_labels[:-1])))
+    counts = np.diff(starts, append=len(host_labels))
+    batch = ClassBatch(z, order, host_labels[starts], counts, None, *np.triu_indices(len(starts), 1))
+    if not values:
+        return replace(batch, weights=_flow_weights(batch, scheme))
+    copy = replace(batch, features=values[0], order=torch.arange(len(z)))
+    copy = replace(copy, weights=_flow_weights(copy, values[1] if len(values) > 1 else flow_weights))
+    weights = None if copy.weights is None else copy.weights.to(z.device, non_blocking=True)
+    return replace(batch, weights=weights, copy=copy)
