@@ -26,7 +26,7 @@ _MAX_GROUPS = 6
 # Up to this many padded elements the calls cost more than the elements.
 _SMALL = 1 << 19
 # Padded elements per real one that are put up with.
-_WASTE = 1.4
+_WASTE = 1.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +37,14 @@ class Side:
         rows: (R,) the rows of the batch, class by class.
         padded: (c * m,) for every slot of every class its position in `rows`; padding repeats a sample.
         slots: (R,) the slot of every position in `rows`.
+        filled: (c, m) False on padding.
         mass: (c, m) flow weights, zero on padding.
     """
 
     rows: Tensor
     padded: Tensor
     slots: Tensor
+    filled: Tensor
     mass: Tensor
 
     @classmethod
@@ -52,14 +54,15 @@ class Side:
         start = np.cumsum(counts) - counts
         rows = np.arange(counts.sum()) + np.repeat(batch.offsets[classes] - start, counts)
         slot = np.arange(counts.max())
-        inside = slot < counts[:, None]
+        filled = slot < counts[:, None]
         padded = (start[:, None] + np.minimum(slot, counts[:, None] - 1)).ravel()
-        mass = batch.mass.index_select(0, batch.on_device(rows[padded])).view(inside.shape)
+        mass = batch.mass.index_select(0, batch.on_device(rows[padded])).view(filled.shape)
         return cls(
             rows=batch.on_device(rows),
             padded=batch.on_device(padded),
-            slots=batch.on_device(np.flatnonzero(inside)),
-            mass=mass * batch.on_device(inside),
+            slots=batch.on_device(np.flatnonzero(filled)),
+            filled=batch.on_device(filled),
+            mass=mass * batch.on_device(filled),
         )
 
 
@@ -95,6 +98,12 @@ class Strip:
     def column_mass(self) -> Tensor:
         """(p, n) flow weights of the column classes, zero on padding."""
         return self.columns.mass.index_select(0, self.column_class)
+
+    @property
+    def filled(self) -> Tensor:
+        """(p, m, n) False where a block is padding."""
+        row, column = self.rows.filled[self.row_class], self.columns.filled[self.column_class]
+        return row[:, :, None] & column[:, None, :]
 
     def _grid(self) -> tuple[int, int, int, int]:
         return *self.rows.mass.shape, *self.columns.mass.shape  # type: ignore[return-value]
@@ -188,14 +197,17 @@ def pair_strips(batch: ClassBatch, elements: int = _STRIP_ELEMENTS) -> Iterator[
     column = np.where(swapped, batch.first, batch.second)
     _, strip_of = np.unique(_strip_keys(batch.counts, group, row, column, elements), return_inverse=True)
     order = np.argsort(strip_of, kind="stable")
+    sides: dict[bytes, Side] = {}
     for pairs in np.split(order, np.flatnonzero(np.diff(strip_of[order])) + 1) if len(order) else []:
         row_classes, column_classes = np.unique(row[pairs]), np.unique(column[pairs])
         together = np.union1d(row_classes, column_classes)
         if len(together) <= 1 + min(len(row_classes), len(column_classes)):
             # Pairs within one group: the first row class is no column, the last column no row.
             row_classes = column_classes = together
-        rows = Side.of(batch, row_classes)
-        columns = rows if column_classes is row_classes else Side.of(batch, column_classes)
+        rows, columns = (
+            sides.get(classes.tobytes()) or sides.setdefault(classes.tobytes(), Side.of(batch, classes))
+            for classes in (row_classes, column_classes)
+        )
         yield Strip(
             pairs=batch.on_device(pairs),
             swapped=swapped[pairs],

@@ -94,7 +94,9 @@ def _pull_by_difference(out: Tensor, z: Tensor, strip: Strip, matrix: Tensor) ->
         a, b = (z[side.rows].requires_grad_() for side in (strip.rows, strip.columns))
         distance = torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
     for side, force in zip(
-        (strip.rows, strip.columns), torch.autograd.grad(distance, (a, b), matrix * distance.detach()), strict=True
+        (strip.rows, strip.columns),
+        torch.autograd.grad(distance, (a, b), matrix * distance.detach()),
+        strict=True,
     ):
         out.index_add_(0, side.rows, force)
 
@@ -192,15 +194,15 @@ class Sinkhorn(ClassDistance):
         """The distances and the plans, with all m * n entries of every pair."""
         m, n = batch.counts[batch.first], batch.counts[batch.second]
         offsets = np.concatenate(([0], np.cumsum(m * n)))
-        source, target = (torch.empty(int(offsets[-1]), dtype=torch.int64, device=batch.order.device) for _ in "st")
+        source, target = (
+            torch.empty(int(offsets[-1]), dtype=torch.int64, device=batch.order.device) for _ in "st"
+        )
         mass = batch.features.new_empty(int(offsets[-1]))
         start, columns = batch.on_device(offsets[:-1]), batch.on_device(n)
         local = batch.on_device(np.arange(len(batch.features)) - np.repeat(batch.offsets[:-1], batch.counts))
         for solution in self._solve(batch):
             strip, blocks = solution.strip, solution.plan
-            # Masked by position, not by mass: a sample may have none.
-            taken = strip.take(blocks.new_ones(len(strip.rows.rows), len(strip.columns.rows)))
-            pair, i, j = taken.nonzero(as_tuple=True)
+            pair, i, j = strip.filled.nonzero(as_tuple=True)
             swapped = batch.on_device(strip.swapped)[pair]
             row, column = strip.row_samples(pair, i), strip.column_samples(pair, j)
             sender, receiver = torch.where(swapped, column, row), torch.where(swapped, row, column)
