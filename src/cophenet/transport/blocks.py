@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -106,7 +106,7 @@ class Strip:
         return row[:, :, None] & column[:, None, :]
 
     def _grid(self) -> tuple[int, int, int, int]:
-        return *self.rows.mass.shape, *self.columns.mass.shape  # type: ignore[return-value]
+        return *self.rows.mass.shape, *self.columns.mass.shape
 
     def take(self, matrix: Tensor) -> Tensor:
         """Cut the blocks of the pairs from a matrix between all samples: (R, C) -> (p, m, n)."""
@@ -133,13 +133,13 @@ class Strip:
 
 
 def _size_groups(counts: Indices) -> Indices:
-    """(k,) a group for every class, by ascending size, so that padding to the group's largest wastes little."""
+    """(k,) a group for every class, by ascending size, so that padding to a group's largest wastes little."""
     order = np.argsort(counts, kind="stable")
     sizes = counts[order]
     limit = max(_SMALL, _WASTE * float(counts.sum()) ** 2)
     bounds = [0, len(counts)]
     while len(bounds) <= _MAX_GROUPS:
-        pieces = list(zip(bounds[:-1], bounds[1:], strict=True))
+        pieces = list(pairwise(bounds))
         if sum((high - low) * int(sizes[high - 1]) for low, high in pieces) ** 2 <= limit:
             break
         # What is saved by cutting the group [low, high) before `cut`, for every cut.
@@ -186,6 +186,7 @@ def pair_strips(batch: ClassBatch, elements: int = _STRIP_ELEMENTS) -> Iterator[
         elements: Padded elements of a strip, at most (a single pair may have more).
 
     Example:
+        >>> import torch
         >>> from cophenet.transport.grouping import group_by_class
         >>> batch = group_by_class(torch.eye(4), torch.tensor([0, 1, 1, 2]))
         >>> [strip.take(torch.ones(4, 4)).shape for strip in pair_strips(batch)]

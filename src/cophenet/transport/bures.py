@@ -48,7 +48,7 @@ class _CrossNuclearNorms(torch.autograd.Function):
         return norms
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (rows,) = ctx.saved_tensors
         out = torch.zeros_like(rows)

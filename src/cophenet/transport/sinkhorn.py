@@ -40,7 +40,7 @@ class _Solution:
 
 @dataclass(frozen=True, eq=False)
 class _Springs:
-    """What pulls samples together: per unit of a pair's gradient, sample i is moved by stiffness * (z_i - z_j).
+    """Per unit of a pair's gradient, sample i gets the gradient stiffness * (z_i - z_j), and j its negative.
 
     Attributes:
         strip: The pairs.
@@ -54,7 +54,7 @@ class _Springs:
 
 
 def _near(strip: Strip, cost: Tensor, square: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Entries for which z_i and z_j cancel in a product, given the squared norms (B,) of the centred samples."""
+    """Entries whose samples cancel in a product, given the squared norms (B,) of the centred samples."""
     if not is_host(cost) or float(cost.min()) ** 2 >= 2 * _CANCELS * float(square.max()):
         return None
     row = square[strip.rows.rows[strip.rows.padded]].view_as(strip.rows.mass)[strip.row_class]
@@ -120,7 +120,7 @@ class _EntropicCost(torch.autograd.Function):
         return value
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (z,) = ctx.saved_tensors
         out = torch.zeros_like(z)
