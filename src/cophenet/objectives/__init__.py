@@ -1,0 +1,54 @@
+"""Training objectives, one file per objective: the CPCC family and the baselines it is compared with.
+
+An objective maps what a forward pass gives (`StepOutput`) to named loss terms whose sum is the loss,
+and says which heads and phases it needs. The arithmetic of each is a function of tensors beside it;
+what several share lives in `paths` (the way from the root to a class) and `levels`.
+"""
+
+from cophenet.objectives.api import create
+from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput, level_heads
+from cophenet.objectives.cpcc import WithCPCC
+from cophenet.objectives.curriculum import Curriculum
+from cophenet.objectives.flat import Flat
+from cophenet.objectives.gc import GC, geometric_consistency
+from cophenet.objectives.hxe import HXE, hierarchical_cross_entropy
+from cophenet.objectives.levels import LevelMaps
+from cophenet.objectives.mtl import MTL
+from cophenet.objectives.paths import TreePaths
+from cophenet.objectives.quadruplet import Quadruplet, quadruplet_loss
+from cophenet.objectives.rank import Rank, rank_loss
+from cophenet.objectives.registry import objective_names, register
+from cophenet.objectives.shc import SHC, soft_consistency
+from cophenet.objectives.soft import SoftLabels, soft_label_loss
+from cophenet.objectives.sumloss import SumLoss, level_cross_entropies
+
+__all__ = [
+    "GC",
+    "HXE",
+    "MTL",
+    "SHC",
+    "Curriculum",
+    "Flat",
+    "HeadSpec",
+    "LevelMaps",
+    "Objective",
+    "Phase",
+    "Quadruplet",
+    "Rank",
+    "SoftLabels",
+    "StepOutput",
+    "SumLoss",
+    "TreePaths",
+    "WithCPCC",
+    "create",
+    "geometric_consistency",
+    "hierarchical_cross_entropy",
+    "level_cross_entropies",
+    "level_heads",
+    "objective_names",
+    "quadruplet_loss",
+    "rank_loss",
+    "register",
+    "soft_consistency",
+    "soft_label_loss",
+]

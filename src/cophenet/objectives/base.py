@@ -1,0 +1,176 @@
+"""What a training objective is, what it reads, and what it asks of the network."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from cophenet.tree import Hierarchy
+
+__all__ = ["HeadSpec", "Objective", "Phase", "StepOutput", "level_heads"]
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True, eq=False)
+class StepOutput:
+    """What one forward pass gives an objective.
+
+    Attributes:
+        features: (B, d) floating point, the input of the heads.
+        logits: Head name -> (B, outputs of the head); only the heads of the phase are needed.
+        labels: (B,) integers, positions in the tree's classes.
+        heads: Head name -> module; only objectives that read classifier weights look at them.
+        phase: Position in the objective's `phases`.
+    """
+
+    features: Tensor
+    logits: Mapping[str, Tensor]
+    labels: Tensor
+    heads: Mapping[str, nn.Module] = field(default_factory=dict)
+    phase: int = 0
+
+
+@dataclass(frozen=True)
+class HeadSpec:
+    """A linear head that an objective needs.
+
+    Attributes:
+        name: The name of its level in the tree.
+        level: Depth of the level whose nodes it tells apart; a class above it stands for itself.
+        num_outputs: Number of these nodes; they are in the order of `tree.cut(level)`.
+        normalize_rows: Whether its logits are made with weight rows of norm one.
+    """
+
+    name: str
+    level: int
+    num_outputs: int
+    normalize_rows: bool = False
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of training.
+
+    Attributes:
+        name: What to call it in logs.
+        heads: Names of the heads that are trained.
+        epochs: How long; None for as long as the recipe says.
+    """
+
+    name: str
+    heads: tuple[str, ...]
+    epochs: int | None = None
+
+
+def level_heads(tree: Hierarchy, *, normalize_rows: bool = False) -> tuple[HeadSpec, ...]:
+    """One head per level, the coarsest first.
+
+    Example:
+        >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus")])
+        >>> [(head.name, head.num_outputs) for head in level_heads(tree)]
+        [('level1', 2), ('level2', 3)]
+    """
+    return tuple(
+        HeadSpec(name, depth, tree.cut(depth)[0].num_classes, normalize_rows)
+        for depth, name in enumerate(tree.level_names, start=1)
+    )
+
+
+class Objective(nn.Module, ABC):
+    """A training loss as named terms whose sum is the loss.
+
+    Subclasses take their options as typed constructor arguments after `tree`, and implement `terms`.
+    Batches are checked, and half precision is raised to float32, before `terms` sees them.
+
+    Args:
+        tree: The label tree.
+        heads: What the objective needs; None for one head that tells the classes apart.
+        phases: Its training phases; None for one that trains all heads.
+
+    Attributes:
+        name: The name it is registered under.
+        order_dependent: Whether the order of samples within a class changes the value.
+        tree: The label tree.
+        heads: The heads to build.
+        phases: The phases to train, in order.
+    """
+
+    name: ClassVar[str]
+    order_dependent: bool = False
+
+    def __init__(
+        self,
+        tree: Hierarchy,
+        heads: tuple[HeadSpec, ...] | None = None,
+        phases: tuple[Phase, ...] | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(tree, Hierarchy):
+            raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
+        self.tree = tree
+        self.heads = heads or (HeadSpec(tree.level_names[-1], tree.height, tree.num_classes),)
+        self.phases = phases or (Phase("train", tuple(head.name for head in self.heads)),)
+
+    @property
+    def finest(self) -> str:
+        """Name of the head that tells the classes apart."""
+        return self.tree.level_names[-1]
+
+    @abstractmethod
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """The loss terms of a checked batch, in at least float32, outside autocast."""
+
+    def forward(self, step: StepOutput) -> dict[str, Tensor]:
+        """The loss terms of a batch, scalars whose sum is the loss.
+
+        Raises:
+            ValueError: If the batch is empty, a shape, type or label is wrong, or a head is missing.
+        """
+        self._check(step)
+        with torch.autocast(step.features.device.type, enabled=False):
+            logits = {name: _full_precision(values) for name, values in step.logits.items()}
+            features, labels = _full_precision(step.features), step.labels.long()
+            return self.terms(replace(step, features=features, logits=logits, labels=labels))
+
+    def _check(self, step: StepOutput) -> None:
+        features, labels = step.features, step.labels
+        if features.ndim != 2 or not features.is_floating_point():
+            given = f"{tuple(features.shape)} {features.dtype}"
+            raise ValueError(f"features must be a floating-point tensor of shape (B, d), got {given}")
+        if labels.shape != features.shape[:1]:
+            raise ValueError(f"labels must have shape ({len(features)},), got {tuple(labels.shape)}")
+        if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+            raise ValueError(f"labels must be integers, got {labels.dtype}")
+        if len(labels) == 0:
+            raise ValueError("the batch is empty; a loss needs at least one sample")
+        # One read from the device: a label out of range would otherwise pick a wrong row unseen.
+        low, high = torch.stack(labels.aminmax()).tolist()
+        if low < 0 or high >= self.tree.num_classes:
+            wrong = low if low < 0 else high
+            raise ValueError(f"labels must lie in 0..{self.tree.num_classes - 1}, got {wrong}")
+        self._check_logits(step)
+
+    def _check_logits(self, step: StepOutput) -> None:
+        if not 0 <= step.phase < len(self.phases):
+            raise ValueError(f"phase must be from 0 to {len(self.phases) - 1}, got {step.phase}")
+        phase = self.phases[step.phase]
+        for head in self.heads:
+            if head.name not in phase.heads:
+                continue
+            if head.name not in step.logits:
+                has = ", ".join(step.logits) or "none"
+                raise ValueError(f"logits must hold head {head.name!r} in phase {phase.name!r}, got {has}")
+            logits, shape = step.logits[head.name], (len(step.labels), head.num_outputs)
+            if logits.shape != shape or not logits.is_floating_point():
+                given = f"{tuple(logits.shape)} {logits.dtype}"
+                raise ValueError(f"logits of head {head.name!r} must be floats of shape {shape}, got {given}")
+
+
+def _full_precision(values: Tensor) -> Tensor:
+    return values.float() if values.dtype in _HALF else values

@@ -1,0 +1,39 @@
+"""An objective with `weight * (1 - CPCC)` added, Flat or any other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from cophenet.correlation import CPCCLoss
+from cophenet.objectives.base import Objective, StepOutput
+
+__all__ = ["WithCPCC"]
+
+
+class WithCPCC(Objective):
+    """Another objective's terms and, in each of its phases, that of CPCC on the classes.
+
+    Args:
+        base: The objective to add to.
+        cpcc: A class distance by name, or the arguments of `CPCCLoss` after the tree.
+    """
+
+    name = "cpcc"
+
+    def __init__(self, base: Objective, cpcc: str | Mapping[str, Any]) -> None:
+        super().__init__(base.tree, base.heads, base.phases)
+        if not isinstance(cpcc, (str, Mapping)):
+            raise ValueError(f"cpcc must be a distance name or a mapping of options, got {cpcc!r}")
+        self.base = base
+        self.criterion = CPCCLoss(base.tree, **({"distance": cpcc} if isinstance(cpcc, str) else cpcc))
+        self.order_dependent = base.order_dependent or self.criterion.distance.order_dependent
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """The base's terms and `cpcc`."""
+        terms = self.base.terms(step)
+        if "cpcc" in terms:
+            raise ValueError(f"objective {self.base.name!r} has a term 'cpcc' of its own; leave out cpcc=")
+        return {**terms, "cpcc": self.criterion(step.features, step.labels)}

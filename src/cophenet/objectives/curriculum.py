@@ -1,0 +1,51 @@
+"""Curriculum: a coarse head first, then the classes from the features it has formed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput
+from cophenet.objectives.checks import check_levels
+from cophenet.objectives.registry import register
+from cophenet.tree import Hierarchy
+from cophenet.tree.levels import depth_of
+
+__all__ = ["Curriculum"]
+
+
+@register
+class Curriculum(Objective):
+    """Cross entropy of a coarse level in the first phase, of the classes in the second (Bengio et al., 2009).
+
+    Args:
+        tree: The label tree, with at least two levels.
+        level: The coarse level, by depth or name; 1 is the coarsest.
+        epochs: Length of the two phases.
+    """
+
+    name = "curriculum"
+    coarse_labels: Tensor
+
+    def __init__(self, tree: Hierarchy, level: int | str = 1, epochs: Sequence[int] = (50, 200)) -> None:
+        super().__init__(tree)
+        check_levels(self.name, tree, "there is no coarser task to begin with")
+        depth = depth_of(tree, level)
+        if depth == tree.height:
+            raise ValueError(f"level must be coarser than the classes, depth 1 to {depth - 1}, got {level!r}")
+        if len(epochs) != 2 or not all(type(count) is int and count >= 1 for count in epochs):
+            raise ValueError(f"epochs must be two positive integers, one per phase, got {epochs!r}")
+        coarse, labels = tree.cut(depth)
+        self.register_buffer("coarse_labels", torch.tensor(labels), persistent=False)
+        self.heads = (HeadSpec(tree.level_names[depth - 1], depth, coarse.num_classes), *self.heads)
+        self.phases = tuple(Phase(h.name, (h.name,), n) for h, n in zip(self.heads, epochs, strict=True))
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """Cross entropy of the level that the phase trains."""
+        head = self.heads[step.phase].name
+        if head == self.finest:
+            return {"cross_entropy": cross_entropy(step.logits[head], step.labels)}
+        return {f"cross_entropy/{head}": cross_entropy(step.logits[head], self.coarse_labels[step.labels])}

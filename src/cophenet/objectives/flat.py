@@ -1,0 +1,26 @@
+"""Cross entropy of the classes, blind to the tree."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from cophenet.objectives.base import Objective, StepOutput
+from cophenet.objectives.registry import register
+
+__all__ = ["Flat"]
+
+
+@register
+class Flat(Objective):
+    """Cross entropy of the classes alone.
+
+    Args:
+        tree: The label tree.
+    """
+
+    name = "flat"
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """Cross entropy."""
+        return {"cross_entropy": cross_entropy(step.logits[self.finest], step.labels)}

@@ -1,0 +1,88 @@
+"""Geometric consistency: a node's classifier points the way of its children's sum."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from cophenet.objectives.base import Objective, StepOutput, level_heads
+from cophenet.objectives.checks import check_choice, check_levels, check_number
+from cophenet.objectives.levels import LevelMaps
+from cophenet.objectives.registry import register
+from cophenet.objectives.vectors import unit_rows
+from cophenet.tree import Hierarchy
+
+__all__ = ["GC", "geometric_consistency"]
+
+
+def geometric_consistency(
+    coarse_weight: Tensor, fine_weight: Tensor, parents: Tensor, variant: Literal["paper", "haf"] = "paper"
+) -> Tensor:
+    """1 - cosine of each node's weight and the sum of its children's weights.
+
+    Args:
+        coarse_weight: (m, d).
+        fine_weight: (n, d).
+        parents: (n,) coarse label of each fine label.
+        variant: "paper" sums over the nodes; "haf" averages, and gives each child norm one first.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> coarse, fine = torch.tensor([[2.0, 2.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> geometric_consistency(coarse, fine, torch.tensor([0, 0])).abs() < 1e-6
+        tensor(True)
+    """
+    children = unit_rows(fine_weight) if variant == "haf" else fine_weight
+    sums = torch.zeros_like(coarse_weight).index_add(0, parents, children)
+    gaps = 1 - (unit_rows(coarse_weight) * unit_rows(sums)).sum(1)
+    return gaps.mean() if variant == "haf" else gaps.sum()
+
+
+@register
+class GC(Objective):
+    """Cross entropy of the classes and the consistency of adjacent heads' weights (Garg et al., 2022).
+
+    Only the finest head has a cross entropy. The heads must be modules with a `weight`, one row per output.
+
+    Args:
+        tree: The label tree, with at least two levels.
+        weight: Factor of the consistency.
+        variant: "paper"; or "haf", as in its authors' code: children of norm one, the mean over the
+            nodes of a level, and heads whose logits are made with weight rows of norm one.
+    """
+
+    name = "gc"
+
+    def __init__(
+        self, tree: Hierarchy, weight: float = 1.0, variant: Literal["paper", "haf"] = "paper"
+    ) -> None:
+        check_choice("variant", variant, ("paper", "haf"))
+        super().__init__(tree, level_heads(tree, normalize_rows=variant == "haf"))
+        check_levels(self.name, tree, "there are no two levels to be consistent")
+        check_number("weight", weight)
+        self.weight: float = weight
+        self.variant: Literal["paper", "haf"] = variant
+        self.maps = LevelMaps(tree)
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """Cross entropy, and the sum over adjacent levels of their consistency."""
+        rows = [self._weight(step, head.name) for head in self.heads]
+        gaps = [
+            geometric_consistency(coarse, fine, self.maps.parents(level), self.variant)
+            for level, (coarse, fine) in enumerate(pairwise(rows))
+        ]
+        flat = cross_entropy(step.logits[self.finest], step.labels)
+        return {"cross_entropy": flat, "gc": self.weight * torch.stack(gaps).sum()}
+
+    def _weight(self, step: StepOutput, head: str) -> Tensor:
+        module = step.heads.get(head, nn.Identity())
+        weight = getattr(module, "weight", None)
+        if not isinstance(weight, Tensor):
+            raise ValueError(f"heads must hold a module with a weight for {head!r}, got {module}")
+        return weight if weight.dtype == torch.float64 else weight.float()

@@ -1,0 +1,66 @@
+"""Hierarchical cross entropy: the log-probability of each step down the tree, weighted by depth."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cophenet.objectives.base import Objective, StepOutput
+from cophenet.objectives.checks import check_number
+from cophenet.objectives.paths import TreePaths
+from cophenet.objectives.registry import register
+from cophenet.tree import Hierarchy
+
+__all__ = ["HXE", "hierarchical_cross_entropy"]
+
+
+def hierarchical_cross_entropy(logits: Tensor, labels: Tensor, paths: TreePaths, weights: Tensor) -> Tensor:
+    """Minus the weighted sum of log p(node | its parent) on the way to the true class, batch mean.
+
+    Args:
+        logits: (B, classes).
+        labels: (B,).
+        paths: The ways down the tree.
+        weights: (D,) weight of a step to depth 1, 2, ...
+
+    Returns:
+        A scalar, finite for finite logits.
+
+    Example:
+        >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus")])
+        >>> weights = torch.tensor([1.0, 0.0])
+        >>> hierarchical_cross_entropy(torch.zeros(1, 3), torch.tensor([1]), TreePaths(tree), weights).exp()
+        tensor(1.5000)
+    """
+    steps = paths.logsumexp(logits, labels).diff(dim=1)
+    return -(steps @ weights.to(steps)).mean()
+
+
+@register
+class HXE(Objective):
+    """Hierarchical cross entropy (Bertinetto et al., 2020).
+
+    Args:
+        tree: The label tree; any.
+        alpha: A step to depth h weighs `exp(-alpha * h)`.
+        normalize: Divide the weights by their sum over all nodes, the root's 1 included.
+    """
+
+    name = "hxe"
+    weights: Tensor
+
+    def __init__(self, tree: Hierarchy, alpha: float = 0.4, normalize: bool = False) -> None:
+        super().__init__(tree)
+        check_number("alpha", alpha)
+        self.alpha, self.normalize = alpha, normalize
+        self.paths = TreePaths(tree)
+        weights = np.exp(-alpha * np.arange(1, tree.height + 1))
+        if normalize:
+            weights /= np.exp(-alpha * tree.depths).sum()
+        self.register_buffer("weights", torch.from_numpy(weights), persistent=False)
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """The hierarchical cross entropy; it takes the place of the plain one."""
+        logits = step.logits[self.finest]
+        return {"hxe": hierarchical_cross_entropy(logits, step.labels, self.paths, self.weights)}

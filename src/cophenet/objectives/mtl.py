@@ -1,0 +1,37 @@
+"""Multi-task learning: one head and one cross entropy per level."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from cophenet.objectives.base import Objective, StepOutput, level_heads
+from cophenet.objectives.checks import check_levels
+from cophenet.objectives.levels import LevelMaps
+from cophenet.objectives.registry import register
+from cophenet.tree import Hierarchy
+
+__all__ = ["MTL"]
+
+
+@register
+class MTL(Objective):
+    """Sum of the cross entropies of one head per level (Caruana, 1997).
+
+    Args:
+        tree: The label tree, with at least two levels.
+    """
+
+    name = "mtl"
+
+    def __init__(self, tree: Hierarchy) -> None:
+        super().__init__(tree, level_heads(tree))
+        check_levels(self.name, tree, "there is no coarser task to learn beside the classes")
+        self.maps = LevelMaps(tree)
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """Cross entropy of the classes, and of each coarser level under its name."""
+        targets = self.maps.labels[:, step.labels]
+        losses = [cross_entropy(step.logits[h.name], t) for h, t in zip(self.heads, targets, strict=True)]
+        coarser = zip(self.heads[:-1], losses[:-1], strict=True)
+        return {"cross_entropy": losses[-1], **{f"cross_entropy/{h.name}": loss for h, loss in coarser}}

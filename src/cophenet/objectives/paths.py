@@ -1,0 +1,126 @@
+"""The way from the root to each class, and sums of probabilities along it, on the device.
+
+In tree order the classes below a node are a run. A table over (labels, classes) of anything that
+depends only on their lowest common ancestor is therefore a running sum: going along the classes, each
+ancestor of the label adds its step where its run starts and takes it back where the run stops. Memory
+is that of the table, whatever the depth of the tree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from cophenet.tree import Hierarchy
+
+__all__ = ["TreePaths"]
+
+
+class TreePaths(nn.Module):
+    """For each class its ancestors from the root (depth 0) down; a shallow class repeats itself below.
+
+    Args:
+        tree: The label tree, of height D with C classes.
+    """
+
+    position: Tensor
+    start: Tensor
+    stop: Tensor
+
+    def __init__(self, tree: Hierarchy) -> None:
+        super().__init__()
+        ancestors = [tree.ancestors(depth) for depth in range(1, tree.height + 1)]
+        self.nodes = np.stack([np.zeros_like(tree.leaves), *ancestors], axis=1)
+        in_order = np.sort(tree.leaves)
+        position = np.searchsorted(in_order, tree.leaves)
+        start = np.searchsorted(in_order, self.nodes)
+        stop = np.searchsorted(in_order, self.nodes + tree.sizes[self.nodes])
+        for name, array in (("position", position), ("start", start), ("stop", stop)):
+            self.register_buffer(name, torch.from_numpy(array), persistent=False)
+
+    def along(self, node_values: NDArray[Any]) -> Tensor:
+        """Values of the nodes on each class's way: (num_nodes,) -> (C, D + 1)."""
+        return torch.from_numpy(node_values[self.nodes])
+
+    def shared(self, values: Tensor, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        """Value of the lowest common ancestor of every row label with every column label.
+
+        Args:
+            values: (C, D + 1) value of each class's ancestors, as of `along`.
+            rows: (R,) labels.
+            columns: (K,) labels; None for all classes in label order.
+
+        Returns:
+            (R, K) in the type of `values`.
+
+        Example:
+            >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus")])
+            >>> paths = TreePaths(tree)
+            >>> paths.shared(paths.along(tree.heights), torch.tensor([0, 2]))
+            tensor([[0, 1, 2],
+                    [2, 2, 0]])
+        """
+        start, stop, place = self.start[rows], self.stop[rows], self.position
+        if columns is not None:
+            in_order, order = self.position[columns].sort()
+            start, stop = torch.searchsorted(in_order, start), torch.searchsorted(in_order, stop)
+            place = order.argsort()
+        steps = values[rows]
+        steps = torch.cat((steps[:, :1], steps.diff(dim=1)), dim=1)
+        table = steps.new_zeros(len(rows), len(place) + 1)
+        table.scatter_add_(1, start, steps).scatter_add_(1, stop, -steps)
+        return table.cumsum_(1)[:, place]
+
+    def logsumexp(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Log-sum-exp of the logits below each ancestor of the true class, the root first.
+
+        Args:
+            logits: (B, C).
+            labels: (B,).
+
+        Returns:
+            (B, D + 1), falling from left to right; the last column is the true class's own logit.
+
+        Example:
+            >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus")])
+            >>> TreePaths(tree).logsumexp(torch.zeros(1, 3), torch.tensor([1])).exp()
+            tensor([[3., 2., 1.]])
+        """
+        depths = torch.arange(self.start.shape[1], device=labels.device).expand_as(self.start)
+        rings = self.shared(depths, labels)
+        result: Tensor = _PathLogSumExp.apply(logits, rings, self.start.shape[1])  # type: ignore[no-untyped-call]
+        return result
+
+
+class _PathLogSumExp(torch.autograd.Function):
+    """Nested log-sum-exps, from those of rings: the classes that leave the true path at one depth."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, rings: Tensor, size: int) -> Tensor:
+        peak = logits.new_full((len(logits), size), -torch.inf).scatter_reduce_(1, rings, logits, "amax")
+        # A ring without classes has no peak; its sum is zero whatever is taken away.
+        peak.masked_fill_(peak == -torch.inf, 0.0)
+        powers = (logits - peak.gather(1, rings)).exp_()
+        sums = torch.zeros_like(peak).scatter_add_(1, rings, powers).log_().add_(peak)
+        below = sums.flip(1).logcumsumexp(1).flip(1)
+        ctx.save_for_backward(logits, rings, below)
+        return below
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        logits, rings, below = ctx.saved_tensors
+        # A class of ring r is part of the sums of depths 0..r; they are brought to the scale of the
+        # r-th, the smallest, so that no exponential overflows.
+        shrink = below.diff(dim=1).exp()
+        pulled = [grad[:, 0]]
+        for depth in range(1, grad.shape[1]):
+            pulled.append(pulled[-1] * shrink[:, depth - 1] + grad[:, depth])
+        pull = torch.stack(pulled, dim=1)
+        share = (logits - below.gather(1, rings)).exp_()
+        return share.mul_(pull.gather(1, rings)), None, None

@@ -1,0 +1,113 @@
+"""Quadruplet loss: a sample's class is closer than its siblings, and these closer than the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from cophenet.objectives.base import Objective, StepOutput
+from cophenet.objectives.checks import check_levels, check_number
+from cophenet.objectives.registry import register
+from cophenet.objectives.vectors import check_finite, unit_rows
+from cophenet.tree import Hierarchy
+from cophenet.tree.levels import depth_of
+
+__all__ = ["Quadruplet", "quadruplet_loss"]
+
+
+def _nearest(distances: Tensor, allowed: Tensor) -> Tensor:
+    """Position of the closest allowed sample: (B, B), (B, B) -> (B,)."""
+    return distances.masked_fill(~allowed, torch.inf).argmin(1)
+
+
+def quadruplet_loss(
+    features: Tensor, labels: Tensor, groups: Tensor, margins: Sequence[float] = (0.25, 0.15)
+) -> Tensor:
+    """Quadruplet loss of squared Euclidean distances: half the mean over anchors that violate both margins.
+
+    Each anchor is compared with the first other sample of its class, the closest one of another class
+    of its group, and the closest one of another group. Anchors without one of these do not count.
+    The own class is to be closer than siblings by the difference of the margins, and siblings closer
+    than other groups by the second.
+
+    Args:
+        features: (B, d), used as they are.
+        labels: (B,) classes.
+        groups: (B,) group of each sample's class.
+        margins: Of the own class against other groups, and of siblings against other groups.
+
+    Returns:
+        A scalar; 0 with zero gradients if there is no such anchor.
+
+    Example:
+        >>> features = torch.tensor([[0.0], [0.5], [0.5], [0.5]])
+        >>> quadruplet_loss(features, torch.tensor([0, 0, 1, 2]), torch.tensor([0, 0, 0, 1]))
+        tensor(0.1875)
+    """
+    first, second = margins
+    same_class = labels[:, None] == labels
+    same_group = groups[:, None] == groups
+    others = same_class & ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    kinds = torch.stack((others, same_group & ~same_class, ~same_group))
+    valid = kinds.any(2).all(0)
+    apart = torch.cdist(features.detach(), features.detach())
+    # argmax gives the first of equal values: the first positive in batch order.
+    chosen = torch.stack((others.long().argmax(1), _nearest(apart, kinds[1]), _nearest(apart, kinds[2])))
+    # Only the three chosen distances of each anchor carry gradients, by difference and so exactly.
+    own, sibling, other = (features - features[chosen]).square().sum(2)
+    closer, farther = own - sibling + first - second, sibling - other + second
+    violating = valid & (closer > 0) & (farther > 0)
+    count = violating.sum().clamp(min=1)
+    return torch.where(violating, closer + farther, 0.0).sum().div(2 * count)
+
+
+@register
+class Quadruplet(Objective):
+    """Quadruplet loss on features of norm one, with cross entropy (Zhang et al., 2016).
+
+    Args:
+        tree: The label tree, with at least two levels.
+        weight: Share of the quadruplet loss; cross entropy has the rest.
+        margins: Of the own class against other groups, and of siblings against other groups.
+        level: The level whose nodes are the groups, by depth or name; None for the one above the classes.
+    """
+
+    name = "quadruplet"
+    order_dependent = True
+    groups: Tensor
+
+    def __init__(
+        self,
+        tree: Hierarchy,
+        weight: float = 0.2,
+        margins: Sequence[float] = (0.25, 0.15),
+        level: int | str | None = None,
+    ) -> None:
+        super().__init__(tree)
+        check_levels(self.name, tree, "without groups of classes there are no siblings")
+        check_number("weight", weight)
+        if weight > 1:
+            raise ValueError(f"weight must be at most 1, because cross entropy has the rest, got {weight}")
+        if len(margins) != 2:
+            raise ValueError(f"margins must be two numbers, got {margins!r}")
+        for margin in margins:
+            check_number("margins", margin)
+        depth = tree.height - 1 if level is None else depth_of(tree, level)
+        coarse, groups = tree.cut(depth)
+        if not 1 < coarse.num_classes < tree.num_classes:
+            raise ValueError(
+                f"objective {self.name!r} cannot use level {tree.level_names[depth - 1]!r}: it has "
+                f"{coarse.num_classes} groups of {tree.num_classes} classes, so no siblings or no others"
+            )
+        self.weight, self.margins = weight, tuple(margins)
+        self.register_buffer("groups", torch.tensor(groups), persistent=False)
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """Both terms, times their shares."""
+        check_finite(step.features)
+        loss = quadruplet_loss(unit_rows(step.features), step.labels, self.groups[step.labels], self.margins)
+        flat = cross_entropy(step.logits[self.finest], step.labels)
+        return {"cross_entropy": (1 - self.weight) * flat, "quadruplet": self.weight * loss}

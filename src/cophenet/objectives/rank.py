@@ -1,0 +1,99 @@
+"""Rank loss: sample pairs sorted by feature distance stand in the order of the tree."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, pdist
+
+from cophenet.objectives.base import Objective, StepOutput
+from cophenet.objectives.checks import check_choice, check_number
+from cophenet.objectives.paths import TreePaths
+from cophenet.objectives.registry import register
+from cophenet.objectives.vectors import check_finite
+from cophenet.tree import Hierarchy
+
+__all__ = ["Rank", "rank_loss"]
+
+# Sums of the same edge weights in another order differ by rounding; such distances share a rank.
+_SAME_RANK = 1e-9
+
+
+def rank_loss(
+    features: Tensor, tree_distances: Tensor, target: Literal["mean", "published"] = "mean"
+) -> Tensor:
+    """Squared gap to the target distance of pairs that are out of place, mean over all pairs.
+
+    Sorted by feature distance, the closest pairs should be those with the smallest tree distance: each
+    rank, a value of the tree distance, owns as many places in a row as it has pairs.
+
+    Args:
+        features: (B, d).
+        tree_distances: (B * (B - 1) / 2,) of the pairs, in the order of `itertools.combinations`.
+        target: "mean" of the feature distances at the rank's places, constant in the backward pass; or
+            "published", as in its authors' code: the feature distance at the place whose number is the
+            tree distance, the last place if there are fewer, differentiated through.
+
+    Returns:
+        A scalar; 0 with zero gradients without a pair.
+
+    Example:
+        >>> features = torch.tensor([[0.0], [2.0], [1.0]])
+        >>> rank_loss(features, torch.tensor([0.0, 4.0, 4.0]))
+        tensor(0.4167)
+    """
+    if len(features) < 2:
+        return (features * 0).sum()
+    by_tree = tree_distances.argsort(stable=True)
+    steps = tree_distances[by_tree]
+    owner = (steps.diff(prepend=steps[:1]) > _SAME_RANK * steps[-1]).cumsum(0)
+    # Of equal feature distances the smaller rank goes first, so that ties don't depend on the batch's order.
+    distances, order = pdist(features)[by_tree].sort(stable=True)
+    rank = owner[order]
+    if target == "published":
+        goal = distances[steps[order].round().long().clamp(max=len(steps) - 1)]
+    else:
+        sums = torch.zeros_like(distances).index_add(0, owner, distances.detach())
+        goal = (sums / torch.bincount(owner, minlength=len(owner)))[rank]
+    return ((distances - goal).square() * (rank != owner)).mean()
+
+
+@register
+class Rank(Objective):
+    """Cross entropy and the rank loss of all sample pairs (Nolasco and Stowell, 2022).
+
+    Args:
+        tree: The label tree; for `target="published"` with whole edge weights.
+        weight: Factor of the rank loss.
+        target: "mean" or "published", see `rank_loss`.
+    """
+
+    name = "rank"
+    depths: Tensor
+
+    def __init__(
+        self, tree: Hierarchy, weight: float = 1.0, target: Literal["mean", "published"] = "mean"
+    ) -> None:
+        super().__init__(tree)
+        check_number("weight", weight)
+        check_choice("target", target, ("mean", "published"))
+        if target == "published" and (tree.edge_weights != np.round(tree.edge_weights)).any():
+            raise ValueError("target='published' cannot use a tree whose edge weights are not whole numbers")
+        self.weight: float = weight
+        self.target: Literal["mean", "published"] = target
+        self.paths = TreePaths(tree)
+        self.register_buffer("depths", self.paths.along(tree.weighted_depths), persistent=False)
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """Both terms."""
+        check_finite(step.features)
+        labels = step.labels
+        own = self.depths[labels, -1]
+        apart = own[:, None] + own - 2 * self.paths.shared(self.depths, labels, labels)
+        first, second = torch.triu_indices(len(labels), len(labels), 1, device=labels.device)
+        loss = rank_loss(step.features, apart[first, second], self.target)
+        flat = cross_entropy(step.logits[self.finest], labels)
+        return {"cross_entropy": flat, "rank": self.weight * loss}

@@ -1,0 +1,68 @@
+"""Soft labels: targets that spread over the classes by their height in the tree."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import kl_div, log_softmax
+
+from cophenet.objectives.base import Objective, StepOutput
+from cophenet.objectives.checks import check_number
+from cophenet.objectives.paths import TreePaths
+from cophenet.objectives.registry import register
+from cophenet.tree import Hierarchy
+
+__all__ = ["SoftLabels", "soft_label_loss"]
+
+
+def soft_label_loss(logits: Tensor, distances: Tensor, beta: float) -> Tensor:
+    """KL divergence from the prediction to `softmax(-beta * distances)`, batch mean.
+
+    Args:
+        logits: (B, classes).
+        distances: (B, classes) between the true class of each sample and every class, at most 1.
+        beta: How sharp the targets are.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> import torch
+        >>> soft_label_loss(torch.zeros(1, 3), torch.tensor([[0.0, 0.0, 0.0]]), beta=10.0)
+        tensor(0.)
+    """
+    targets = log_softmax(-beta * distances, dim=1)
+    return kl_div(log_softmax(logits, dim=1), targets, reduction="batchmean", log_target=True)
+
+
+@register
+class SoftLabels(Objective):
+    """Soft labels (Bertinetto et al., 2020).
+
+    The distance of two classes is the height of their lowest common ancestor in edges, divided by the
+    largest one between two classes.
+
+    Args:
+        tree: The label tree, with at least two classes.
+        beta: How sharp the targets are; the larger, the closer to one-hot.
+    """
+
+    name = "soft"
+    heights: Tensor
+
+    def __init__(self, tree: Hierarchy, beta: float = 10.0) -> None:
+        super().__init__(tree)
+        check_number("beta", beta)
+        if tree.num_classes < 2:
+            raise ValueError(f"objective {self.name!r} cannot use a tree of one class: it has no distances")
+        self.beta = beta
+        self.paths = TreePaths(tree)
+        self.register_buffer("heights", self.paths.along(tree.heights), persistent=False)
+        # All classes lie below the common ancestor of the first and the last one in tree order.
+        ends = self.paths.position.argsort()[[0, -1]]
+        self.largest = int(self.paths.shared(self.heights, ends).max())
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """The divergence; it takes the place of cross entropy."""
+        logits = step.logits[self.finest]
+        distances = self.paths.shared(self.heights, step.labels).to(logits.dtype) / self.largest
+        return {"soft_labels": soft_label_loss(logits, distances, self.beta)}

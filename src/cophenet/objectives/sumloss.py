@@ -1,0 +1,56 @@
+"""Sum loss: cross entropy at every level, of probabilities summed up the tree."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from cophenet.objectives.base import Objective, StepOutput
+from cophenet.objectives.checks import check_levels
+from cophenet.objectives.paths import TreePaths
+from cophenet.objectives.registry import register
+from cophenet.tree import Hierarchy
+
+__all__ = ["SumLoss", "level_cross_entropies"]
+
+
+def level_cross_entropies(logits: Tensor, labels: Tensor, paths: TreePaths) -> Tensor:
+    """Cross entropy of each level, with the probabilities of the classes summed below its nodes.
+
+    Args:
+        logits: (B, classes).
+        labels: (B,).
+        paths: The ways down the tree.
+
+    Returns:
+        (levels,) batch means, the coarsest first; a class above a level stands for itself there.
+
+    Example:
+        >>> import torch
+        >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus")])
+        >>> level_cross_entropies(torch.zeros(1, 3), torch.tensor([1]), TreePaths(tree)).exp()
+        tensor([1.5000, 3.0000])
+    """
+    below = paths.logsumexp(logits, labels)
+    return (below[:, :1] - below[:, 1:]).mean(0)
+
+
+@register
+class SumLoss(Objective):
+    """Cross entropy of the classes plus that of each coarser level's summed probabilities, one head.
+
+    Args:
+        tree: The label tree, with at least two levels.
+    """
+
+    name = "sumloss"
+
+    def __init__(self, tree: Hierarchy) -> None:
+        super().__init__(tree)
+        check_levels(self.name, tree, "there is no coarser level to sum probabilities at")
+        self.paths = TreePaths(tree)
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """Cross entropy of the classes, and of each coarser level under its name."""
+        losses = level_cross_entropies(step.logits[self.finest], step.labels, self.paths)
+        coarser = zip(self.tree.level_names[:-1], losses[:-1], strict=True)
+        return {"cross_entropy": losses[-1], **{f"cross_entropy/{name}": loss for name, loss in coarser}}
