@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from cophenet.transport import emd as emd_module
 from cophenet.transport.base import create_distance
-from cophenet.transport.grouping import group_by_class
 from cophenet.transport.emd import EMD, warm_up
 from cophenet.transport.fastft import FastFlowTree
+from cophenet.transport.grouping import group_by_class
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 FLOW_WEIGHTS = {0: "uniform", 1: "distance", 2: "inverse"}

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cophenet.transport.solvers import compiled, library
+from cophenet.transport.solvers.kernels import remove_cycles
 from cophenet.transport.solvers.problem import WHOLE, CostStrip, PairProblems, integer_shares, run_all
-from cophenet.transport.solvers.shortest_paths import remove_cycles
 
 SOLVERS = {"numba": compiled.solve, "pot": library.solve}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from importlib.util import find_spec
@@ -16,8 +16,8 @@ from torch import Tensor
 
 from cophenet.transport.base import PlanDistance, register_distance
 from cophenet.transport.batch import ClassBatch
-from cophenet.transport.grouping import group_by_class
 from cophenet.transport.ground import distance_strip, planned_cost
+from cophenet.transport.grouping import group_by_class
 from cophenet.transport.plan import TransportPlan
 from cophenet.transport.solvers.problem import (
     CostStrip,
@@ -88,7 +88,11 @@ def _solve_all(batch: ClassBatch, solve: _Solve) -> PairProblems:
     problems = PairProblems.empty(starts, low, high, shares, dtype)
     threads = thread_count() if len(z) ** 2 >= _THREAD_ELEMENTS else 1
     with ThreadPoolExecutor(threads) if threads > 1 else nullcontext() as pool:
-        for strip, pairs in _strips(z, problems):
+        strips: Iterable[tuple[CostStrip, Indices]] = _strips(z, problems)
+        if len(z) ** 2 <= _STRIP_ELEMENTS:
+            # All products first: torch's threads spin for a while after each and would slow down ours.
+            strips = list(strips)
+        for strip, pairs in strips:
             solve(problems, strip, pairs, pool)
     return problems
 

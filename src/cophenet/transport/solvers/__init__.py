@@ -1,5 +1,5 @@
 """Exact transport of many class pairs: what a problem is, and the solvers that fill in its plan.
 
 `problem` holds the arrays that all solvers share; `library` solves with SciPy and POT; `compiled` drives
-the Numba kernels of `shortest_paths`. Numba, SciPy and POT are imported when a solver first runs.
+the Numba kernels of `kernels`. Numba, SciPy and POT are imported when a solver first runs.
 """

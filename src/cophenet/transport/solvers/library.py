@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Executor
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,66 +53,92 @@ def _solve_singles(problems: PairProblems, pairs: Indices) -> None:
         problems.mass[index] = problems.shares[spread] / WHOLE
 
 
-def _block(problems: PairProblems, strip: CostStrip, pair: int) -> NDArray[np.float64]:
-    """(m, n) costs of one pair."""
-    first, second = problems.first[pair], problems.second[pair]
-    rows = slice(problems.starts[first] - strip.row, problems.starts[first + 1] - strip.row)
-    columns = slice(problems.starts[second] - strip.column, problems.starts[second + 1] - strip.column)
-    return np.ascontiguousarray(strip.cost[rows, columns], dtype=np.float64)
+def _blocks(problems: PairProblems, strip: CostStrip, pairs: Indices) -> Iterator[NDArray[np.float64]]:
+    """(m, n) costs of one pair after the other; numbers as Python's own, which slice faster than NumPy's."""
+    first, second = problems.first[pairs], problems.second[pairs]
+    rows = zip(
+        (problems.starts[first] - strip.row).tolist(),
+        (problems.starts[first + 1] - strip.row).tolist(),
+        strict=True,
+    )
+    columns = zip(
+        (problems.starts[second] - strip.column).tolist(),
+        (problems.starts[second + 1] - strip.column).tolist(),
+        strict=True,
+    )
+    for (a, b), (c, d) in zip(rows, columns, strict=True):
+        yield np.ascontiguousarray(strip.cost[a:b, c:d], dtype=np.float64)
 
 
-def _write(problems: PairProblems, pair: int, row: Indices, column: Indices, mass: Floats | float) -> None:
-    entries = slice(problems.offsets[pair], problems.offsets[pair] + len(row))
-    problems.source[entries] += row
-    problems.target[entries] += column
-    problems.mass[entries] = mass
+def _write(problems: PairProblems, pairs: Indices, cells: list[Indices], masses: list[Floats]) -> None:
+    """Write the plans of some pairs, each given by the flat numbers of its cells, all at once."""
+    if not cells:
+        return
+    used = np.array([len(cell) for cell in cells])
+    index = _ragged(problems.offsets[pairs], used)
+    width = np.repeat(problems.sizes(pairs)[1], used)
+    cell = np.concatenate(cells)
+    problems.source[index] += cell // width
+    problems.target[index] += cell % width
+    problems.mass[index] = np.concatenate(masses)
 
 
 def _assign(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
     """Pairs of equal size and uniform weights, with SciPy."""
     from scipy.optimize import linear_sum_assignment
 
-    for pair in pairs.tolist():
-        row, column = linear_sum_assignment(_block(problems, strip, pair))
-        _write(problems, pair, row, column, 1.0 / len(row))
+    cells, masses = [], []
+    for cost in _blocks(problems, strip, pairs):
+        row, column = linear_sum_assignment(cost)
+        cells.append(row * len(row) + column)
+        masses.append(np.full(len(row), 1.0 / len(row)))
+    _write(problems, pairs, cells, masses)
+
+
+def _supplies(problems: PairProblems, pairs: Indices) -> Iterator[tuple[Floats, Floats, float]]:
+    """Supplies and demands of one pair after the other as whole numbers, and their total."""
+    if problems.shares is None:
+        uniform = lru_cache(maxsize=None)(lambda size, value: np.full(size, float(value)))
+        for m, n in zip(*(size.tolist() for size in problems.sizes(pairs)), strict=True):
+            yield uniform(m, n), uniform(n, m), float(m * n)
+        return
+    shares, starts = problems.shares, problems.starts
+    for u, v in zip(problems.first[pairs], problems.second[pairs], strict=True):
+        supply, demand = shares[starts[u] : starts[u + 1]], shares[starts[v] : starts[v + 1]]
+        yield supply.astype(np.float64), demand.astype(np.float64), float(WHOLE)
 
 
 def _simplex(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
     """Pairs of any sizes and weights, with POT, whose arithmetic on whole numbers is exact."""
     from ot.lp.emd_wrap import emd_c
 
-    starts, shares = problems.starts, problems.shares
-    for pair in pairs.tolist():
-        cost = _block(problems, strip, pair)
-        m, n = cost.shape
-        if shares is None:
-            supply, demand = np.full(m, float(n)), np.full(n, float(m))
-        else:
-            row, column = starts[problems.first[pair]], starts[problems.second[pair]]
-            supply = shares[row : row + m].astype(np.float64)
-            demand = shares[column : column + n].astype(np.float64)
+    cells, masses = [], []
+    posed = zip(_blocks(problems, strip, pairs), _supplies(problems, pairs), strict=True)
+    for cost, (supply, demand, total) in posed:
         flow, *_, status = emd_c(supply, demand, cost, _MAX_PIVOTS, 1)
         if status != _OPTIMAL:
-            raise RuntimeError(
-                f"POT found no optimal plan between classes of {m} and {n} samples (status {status})"
-            )
+            sizes = f"{len(supply)} and {len(demand)} samples"
+            raise RuntimeError(f"POT found no optimal plan between classes of {sizes} (status {status})")
         flat = flow.ravel()
-        used = np.flatnonzero(flat)
-        total = float(m * n) if shares is None else float(WHOLE)
-        _write(problems, pair, used // n, used % n, flat[used] / total)
+        cell = flat.nonzero()[0]
+        cells.append(cell)
+        masses.append(flat[cell] / total)
+    _write(problems, pairs, cells, masses)
 
 
 def solve(problems: PairProblems, strip: CostStrip, pairs: Indices, pool: Executor | None) -> None:
     """Fill in the plans of the pairs of a strip; arguments as for `compiled.solve`."""
     if not len(pairs):
         return
+    # Once for all pairs; a strip of float64 is not copied.
+    wide = replace(strip, cost=strip.cost.astype(np.float64, copy=False)) if len(pairs) > 1 else strip
     index = _blank(problems, pairs)
     m, n = problems.sizes(pairs)
     single = np.minimum(m, n) == 1
     equal = ~single & (m == n) & (problems.shares is None)
     _solve_singles(problems, pairs[single])
     for solver, chosen in ((_assign, equal), (_simplex, ~single & ~equal)):
-        work = partial(solver, problems, strip)
+        work = partial(solver, problems, wide)
         threaded = chosen & (m * n >= _THREAD_PRODUCTS)
         work(pairs[chosen & ~threaded])
         run_all(work, pairs[threaded][:, None], pool)

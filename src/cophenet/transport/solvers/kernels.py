@@ -1,0 +1,402 @@
+"""Numba kernels: exact transport between the classes of a pair by successive shortest paths.
+
+Sources are rows, targets columns; `flow[column, row]` counts whole units, so remaining mass is compared
+exactly and every push makes progress. Duals u, v keep the reduced cost `cost[i, j] - u[i] - v[j]` at least
+zero, and zero where there is flow. They start from column minima, are improved by rows that bid for their
+best column (the augmenting row reduction of Jonker and Volgenant, for any supplies), and what is still
+to be sent then goes along shortest paths. Many rows of small supply are solved faster than few of large
+supply, so the larger class makes the rows.
+
+All kernels stand in this one file because Numba's cache looks for changes only in the file of the
+function that is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+
+from cophenet.transport.solvers.problem import WHOLE, Floats, Indices
+
+__all__ = ["remove_cycles", "solve_pairs"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+# cost (m, n), u (m,), v (n,), units left (m,), units needed (n,), flow (n, m).
+State = tuple[Floats, Floats, Floats, Indices, Indices, Indices]
+# Of columns: path length while open, path length when closed, row before, closed ones in order;
+# of rows: path length, column before, reached ones in order.
+Tree = tuple[Floats, Floats, Indices, Indices, Floats, Indices, Indices]
+# Source, target, mass and distance of some entries.
+Entries = tuple[Indices, Indices, Floats, Floats]
+# Working memory of a thread.
+Room = tuple[Floats, Indices, Floats, Indices]
+
+_UNSEEN = -2
+_ROOT = -1
+# A pass of bids pays while it leaves at most this share of the unfinished rows.
+_WORTHWHILE = 0.9
+
+
+def _kernel(function: _Function) -> _Function:
+    """Compile without the interpreter lock, and keep the machine code on disk."""
+    return cast(_Function, njit(nogil=True, cache=True)(function))
+
+
+def _inlined(function: _Function) -> _Function:
+    """Copy into the calling kernel, which spares counting references to the arrays that are passed."""
+    return cast(_Function, njit(nogil=True, inline="always")(function))
+
+
+@_inlined
+def _send(i: int, j: int, state: State) -> None:
+    """Send what row i still has and column j still needs."""
+    _, _, _, left, need, flow = state
+    amount = min(left[i], need[j])
+    flow[j, i] += amount
+    left[i] -= amount
+    need[j] -= amount
+
+
+@_inlined
+def _column_minima(state: State, best: Indices) -> None:
+    """Set v to the column minima and send along them; rows that have none get no dual yet."""
+    cost, u, v, _, _, _ = state
+    v[:] = np.inf
+    for i in range(len(u)):
+        for j in range(len(v)):
+            better = cost[i, j] < v[j]
+            v[j] = cost[i, j] if better else v[j]
+            best[j] = i if better else best[j]
+    u[:] = np.inf
+    for j in range(len(v)):
+        u[best[j]] = 0.0
+        _send(best[j], j, state)
+
+
+@_inlined
+def _two_best(i: int, cost: Floats, v: Floats) -> tuple[float, float, int, int]:
+    """Smallest and second smallest of cost[i] - v, and their columns, without branches to mispredict."""
+    low = second = np.inf
+    at = at_second = 0
+    for j in range(len(v)):
+        r = cost[i, j] - v[j]
+        is_low = r < low
+        is_second = r < second
+        second = low if is_low else (r if is_second else second)
+        at_second = at if is_low else (j if is_second else at_second)
+        low = r if is_low else low
+        at = j if is_low else at
+    return low, second, at, at_second
+
+
+@_inlined
+def _bid(i: int, state: State) -> None:
+    """Make row i's best column as costly to it as its second best, which drives other rows out of it."""
+    cost, u, v, left, need, flow = state
+    low, second, at, at_second = _two_best(i, cost, v)
+    u[i] = second
+    if low < second:
+        v[at] -= second - low
+        for other in range(len(left)):
+            amount = flow[at, other]
+            if other != i and amount > 0:
+                flow[at, other] = 0
+                left[other] += amount
+                need[at] += amount
+    _send(i, at, state)
+    _send(i, at_second, state)
+
+
+@_inlined
+def _bids(state: State) -> None:
+    """Let unfinished rows bid, pass by pass, while that finishes enough of them."""
+    left = state[3]
+    before = 2.0 * len(left)
+    while True:
+        unfinished = 0
+        for i in range(len(left)):
+            unfinished += left[i] > 0
+        if unfinished == 0 or unfinished > _WORTHWHILE * before:
+            return
+        before = unfinished
+        for i in range(len(left)):
+            if left[i] > 0:
+                _bid(i, state)
+
+
+@_inlined
+def _send_along(source: int, sink: int, state: State, row_of: Indices, column_of: Indices) -> bool:
+    """Send along the tree's path to a column that needs mass; tell whether all arcs of the tree remain."""
+    _, _, _, left, need, flow = state
+    amount = min(left[source], need[sink])
+    i = row_of[sink]
+    while column_of[i] >= 0:
+        amount = min(amount, flow[column_of[i], i])
+        i = row_of[column_of[i]]
+    left[source] -= amount
+    need[sink] -= amount
+    intact = True
+    i = row_of[sink]
+    flow[sink, i] += amount
+    while column_of[i] >= 0:
+        j = column_of[i]
+        flow[j, i] -= amount
+        intact = intact and flow[j, i] > 0
+        i = row_of[j]
+        flow[j, i] += amount
+    return intact
+
+
+@_inlined
+def _reach(i: int, base: float, cost: Floats, v: Floats, key: Floats, row_of: Indices) -> None:
+    """Shorten paths to columns through row i; a closed column has key NaN and is never shortened."""
+    for j in range(len(key)):
+        length = base + (cost[i, j] - v[j])
+        shorter = length < key[j]
+        key[j] = length if shorter else key[j]
+        row_of[j] = i if shorter else row_of[j]
+
+
+@_inlined
+def _nearest(key: Floats) -> int:
+    """The open column with the shortest path."""
+    low = np.inf
+    at = 0
+    for j in range(len(key)):
+        nearer = key[j] < low
+        low = key[j] if nearer else low
+        at = j if nearer else at
+    return at
+
+
+@_inlined
+def _grow(source: int, state: State, tree: Tree) -> None:
+    """Grow one tree of shortest paths, sending whenever a needy column joins, and update the duals.
+
+    The tree stays good after a push as long as none of its arcs ran empty. One more column joins with
+    every step, and a needy one exists while the source has mass left, so the loop ends.
+    """
+    cost, u, v, left, need, flow = state
+    key, reached, row_of, closed, row_reached, column_of, rows = tree
+    column_of[:] = _UNSEEN
+    column_of[source], row_reached[source], rows[0] = _ROOT, 0.0, source
+    key[:] = np.inf
+    num_rows, num_closed = 1, 0
+    _reach(source, -u[source], cost, v, key, row_of)
+    while True:
+        at = _nearest(key)
+        level = key[at]
+        reached[at], closed[num_closed], key[at] = level, at, np.nan
+        num_closed += 1
+        if need[at] > 0:
+            intact = _send_along(source, at, state, row_of, column_of)
+            if left[source] == 0 or not intact:
+                break
+        for i in range(len(left)):
+            if flow[at, i] > 0 and column_of[i] == _UNSEEN:
+                column_of[i], row_reached[i], rows[num_rows] = at, level, i
+                num_rows += 1
+                _reach(i, level - u[i], cost, v, key, row_of)
+    for i in rows[:num_rows]:
+        u[i] += level - row_reached[i]
+    for j in closed[:num_closed]:
+        v[j] -= level - reached[j]
+
+
+@_kernel
+def _transport(state: State, reals: Floats, integers: Indices) -> None:
+    """Solve one pair with at least two columns; supplies and demands are used up."""
+    m, n = state[0].shape
+    of_columns = (reals[2, :n], reals[3, :n], integers[2, :n], integers[3, :n])
+    tree = (*of_columns, reals[4, :m], integers[4, :m], integers[5, :m])
+    _column_minima(state, integers[2, :n])
+    _bids(state)
+    left = state[3]
+    for i in range(m):
+        while left[i] > 0:
+            _grow(i, state, tree)
+
+
+@_kernel
+def _arc(node: int, other: int, m: int) -> tuple[int, int]:
+    """Column and row of the arc between two nodes; columns are numbered after the m rows."""
+    return (other - m, node) if node < m else (node - m, other)
+
+
+@_kernel
+def _degrees_on_cycles(flow: Indices, degree: Indices) -> None:
+    """Count arcs by node, without branches that end: at least 2 for nodes on or between cycles, else 0."""
+    n, m = flow.shape
+    degree[:] = 0
+    for j in range(n):
+        for i in range(m):
+            degree[i] += flow[j, i] > 0
+            degree[m + j] += flow[j, i] > 0
+    pruned = True
+    while pruned:
+        pruned = False
+        for j in range(n):
+            for i in range(m):
+                ends = degree[i] == 1 or degree[m + j] == 1
+                if ends and flow[j, i] > 0 and degree[i] > 0 and degree[m + j] > 0:
+                    degree[i] -= 1
+                    degree[m + j] -= 1
+                    pruned = True
+
+
+@_kernel
+def _find_cycle(flow: Indices, degree: Indices, seen: Indices, path: Indices) -> tuple[int, int]:
+    """Walk over arcs with flow until a node comes back; the cycle is `path[start:stop]`."""
+    m = flow.shape[1]
+    seen[:] = -1
+    node, previous, length = 0, -1, 0
+    while degree[node] == 0:
+        node += 1
+    while seen[node] < 0:
+        seen[node], path[length] = length, node
+        length += 1
+        following = m if node < m else 0
+        while following == previous or degree[following] == 0 or flow[_arc(node, following, m)] == 0:
+            following += 1
+        previous, node = node, following
+    return seen[node], length
+
+
+@_kernel
+def remove_cycles(flow: Indices) -> None:
+    """Shift mass around cycles until at most m + n - 1 entries carry any.
+
+    With ties among the costs an optimal flow may run around a cycle. All arcs with flow have reduced
+    cost zero, so that shifting mass around it costs nothing; each shift empties an arc.
+
+    Args:
+        flow: (n, m) int64 an optimal flow, changed in place.
+    """
+    n, m = flow.shape
+    degree, seen, path = np.empty((3, m + n), dtype=np.int64)
+    while (flow > 0).sum() > m + n - 1:
+        _degrees_on_cycles(flow, degree)
+        start, stop = _find_cycle(flow, degree, seen, path)
+        amount = flow[_arc(path[start], path[start + 1], m)]
+        for step in range(start, stop, 2):
+            amount = min(amount, flow[_arc(path[step], path[step + 1], m)])
+        for step in range(start, stop):
+            following = path[step + 1] if step + 1 < stop else path[start]
+            flow[_arc(path[step], following, m)] -= amount if (step - start) % 2 == 0 else -amount
+
+
+@_inlined
+def _write_single(block: Floats, shares: Indices, row: int, column: int, entries: Entries) -> None:
+    """The plan if one class has a single sample: everything goes there."""
+    source, target, mass, distance = entries
+    m, n = block.shape
+    first = row if n == 1 else column
+    for e in range(len(source)):
+        source[e] = row + e % m
+        target[e] = column + e % n
+        mass[e] = shares[first + e] / WHOLE if len(shares) else 1.0 / len(source)
+        distance[e] = block[e % m, e % n]
+
+
+@_inlined
+def _write_plan(block: Floats, flow: Indices, total: int, row: int, column: int, entries: Entries) -> bool:
+    """Copy a flow's non-zeros to the pair's entries and tell whether there was room; the rest get no mass."""
+    source, target, mass, distance = entries
+    flipped = block.shape[0] < block.shape[1]
+    used = 0
+    for j in range(flow.shape[0]):
+        for i in range(flow.shape[1]):
+            if flow[j, i] > 0:
+                if used == len(source):
+                    return False
+                a, b = (j, i) if flipped else (i, j)
+                source[used], target[used] = row + a, column + b
+                mass[used], distance[used] = flow[j, i] / total, block[a, b]
+                used += 1
+    for e in range(used, len(source)):
+        source[e], target[e], mass[e], distance[e] = row, column, 0.0, block[0, 0]
+    return True
+
+
+@_inlined
+def _pose(block: Floats, shares: Indices, row: int, column: int, state: State) -> int:
+    """Fill in costs, supplies and demands, the larger class as rows; return the total supply."""
+    cost, _, _, left, need, flow = state
+    m, n = cost.shape
+    flipped = block.shape[0] < block.shape[1]
+    for i in range(m):
+        for j in range(n):
+            cost[i, j] = block[j, i] if flipped else block[i, j]
+            flow[j, i] = 0
+    if len(shares):
+        row, column = (column, row) if flipped else (row, column)
+        left[:] = shares[row : row + m]
+        need[:] = shares[column : column + n]
+        return WHOLE
+    divisor = np.gcd(m, n)
+    left[:] = n // divisor
+    need[:] = m // divisor
+    total: int = m * n // divisor
+    return total
+
+
+@_inlined
+def _solve_one(block: Floats, shares: Indices, row: int, column: int, entries: Entries, room: Room) -> None:
+    """Solve one pair of classes with at least two samples each."""
+    costs, flows, reals, integers = room
+    m, n = max(block.shape), min(block.shape)
+    flow = flows[: m * n].reshape(n, m)
+    duals = reals[0, :m], reals[1, :n]
+    state = (costs[: m * n].reshape(m, n), duals[0], duals[1], integers[0, :m], integers[1, :n], flow)
+    total = _pose(block, shares, row, column, state)
+    _transport(state, reals, integers)
+    if not _write_plan(block, flow, total, row, column, entries):
+        remove_cycles(flow)
+        _write_plan(block, flow, total, row, column, entries)
+
+
+@_kernel
+def solve_pairs(
+    cost: Floats,
+    corner: tuple[int, int],
+    pairs: Indices,
+    starts: Indices,
+    first: Indices,
+    second: Indices,
+    shares: Indices,
+    offsets: Indices,
+    plan: Entries,
+) -> None:
+    """Solve some pairs one after the other in the same working memory.
+
+    Args:
+        cost: (r, c) distances that cover the pairs.
+        corner: Sample of the first row and of the first column of `cost`.
+        pairs: (p,) which pairs to solve.
+        starts: (k + 1,) first sample of every class.
+        first: (P,) class of every pair's sources.
+        second: (P,) class of every pair's targets.
+        shares: (B,) units of mass of every sample; empty means uniform.
+        offsets: (P + 1,) first entry of every pair.
+        plan: The entries of all pairs; those of `pairs` are written.
+    """
+    size = products = 1
+    for p in pairs:
+        m, n = starts[first[p] + 1] - starts[first[p]], starts[second[p] + 1] - starts[second[p]]
+        size, products = max(size, m, n), max(products, m * n)
+    integers = np.empty((6, size), dtype=np.int64)
+    room = (np.empty(products), np.empty(products, dtype=np.int64), np.empty((5, size)), integers)
+    source, target, mass, distance = plan
+    for p in pairs:
+        row, row_stop = starts[first[p]], starts[first[p] + 1]
+        column, column_stop = starts[second[p]], starts[second[p] + 1]
+        block = cost[row - corner[0] : row_stop - corner[0], column - corner[1] : column_stop - corner[1]]
+        a, b = offsets[p], offsets[p + 1]
+        entries = (source[a:b], target[a:b], mass[a:b], distance[a:b])
+        if min(block.shape) == 1:
+            _write_single(block, shares, row, column, entries)
+        else:
+            _solve_one(block, shares, row, column, entries, room)
