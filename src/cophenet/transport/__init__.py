@@ -15,12 +15,14 @@ from cophenet.transport.base import (
     register_distance,
 )
 from cophenet.transport.batch import ClassBatch
+from cophenet.transport.bures import Bures
 from cophenet.transport.centroid import L1, L2, Poincare
 from cophenet.transport.emd import EMD
 from cophenet.transport.fastft import FastFlowTree
 from cophenet.transport.flowtree import FlowTree
 from cophenet.transport.grouping import FlowWeights, group_by_class
 from cophenet.transport.plan import TransportPlan
+from cophenet.transport.sinkhorn import Sinkhorn
 from cophenet.transport.swd import SlicedWasserstein
 from cophenet.transport.tree_flow import bottom_up_flow
 from cophenet.transport.twd import TreeWasserstein, tree_wasserstein
@@ -29,6 +31,7 @@ __all__ = [
     "EMD",
     "L1",
     "L2",
+    "Bures",
     "ClassBatch",
     "ClassDistance",
     "FastFlowTree",
@@ -37,6 +40,7 @@ __all__ = [
     "PlanDistance",
     "Poincare",
     "SeededDistance",
+    "Sinkhorn",
     "SlicedWasserstein",
     "TransportPlan",
     "TreeWasserstein",

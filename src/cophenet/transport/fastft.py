@@ -91,9 +91,8 @@ class FastFlowTree(PlanDistance):
         if self.order == "batch":
             return greedy_plan(batch), None
         count = min(self.n_orders, batch.features.shape[1])
-        scores = batch.features.detach() @ principal_directions(batch, count)
-        arrangements = batch.sort_within_classes(scores).T
-        plans = [greedy_plan(batch, arrangement) for arrangement in arrangements]
+        scores = principal_directions(batch, count).T @ batch.features.detach().T
+        plans = [greedy_plan(batch, arrangement) for arrangement in batch.sort_within_classes(scores)]
         if count == 1:
             return plans[0], None
         return _cheapest(batch, plans)

@@ -9,6 +9,7 @@ an accelerator, where asking means a transfer to the host, the second is used th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,10 +39,6 @@ def _use_gram(z: Tensor, pairs: int) -> bool:
     return is_host(z) and entries <= min(_GRAM_ELEMENTS, _GRAM_ADVANTAGE * pairs)
 
 
-def _centered(z: Tensor) -> Tensor:
-    return z - z.mean(0)
-
-
 def _direct(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
     out = z.new_empty(len(source))
     for part in _chunks(len(source), z.shape[1]):
@@ -50,19 +47,58 @@ def _direct(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
     return out
 
 
-def _by_gram(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    centered = _centered(z)
-    gram = centered @ centered.T
-    square = gram.diagonal().contiguous()
-    norms = square.index_select(0, source).add_(square.index_select(0, target))
-    inner = gram.view(-1).index_select(0, source * len(z) + target)
-    squared = norms.sub(inner, alpha=2)
-    near = (squared < norms.mul_(_CANCELS)).nonzero().flatten()
-    distance = squared.clamp_(min=0).sqrt_()
-    if len(near):
-        # From the features as given: centring rounds, a difference of close numbers does not.
-        distance[near] = _direct(z, source[near], target[near])
-    return distance
+@dataclass(frozen=True)
+class _Gram:
+    """What the Gram way knows of some pairs, for their distances and for the pull on them.
+
+    Attributes:
+        centered: (B, d) features less their mean.
+        flat: (E,) position of every pair in a (B, B) table.
+        near: (n,) pairs that cancel.
+        distance: (E,) distances of the pairs.
+    """
+
+    centered: Tensor
+    flat: Tensor
+    near: Tensor
+    distance: Tensor
+
+    @classmethod
+    def of(cls, z: Tensor, source: Tensor, target: Tensor, distance: Tensor | None = None) -> _Gram:
+        """Distances by one product, unless they are known already."""
+        centered = z - z.mean(0)
+        flat = (source * len(z)).add_(target)
+        if distance is None:
+            gram = centered @ centered.T
+            square = gram.diagonal().contiguous()
+        else:
+            square = (centered * centered).sum(1)
+        norms = square.index_select(0, source).add_(square.index_select(0, target))
+        if distance is not None:
+            near = (distance.square() <= norms.mul_(_CANCELS)).nonzero().view(-1)
+            return cls(centered, flat, near, distance)
+        squared = norms.sub(gram.view(-1).index_select(0, flat), alpha=2)
+        near = (squared <= norms.mul_(_CANCELS)).nonzero().view(-1)
+        distance = squared.clamp_(min=0).sqrt_()
+        if len(near):
+            # From the features as given: centring rounds, a difference of close numbers does not.
+            distance[near] = _direct(z, source[near], target[near])
+        return cls(centered, flat, near, distance)
+
+    def pull(self, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> Tensor:
+        """(B, d) sum of pull * (z_i - z_j) over the pairs, for both of their samples; changes `pull`."""
+        size = len(z)
+        near_pull = pull[self.near].masked_fill_(self.distance[self.near] == 0, 0)
+        pull[self.near] = 0
+        springs = z.new_zeros(size * size)
+        springs.scatter_add_(0, self.flat, pull)
+        springs.scatter_add_(0, (target * size).add_(source), pull)
+        springs = springs.view(size, size)
+        held = self.centered * springs.sum(1, keepdim=True)
+        out = torch.addmm(held, springs, self.centered, alpha=-1)
+        if len(self.near):
+            _pull_direct(out, z, source[self.near], target[self.near], near_pull)
+        return out
 
 
 def sample_distances(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
@@ -74,8 +110,9 @@ def sample_distances(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
         tensor([5., 0.])
     """
     z = z.detach()
-    with torch.autocast(z.device.type, enabled=False):
-        return (_by_gram if _use_gram(z, len(source)) else _direct)(z, source, target)
+    if _use_gram(z, len(source)):
+        return _Gram.of(z, source, target).distance
+    return _direct(z, source, target)
 
 
 def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
@@ -89,16 +126,15 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
     a, b = z[rows], z[columns]
     if not is_host(z):
         return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
-    with torch.autocast(z.device.type, enabled=False):
-        center = b.mean(0)
-        ac, bc = a - center, b - center
-        norms = (ac * ac).sum(1)[:, None] + (bc * bc).sum(1)[None, :]
-        squared = torch.addmm(norms, ac, bc.T, alpha=-2)
-        row, column = (squared < norms.mul_(_CANCELS)).nonzero(as_tuple=True)
-        distance = squared.clamp_(min=0).sqrt_()
-        if len(row):
-            distance[row, column] = _direct(z, row + (rows.start or 0), column + (columns.start or 0))
-        return distance
+    center = b.mean(0)
+    ac, bc = a - center, b - center
+    norms = (ac * ac).sum(1)[:, None] + (bc * bc).sum(1)[None, :]
+    squared = torch.addmm(norms, ac, bc.T, alpha=-2)
+    row, column = (squared < norms.mul_(_CANCELS)).nonzero(as_tuple=True)
+    distance = squared.clamp_(min=0).sqrt_()
+    if len(row):
+        distance[row, column] = _direct(z, row + (rows.start or 0), column + (columns.start or 0))
+    return distance
 
 
 def _pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> None:
@@ -106,32 +142,21 @@ def _pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: T
         a, b = source[part], target[part]
         force = z.index_select(0, a).sub_(z.index_select(0, b)).mul_(pull[part, None])
         out.index_add_(0, a, force)
-        out.index_add_(0, b, force, alpha=-1)
-
-
-def _pull_by_gram(z: Tensor, plan: TransportPlan, distance: Tensor, pull: Tensor) -> Tensor:
-    size = len(z)
-    centered = _centered(z)
-    square = torch.linalg.vector_norm(centered, dim=1).square_()
-    norms = square.index_select(0, plan.source).add_(square.index_select(0, plan.target))
-    near = (distance.square() < norms.mul_(_CANCELS)).nonzero().flatten()
-    far_pull = pull.index_fill(0, near, 0) if len(near) else pull
-    springs = z.new_zeros(size * size)
-    springs.scatter_add_(0, plan.source * size + plan.target, far_pull)
-    springs.scatter_add_(0, plan.target * size + plan.source, far_pull)
-    springs = springs.view(size, size)
-    out = torch.addmm(centered * springs.sum(1, keepdim=True), springs, centered, alpha=-1)
-    if len(near):
-        _pull_direct(out, z, plan.source[near], plan.target[near], pull[near])
-    return out
+        out.index_add_(0, b, force.neg_())
 
 
 class _PlannedCost(torch.autograd.Function):
     """<P, D> of every pair with P constant; the gradient of D is a unit vector, or 0 where D is."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, plan: TransportPlan, distance: Tensor) -> Tensor:
-        ctx.plan = plan
+    def forward(ctx: Any, z: Tensor, plan: TransportPlan, distance: Tensor | None) -> Tensor:
+        gram = None
+        if _use_gram(z, len(plan.mass)):
+            gram = _Gram.of(z, plan.source, plan.target, distance)
+            distance = gram.distance
+        elif distance is None:
+            distance = _direct(z, plan.source, plan.target)
+        ctx.plan, ctx.gram = plan, gram
         ctx.save_for_backward(z, distance)
         return plan.total(plan.mass * distance)
 
@@ -142,9 +167,9 @@ class _PlannedCost(torch.autograd.Function):
         plan: TransportPlan = ctx.plan
         with torch.autocast(z.device.type, enabled=False):
             pull = plan.spread(grad).mul_(plan.mass).div_(distance)
+            if ctx.gram is not None:
+                return ctx.gram.pull(z, plan.source, plan.target, pull), None, None
             pull.masked_fill_(distance == 0, 0)
-            if _use_gram(z, len(pull)):
-                return _pull_by_gram(z, plan, distance, pull), None, None
             out = torch.zeros_like(z)
             _pull_direct(out, z, plan.source, plan.target, pull)
             return out, None, None
@@ -158,7 +183,5 @@ def planned_cost(z: Tensor, plan: TransportPlan, distance: Tensor | None = None)
         plan: Sparse plan of P pairs.
         distance: (E,) the distances of the plan's entries, if they are known already.
     """
-    if distance is None:
-        distance = sample_distances(z, plan.source, plan.target)
     cost: Tensor = _PlannedCost.apply(z, plan, distance)  # type: ignore[no-untyped-call]
     return cost

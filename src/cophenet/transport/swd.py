@@ -16,14 +16,17 @@ __all__ = ["SlicedWasserstein"]
 
 
 class _SlicedCost(torch.autograd.Function):
-    """Mean over the columns of sum P |x_i - x_j|^p for every pair, with P constant."""
+    """Mean over the rows of sum P |x_i - x_j|^p for every pair, with P constant.
+
+    Projections are rows: adding up along the last dimension is several times faster than along the first.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, plan: TransportPlan, p: float) -> Tensor:
-        gap = x.index_select(0, plan.source).sub_(x.index_select(0, plan.target))
-        ctx.plan, ctx.p, ctx.rows = plan, p, len(x)
+        gap = x.index_select(1, plan.source).sub_(x.index_select(1, plan.target))
+        ctx.plan, ctx.p, ctx.shape = plan, p, x.shape
         ctx.save_for_backward(gap)
-        per_entry = (gap.square() if p == 2 else gap.abs().pow_(p)).mean(dim=1)
+        per_entry = (gap.square() if p == 2 else gap.abs().pow_(p)).mean(dim=0)
         return plan.total(per_entry.mul_(plan.mass))
 
     @staticmethod
@@ -32,11 +35,10 @@ class _SlicedCost(torch.autograd.Function):
         (gap,) = ctx.saved_tensors
         plan: TransportPlan = ctx.plan
         slope = gap if ctx.p == 2 else gap.sign() * gap.abs().pow_(ctx.p - 1)
-        pull = plan.spread(grad).mul_(plan.mass).mul_(ctx.p / gap.shape[1])
-        force = slope * pull[:, None]
-        out = gap.new_zeros(ctx.rows, gap.shape[1])
-        out.index_add_(0, plan.source, force)
-        out.index_add_(0, plan.target, force, alpha=-1)
+        force = slope * plan.spread(grad).mul_(plan.mass).mul_(ctx.p / len(gap))
+        out = gap.new_zeros(ctx.shape)
+        out.scatter_add_(1, plan.source.expand_as(gap), force)
+        out.scatter_add_(1, plan.target.expand_as(gap), force.neg_())
         return out, None, None
 
 
@@ -103,15 +105,15 @@ class SlicedWasserstein(SeededDistance):
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
         # In float64: what is left after sorting is small against the projections themselves.
-        x = batch.features.double() @ self._draw(batch.features.shape[1]).to(batch.features.device)
+        directions = self._draw(batch.features.shape[1]).to(batch.features.device)
+        x = directions.T @ batch.features.double().T
         ranks = batch.sort_within_classes(x.detach())
-        ordered = x.gather(0, ranks)
+        ordered = x.gather(1, ranks)
         if batch.weights is None:
             power = self._cost(ordered, uniform_plan(batch))
         else:
-            columns = zip(ordered.unbind(1), batch.weights[ranks].unbind(1), strict=True)
-            costs = [self._cost(column[:, None], weighted_plan(batch, w)) for column, w in columns]
-            power = torch.stack(costs).mean(0)
+            rows = zip(ordered, batch.weights[ranks], strict=True)
+            power = torch.stack([self._cost(row[None], weighted_plan(batch, w)) for row, w in rows]).mean(0)
         return _root(power, self.p).to(batch.features.dtype)
 
     def _cost(self, ordered: Tensor, plan: TransportPlan) -> Tensor:
