@@ -87,16 +87,17 @@ def entropic_plan(
     low, high = cost.amin((1, 2)), cost.amax((1, 2))
     spread = (high - low) / reg
     # An accelerator is not asked whether scaling is safe, and always takes the safe way.
-    if is_host(cost) and float(spread.max()) <= _SAFE_RANGE[cost.dtype]:
-        kernel = (low[:, None, None] - cost).div_(reg[:, None, None]).exp_()
-        plan, error = _scale(kernel, a, b, tolerance, iterations)
-        return plan, error <= tolerance
-    # In float64, since a logarithm of size L has a rounding error of L * eps, which exp makes
-    # a relative error of the mass; nothing below that can be asked of the marginals.
-    logits = (low[:, None, None] - cost).double() / reg.double()[:, None, None]
-    logits.clamp_(min=-1e300)
-    reachable = (4 * torch.finfo(torch.float64).eps * spread.double()).clamp(min=tolerance)
-    plan, error = _scale_logarithms(logits, a.double(), b.double(), reachable, iterations)
+    widest = float(spread.max()) if is_host(cost) else float("inf")
+    kind = cost.dtype if widest <= _SAFE_RANGE[cost.dtype] else torch.float64
+    logits = (low[:, None, None] - cost).to(kind).div_(reg.to(kind)[:, None, None])
+    a, b = a.to(kind), b.to(kind)
+    if widest <= _SAFE_RANGE[kind]:
+        plan, error = _scale(logits.exp_(), a, b, tolerance, iterations)
+        return plan.to(cost.dtype), error <= tolerance
+    # A logarithm of size L has a rounding error of L * eps, which exp makes a relative error of
+    # the mass; nothing below that can be asked of the marginals.
+    reachable = (4 * torch.finfo(kind).eps * spread.to(kind)).clamp(min=tolerance)
+    plan, error = _scale_logarithms(logits.clamp_(min=-1e300), a, b, reachable, iterations)
     return plan.to(cost.dtype), error <= reachable
 
 
@@ -121,7 +122,8 @@ def implicit_gradient(cost: Tensor, plan: Tensor) -> Tensor:
     system = torch.baddbmm(gauge[:, :, None] * gauge[:, None, :], q, q.transpose(1, 2), alpha=-1)
     system.diagonal(dim1=1, dim2=2).add_(1 + _RIDGE)
     factor = torch.linalg.cholesky_ex(system)[0]
-    x = torch.cholesky_solve((left - _times(q, right))[:, :, None], factor)[:, :, 0]
+    half = torch.linalg.solve_triangular(factor, (left - _times(q, right))[:, :, None], upper=False)
+    x = torch.linalg.solve_triangular(factor.mT, half, upper=True)[:, :, 0]
     y = right - _times_transposed(q, x)
     change = p * ((x * root_a)[:, :, None] + (y * root_b)[:, None, :] - c)
     return change.to(cost.dtype)
