@@ -1,0 +1,142 @@
+"""Accuracy at every level of the tree, and along the whole path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from cophenet.metrics.checks import check_choice, check_k, check_probabilities, check_scores, ratio
+from cophenet.metrics.tables import TreeTables, full_precision, row_blocks, tree_tables
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
+
+__all__ = ["full_path_accuracy", "level_accuracy"]
+
+By = Literal["sum", "argmax"]
+
+
+def _hits_by_sum(probabilities: Tensor, labels: Tensor, tables: TreeTables, top_k: int) -> Tensor:
+    hits = []
+    for sums, own in tables.level_sums(full_precision(probabilities), labels):
+        best = sums.topk(min(top_k, sums.shape[1]), dim=1).indices
+        hits.append((best == own[:, None]).any(1).sum())
+    return torch.stack(hits)
+
+
+def _hits_by_argmax(scores: Tensor, labels: Tensor, tables: TreeTables, top_k: int) -> Tensor:
+    best = scores.topk(top_k, dim=1).indices
+    shared = tables.depths[tables.class_ancestors(labels[:, None], best)].amax(1)
+    # A class above a level stands for itself there, so the right class is right at every level.
+    num_levels = len(tables.level_nodes)
+    shared[(best == labels[:, None]).any(1)] = num_levels
+    levels = torch.arange(1, num_levels + 1, device=labels.device)
+    return (shared[:, None] >= levels).sum(0)
+
+
+def accuracy_update(
+    scores: Tensor, labels: Tensor, tree: Hierarchy, by: By, top_k: int
+) -> tuple[Tensor, int]:
+    """Correct samples at each level (num_levels,), and the number of samples."""
+    labels = check_scores(scores, labels, tree)
+    if by == "sum":
+        check_probabilities(scores, tree)
+    tables = tree_tables(tree, scores.device)
+    count = _hits_by_sum if by == "sum" else _hits_by_argmax
+    hits = torch.zeros(tree.num_levels, dtype=torch.int64, device=scores.device)
+    for rows in row_blocks(len(scores), tree.num_nodes):
+        hits += count(scores[rows], labels[rows], tables, top_k)
+    return hits, len(scores)
+
+
+def accuracy_compute(hits: Tensor, samples: int | Tensor, tree: Hierarchy) -> dict[str, Tensor]:
+    """Accuracy of each level by name."""
+    rates = ratio(hits.double(), samples, "accuracy")
+    return dict(zip(tree.level_names, rates, strict=True))
+
+
+def check_accuracy_options(tree: Hierarchy, by: str, top_k: int) -> None:
+    """Raise if an option is not allowed."""
+    check_choice("by", by, ("sum", "argmax"))
+    check_k("top_k", top_k, tree.num_classes)
+
+
+def level_accuracy(
+    scores: Tensor, labels: Tensor, tree: Hierarchy, by: By = "sum", top_k: int = 1
+) -> dict[str, Tensor]:
+    """Accuracy at each level of the tree.
+
+    A class that lies above a level stands for itself there. Ties between scores are broken as by
+    `torch.topk`. Without samples the value is NaN, with a warning.
+
+    Args:
+        scores: (N, C) probabilities of the classes; with `by="argmax"` any scores, such as logits.
+        labels: (N,) classes.
+        tree: The label tree.
+        by: "sum" predicts at each level by the summed probabilities below its nodes; "argmax" takes the
+            ancestors of the class with the highest score.
+        top_k: A prediction counts if it is among the `top_k` best. With "sum" these are nodes of the
+            level (all of them if it has fewer), with "argmax" the ancestors of the best classes.
+
+    Returns:
+        A float64 scalar in [0, 1] for each level name, from the root down.
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> p = torch.tensor([[0.3, 0.3, 0.4], [0.1, 0.8, 0.1]])
+        >>> {name: value.item() for name, value in level_accuracy(p, torch.tensor([0, 1]), tree).items()}
+        {'level1': 1.0, 'level2': 0.5}
+        >>> level_accuracy(p, torch.tensor([0, 1]), tree, by="argmax")["level1"].item()
+        0.5
+    """
+    check_accuracy_options(tree, by, top_k)
+    return accuracy_compute(*accuracy_update(scores, labels, tree, by, top_k), tree)
+
+
+def full_path_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> tuple[Tensor, int]:
+    """Samples that are right at every level, and the number of samples."""
+    labels = check_scores(probabilities, labels, tree)
+    check_probabilities(probabilities, tree)
+    tables = tree_tables(tree, labels.device)
+    right = torch.zeros((), dtype=torch.int64, device=labels.device)
+    for rows in row_blocks(len(labels), tree.num_nodes):
+        levels = tables.level_sums(full_precision(probabilities[rows]), labels[rows])
+        right += torch.stack([sums.argmax(1) == own for sums, own in levels]).all(0).sum()
+    return right, len(labels)
+
+
+def full_path_compute(right: Tensor, samples: int | Tensor) -> Tensor:
+    """Share of samples that are right at every level."""
+    return ratio(right, samples, "full-path accuracy")
+
+
+def full_path_accuracy(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
+    """Share of samples whose prediction by summed probabilities is right at every level.
+
+    Without samples the value is NaN, with a warning.
+
+    Args:
+        probabilities: (N, C), at least 0, rows summing to 1.
+        labels: (N,) classes.
+        tree: The label tree.
+
+    Returns:
+        A float64 scalar in [0, 1].
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> p = torch.tensor([[0.3, 0.3, 0.4], [0.1, 0.8, 0.1]])
+        >>> full_path_accuracy(p, torch.tensor([2, 1]), tree).item()
+        0.5
+    """
+    return full_path_compute(*full_path_update(probabilities, labels, tree))

@@ -1,0 +1,76 @@
+"""Whether confidence matches accuracy, at every level of the tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from cophenet.metrics.checks import check_k, check_probabilities, check_scores, ratio
+from cophenet.metrics.tables import full_precision, row_blocks, tree_tables
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
+
+__all__ = ["level_calibration_error"]
+
+# More bins than this hold no samples to speak of.
+MOST_BINS = 10_000
+
+
+def calibration_update(
+    probabilities: Tensor, labels: Tensor, tree: Hierarchy, bins: int
+) -> tuple[Tensor, int]:
+    """(num_levels, bins) sums of confidence minus correctness, and the number of samples."""
+    labels = check_scores(probabilities, labels, tree)
+    check_probabilities(probabilities, tree)
+    tables = tree_tables(tree, labels.device)
+    gaps = torch.zeros(tree.num_levels, bins, dtype=torch.float64, device=labels.device)
+    for rows in row_blocks(len(labels), tree.num_nodes):
+        levels = tables.level_sums(full_precision(probabilities[rows]), labels[rows])
+        for level, (sums, own) in enumerate(levels):
+            confidence, best = sums.max(1)
+            # Bins are open on the left; a sum may exceed 1 by rounding.
+            place = (confidence.double() * bins).ceil().long().clamp(1, bins) - 1
+            gaps[level].index_add_(0, place, confidence.double() - (best == own).double())
+    return gaps, len(labels)
+
+
+def calibration_compute(gaps: Tensor, samples: int | Tensor, tree: Hierarchy) -> dict[str, Tensor]:
+    """Expected calibration error of each level by name."""
+    errors = ratio(gaps.abs().sum(1), samples, "calibration error")
+    return dict(zip(tree.level_names, errors, strict=True))
+
+
+def level_calibration_error(
+    probabilities: Tensor, labels: Tensor, tree: Hierarchy, bins: int = 15
+) -> dict[str, Tensor]:
+    """Expected calibration error (ECE) at each level, by summed probabilities.
+
+    At each level the prediction is the node with the largest summed probability, its confidence. Samples go
+    into bins of equal width, ((b - 1) / bins, b / bins]; the error is the mean over samples of the gap
+    between mean confidence and accuracy of their bin. An empty bin adds nothing. Without samples the value
+    is NaN, with a warning. Source: Guo et al. 2017.
+
+    Args:
+        probabilities: (N, C), at least 0, rows summing to 1.
+        labels: (N,) classes.
+        tree: The label tree.
+        bins: How many bins.
+
+    Returns:
+        A float64 scalar in [0, 1] for each level name, from the root down.
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> errors = level_calibration_error(torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([0]), tree)
+        >>> {name: error.item() for name, error in errors.items()}
+        {'level1': 0.25, 'level2': 0.5}
+    """
+    check_k("bins", bins, MOST_BINS)
+    return calibration_compute(*calibration_update(probabilities, labels, tree, bins), tree)

@@ -1,0 +1,114 @@
+"""One place where the inputs of all metrics are checked, and where undefined results are announced."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
+
+__all__ = [
+    "check_choice",
+    "check_features",
+    "check_indices",
+    "check_k",
+    "check_probabilities",
+    "check_scores",
+    "ratio",
+    "undefined",
+]
+
+
+def undefined(name: str, reason: str) -> float:
+    """NaN, announced by a warning so that it is never silent."""
+    warnings.warn(f"{name} is undefined, returning NaN: {reason}", RuntimeWarning, stacklevel=2)
+    return float("nan")
+
+
+def ratio(total: Tensor, samples: int | Tensor, name: str, reason: str = "there are no samples") -> Tensor:
+    """Mean per sample in float64; NaN with a warning where there is no sample."""
+    if int(samples) == 0:
+        return torch.full_like(total, undefined(name, reason), dtype=torch.float64)
+    return total.double() / samples
+
+
+def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Raise unless the value is one of the allowed words."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def check_k(name: str, value: int | None, highest: int, lowest: int = 1) -> None:
+    """Raise unless `value` is an integer in `lowest..highest`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+        raise ValueError(f"{name} must be an integer in {lowest}..{highest}, got {value!r}")
+
+
+def check_indices(name: str, indices: Tensor, length: int, bound: int | None) -> Tensor:
+    """The indices as int64; raise unless they are (length,) integers, in 0..bound-1 where it is given."""
+    if not isinstance(indices, Tensor):
+        raise ValueError(f"{name} must be a torch tensor, got {type(indices).__name__}")
+    if indices.shape != (length,):
+        raise ValueError(f"{name} must have shape ({length},), got {tuple(indices.shape)}")
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool:
+        raise ValueError(f"{name} must be integers, got {indices.dtype}")
+    if bound is not None and length:
+        low, high = (int(end) for end in indices.aminmax())
+        if low < 0 or high >= bound:
+            raise ValueError(f"{name} must lie in 0..{bound - 1}, got {low if low < 0 else high}")
+    return indices.long()
+
+
+def _check_matrix(name: str, values: Tensor, width: int | None) -> None:
+    if not isinstance(values, Tensor):
+        raise ValueError(f"{name} must be a torch tensor, got {type(values).__name__}")
+    expected = "(N, d)" if width is None else f"(N, {width})"
+    if values.ndim != 2 or not values.is_floating_point() or values.shape[1] != (width or values.shape[1]):
+        given = f"{tuple(values.shape)} {values.dtype}"
+        raise ValueError(f"{name} must be a floating-point tensor of shape {expected}, got {given}")
+
+
+def _check_device(name: str, values: Tensor, labels: Tensor) -> None:
+    if values.device != labels.device:
+        raise ValueError(f"labels are on {labels.device}, {name} on {values.device}; put both on one device")
+
+
+def check_scores(scores: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
+    """The labels as int64; raise unless scores are (N, C) without NaN and labels classes of the tree."""
+    _check_matrix("scores", scores, tree.num_classes)
+    classes = check_indices("labels", labels, len(scores), tree.num_classes)
+    _check_device("scores", scores, labels)
+    # The smallest value is NaN if any is; infinite scores are allowed, they mask classes out.
+    if scores.numel() and torch.isnan(scores.detach().amin()):
+        raise ValueError("scores must not be NaN")
+    return classes
+
+
+def check_probabilities(probabilities: Tensor, tree: Hierarchy) -> None:
+    """Raise unless rows are (C,) distributions over the classes of the tree."""
+    _check_matrix("probabilities", probabilities, tree.num_classes)
+    if not probabilities.numel():
+        return
+    values = probabilities.detach()
+    low = float(values.amin())
+    off = float((values.sum(1, dtype=torch.float32) - 1).abs().amax())
+    tolerance = 1e-3 if values.dtype in (torch.float32, torch.float64) else 2e-2
+    if not (low >= 0 and off <= tolerance):
+        raise ValueError(
+            "probabilities must be at least 0 and sum to 1 in each row, such as logits.softmax(1); got the "
+            f"smallest {low:.4g} and a row that is {off:.4g} off"
+        )
+
+
+def check_features(features: Tensor, labels: Tensor, num_classes: int | None = None) -> Tensor:
+    """The labels as int64; raise unless features are (N, d) and finite, and labels (N,) integers."""
+    _check_matrix("features", features, None)
+    classes = check_indices("labels", labels, len(features), num_classes)
+    _check_device("features", features, labels)
+    if not torch.isfinite(features.detach()).all():
+        raise ValueError("features must be finite, got NaN or inf")
+    return classes

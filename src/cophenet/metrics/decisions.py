@@ -1,0 +1,129 @@
+"""Decisions that keep the expected cost of mistakes low (CRM)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from cophenet.metrics.checks import check_choice, check_probabilities, check_scores, ratio
+from cophenet.metrics.tables import TreeTables, full_precision, row_blocks, tree_tables
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
+
+__all__ = ["decision_cost", "expected_cost"]
+
+Kind = Literal["lca-height", "path"]
+KINDS = ("lca-height", "path")
+
+
+def _node_costs(tree: Hierarchy, tables: TreeTables, kind: Kind) -> tuple[Tensor, Tensor]:
+    """(nodes,) u and (C,) v such that cost(j, k) = v_j + v_k + u(lowest common ancestor of j and k)."""
+    if kind == "lca-height":
+        return tables.heights.double(), torch.zeros_like(tables.leaves, dtype=torch.float64)
+    depths = torch.tensor(tree.weighted_depths, device=tables.depths.device)
+    return -2 * depths, depths[tables.leaves]
+
+
+def _block_costs(probabilities: Tensor, tables: TreeTables, nodes: Tensor, classes: Tensor) -> Tensor:
+    """Expected cost of every class, by one pass up the tree and one down. (n, C) -> (n, C).
+
+    The cost of an ancestor a is paid with probability P(a) - P(child of a on the way to the class), so the
+    expected cost is u(root) P(root) + sum over the nodes a below it on the way of P(a) (u(a) - u(parent)).
+    """
+    sums = tables.node_sums(probabilities)
+    steps = (nodes - nodes[tables.parents]).to(sums)
+    mass = sums[:, :1].clone()
+    sums *= steps
+    sums[:, :1] = mass * nodes[0]
+    for level in tables.level_nodes:
+        sums[:, level] += sums[:, tables.parents[level]]
+    base = probabilities @ classes.to(probabilities)
+    return sums[:, tables.leaves] + base[:, None] + mass * classes.to(mass)
+
+
+def expected_cost(probabilities: Tensor, tree: Hierarchy, kind: Kind = "lca-height") -> Tensor:
+    """Expected cost of predicting each class: sum over classes j of p_j cost(j, k).
+
+    Made from sums over the nodes of the tree, O(nodes) for each sample, without the table of all costs. The
+    least-cost decision (CRM) is `expected_cost(p, tree).argmin(1)`; minus the cost is a score for the
+    other metrics. Source: Karthik et al., No Cost Likelihood Manipulation at Test Time, 2021.
+
+    Args:
+        probabilities: (N, C), at least 0, rows summing to 1.
+        tree: The label tree.
+        kind: "lca-height", the height of the lowest common ancestor in edges; or "path", the weighted path.
+
+    Returns:
+        (N, C), float64 for float64 probabilities, else float32.
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> p = torch.tensor([[0.35, 0.25, 0.4]])
+        >>> expected_cost(p, tree)
+        tensor([[1.0500, 1.1500, 1.2000]])
+        >>> p.argmax(1).item(), expected_cost(p, tree).argmin(1).item()
+        (2, 0)
+    """
+    check_choice("kind", kind, KINDS)
+    check_probabilities(probabilities, tree)
+    values = full_precision(probabilities)
+    tables = tree_tables(tree, values.device)
+    nodes, classes = _node_costs(tree, tables, kind)
+    costs = torch.empty_like(values)
+    for rows in row_blocks(len(values), tree.num_nodes):
+        costs[rows] = _block_costs(values[rows], tables, nodes, classes)
+    return costs
+
+
+def decision_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind: Kind) -> tuple[Tensor, int]:
+    """Sum over samples of the cost of their least-cost decision, and their number."""
+    labels = check_scores(probabilities, labels, tree)
+    tables = tree_tables(tree, labels.device)
+    nodes, classes = _node_costs(tree, tables, kind)
+    total = torch.zeros((), dtype=torch.float64, device=labels.device)
+    for rows in row_blocks(len(labels), tree.num_nodes):
+        decided = expected_cost(probabilities[rows], tree, kind).argmin(1)
+        shared = tables.class_ancestors(labels[rows], decided)
+        total += (nodes[shared] + classes[labels[rows]] + classes[decided]).sum()
+    return total, len(labels)
+
+
+def decision_compute(total: Tensor, samples: int | Tensor) -> Tensor:
+    """Mean cost per sample."""
+    return ratio(total, samples, "decision cost")
+
+
+def decision_cost(
+    probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind: Kind = "lca-height"
+) -> Tensor:
+    """Mean cost paid when every sample is given the class of least expected cost (CRM).
+
+    Without samples the value is NaN, with a warning. Source: Karthik et al. 2021.
+
+    Args:
+        probabilities: (N, C), at least 0, rows summing to 1.
+        labels: (N,) classes.
+        tree: The label tree.
+        kind: The cost, as for `expected_cost`: "lca-height" or "path".
+
+    Returns:
+        A float64 scalar, at least 0.
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> decision_cost(torch.tensor([[0.35, 0.25, 0.4]]), torch.tensor([1]), tree).item()
+        1.0
+    """
+    check_choice("kind", kind, KINDS)
+    return decision_compute(*decision_update(probabilities, labels, tree, kind))

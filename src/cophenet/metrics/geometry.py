@@ -1,0 +1,143 @@
+"""How well class distances fit a tree: distortion against a given one, hyperbolicity against any."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cophenet.metrics.checks import check_k
+from cophenet.metrics.tables import full_precision, row_blocks
+
+__all__ = ["delta_hyperbolicity", "tree_distortion"]
+
+MOST_SAMPLES = 2**40
+
+
+def _check_condensed(name: str, values: Tensor) -> Tensor:
+    """The distances in float64; raise unless they are (P,), finite and not negative."""
+    if not isinstance(values, Tensor) or values.ndim != 1 or not values.is_floating_point():
+        given = (
+            f"{tuple(values.shape)} {values.dtype}" if isinstance(values, Tensor) else type(values).__name__
+        )
+        raise ValueError(f"{name} must be a floating-point tensor of shape (P,), got {given}")
+    result = full_precision(values).double()
+    if not (torch.isfinite(result) & (result >= 0)).all():
+        raise ValueError(f"{name} must be finite and not negative")
+    return result
+
+
+def tree_distortion(rho: Tensor, t: Tensor | NDArray[np.float64]) -> dict[str, Tensor]:
+    """How unevenly class distances stretch the tree metric, whatever their scale.
+
+    With the stretch r = rho / t of every pair of classes, "average" is the mean of |r / mean(r) - 1|, and
+    "worst" is max(r) / min(r). Without pairs there is no distortion: 0 and 1. If some classes coincide,
+    "worst" is infinite; if all do, "average" is 1, because no scale helps.
+
+    Args:
+        rho: (P,) distances of class pairs in feature space.
+        t: (P,) positive distances of the same pairs in the tree.
+
+    Returns:
+        Float64 scalars: "average", 0 or more, and "worst", 1 or more.
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> values = tree_distortion(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([2.0, 4.0, 4.0]))
+        >>> round(values["average"].item(), 4), values["worst"].item()
+        (0.1905, 1.5)
+    """
+    stretch = _check_condensed("rho", rho)
+    metric = _check_condensed("t", torch.as_tensor(t).to(rho.device))
+    if stretch.shape != metric.shape:
+        raise ValueError(
+            f"rho and t must have one shape (P,), got {tuple(stretch.shape)} and {tuple(metric.shape)}"
+        )
+    if not (metric > 0).all():
+        raise ValueError("t must be positive, got a tree distance of 0 between two classes")
+    if not len(stretch):
+        return {"average": stretch.new_zeros(()), "worst": stretch.new_ones(())}
+    stretch = stretch / metric
+    mean, (low, high) = stretch.mean(), stretch.aminmax()
+    average = (stretch / mean - 1).abs().mean() if mean > 0 else torch.ones_like(mean)
+    return {"average": average, "worst": high / low if low > 0 else torch.full_like(low, torch.inf)}
+
+
+def _square(distances: Tensor) -> Tensor:
+    """Table of all distances from the upper triangle. (P,) -> (k, k)."""
+    size = (1 + math.isqrt(1 + 8 * len(distances))) // 2
+    if size * (size - 1) // 2 != len(distances):
+        raise ValueError(
+            f"distances must hold k (k - 1) / 2 pairs of k classes, got {len(distances)} distances"
+        )
+    table = distances.new_zeros(size, size)
+    first, second = torch.triu_indices(size, size, 1, device=distances.device)
+    table[first, second] = distances
+    table[second, first] = distances
+    return table
+
+
+def _largest_gap(table: Tensor) -> Tensor:
+    """Largest gap between the sum of one pairing and the larger other, over all quadruples."""
+    size = len(table)
+    first, second = torch.triu_indices(size, size, 1, device=table.device)
+    largest = table.new_zeros(())
+    for rows in row_blocks(len(first), 4 * size * size):
+        i, j = table[first[rows]], table[second[rows]]
+        others = torch.maximum(i[:, :, None] + j[:, None, :], j[:, :, None] + i[:, None, :])
+        gaps = table[first[rows], second[rows], None, None] + table - others
+        largest = torch.maximum(largest, gaps.amax())
+    return largest
+
+
+def _sampled_gap(table: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
+    """The largest gap among quadruples drawn at random."""
+    largest = table.new_zeros(())
+    for rows in row_blocks(samples, 16):
+        drawn = torch.randint(len(table), (4, rows.stop - rows.start), generator=generator).to(table.device)
+        a, b, c, d = drawn
+        sums = torch.stack((table[a, b] + table[c, d], table[a, c] + table[b, d], table[a, d] + table[b, c]))
+        high = sums.topk(2, dim=0).values
+        largest = torch.maximum(largest, (high[0] - high[1]).amax())
+    return largest
+
+
+def delta_hyperbolicity(
+    distances: Tensor, samples: int | None = None, generator: torch.Generator | None = None
+) -> dict[str, Tensor]:
+    """Gromov's four-point delta: 0 exactly for distances that some tree has.
+
+    Of the three ways to pair four classes up, delta is half the gap between the two largest sums of
+    distances, at most over all quadruples. Exact in O(k^4) time and bounded memory: for k = 100 classes
+    below a second. Fewer than four classes fit a tree always: 0.
+
+    Args:
+        distances: (k (k - 1) / 2,) in the order of `itertools.combinations`.
+        samples: Draw this many quadruples instead of taking all; the result is then a lower bound.
+        generator: Of the draws, on the CPU; torch's global one by default.
+
+    Returns:
+        Float64 scalars: "delta", and "relative", 2 delta over the largest distance, in [0, 1] for a
+        metric; 0 if all distances are 0.
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> square = torch.tensor([1.0, 2.0, 1.0, 1.0, 2.0, 1.0])  # a cycle of four
+        >>> {name: value.item() for name, value in delta_hyperbolicity(square).items()}
+        {'delta': 1.0, 'relative': 1.0}
+    """
+    table = _square(_check_condensed("distances", distances))
+    if samples is None:
+        gap = _largest_gap(table)
+    else:
+        check_k("samples", samples, MOST_SAMPLES)
+        gap = _sampled_gap(table, samples, generator)
+    widest = table.amax()
+    return {"delta": gap / 2, "relative": gap / widest if widest > 0 else torch.zeros_like(gap)}

@@ -1,0 +1,180 @@
+"""How far off predictions are in the tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from cophenet.metrics.checks import check_choice, check_indices, check_k, check_scores, ratio
+from cophenet.metrics.tables import row_blocks, tree_tables
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
+
+__all__ = ["hierarchical_distance", "hierarchical_precision_recall", "mistake_severity"]
+
+Average = Literal["micro", "macro"]
+
+
+def distance_update(
+    scores: Tensor, labels: Tensor, tree: Hierarchy, k: int, best: bool, mistakes_only: bool
+) -> tuple[Tensor, Tensor]:
+    """Sum over samples of the distance of their k best classes, and the number of samples summed."""
+    labels = check_scores(scores, labels, tree)
+    tables = tree_tables(tree, scores.device)
+    total = torch.zeros((), dtype=torch.float64, device=scores.device)
+    count = torch.zeros((), dtype=torch.int64, device=scores.device)
+    for rows in row_blocks(len(scores), tree.num_classes + 8 * k):
+        own = labels[rows, None]
+        ranked = scores[rows].detach().topk(k, dim=1).indices
+        heights = tables.heights[tables.class_ancestors(own, ranked)].double()
+        value = heights.amin(1) if best else heights.mean(1)
+        chosen = (ranked[:, 0] != labels[rows]) | (not mistakes_only)
+        total += value[chosen].sum()
+        count += chosen.sum()
+    return total, count
+
+
+def distance_compute(total: Tensor, samples: int | Tensor) -> Tensor:
+    """Mean distance per sample."""
+    return ratio(total, samples, "hierarchical distance")
+
+
+def severity_compute(total: Tensor, mistakes: Tensor, samples: int | Tensor) -> Tensor:
+    """Mean distance per mistake, 0 where there are none."""
+    if int(samples) and not int(mistakes):
+        return torch.zeros_like(total)
+    return ratio(total, mistakes, "mistake severity")
+
+
+def hierarchical_distance(
+    scores: Tensor, labels: Tensor, tree: Hierarchy, k: int = 1, best: bool = False
+) -> Tensor:
+    """Hierarchical distance@k: mean height of the lowest common ancestor of label and k best classes.
+
+    The height of a node is the number of edges down to its deepest class; a class itself has height 0.
+    Without samples the value is NaN, with a warning. Source: Bertinetto et al., Making Better Mistakes, 2020.
+
+    Args:
+        scores: (N, C), the higher the better; minus an expected cost is a score too.
+        labels: (N,) classes.
+        tree: The label tree.
+        k: How many classes to take for each sample.
+        best: Take the nearest of the k classes instead of their mean.
+
+    Returns:
+        A float64 scalar in [0, tree.height].
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> scores = torch.tensor([[3.0, 2.0, 1.0], [3.0, 1.0, 2.0]])
+        >>> hierarchical_distance(scores, torch.tensor([0, 1]), tree).item()
+        0.5
+        >>> hierarchical_distance(scores, torch.tensor([0, 1]), tree, k=2).item()
+        1.0
+    """
+    check_k("k", k, tree.num_classes)
+    return distance_compute(*distance_update(scores, labels, tree, k, best, mistakes_only=False))
+
+
+def mistake_severity(scores: Tensor, labels: Tensor, tree: Hierarchy, k: int = 1) -> Tensor:
+    """Mean height of the lowest common ancestor of label and prediction, over the mistakes.
+
+    A mistake is a sample whose best class is wrong. Without mistakes the value is 0; without samples it is
+    NaN, with a warning. Source: Bertinetto et al., Making Better Mistakes, 2020.
+
+    Args:
+        scores: (N, C), the higher the better.
+        labels: (N,) classes.
+        tree: The label tree.
+        k: Average over the k best classes of every mistake.
+
+    Returns:
+        A float64 scalar, 0 or in [1, tree.height] for k = 1.
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> scores = torch.tensor([[3.0, 2.0, 1.0], [3.0, 1.0, 2.0]])
+        >>> mistake_severity(scores, torch.tensor([1, 2]), tree).item()
+        1.5
+    """
+    check_k("k", k, tree.num_classes)
+    total, mistakes = distance_update(scores, labels, tree, k, best=False, mistakes_only=True)
+    return severity_compute(total, mistakes, len(scores))
+
+
+def path_update(
+    predictions: Tensor, labels: Tensor, tree: Hierarchy, average: Average, nodes: bool
+) -> tuple[Tensor, int]:
+    """Three sums over samples, and their number.
+
+    The sums are of shared, predicted and true nodes ("micro"), or of each sample's precision, recall and
+    F1 ("macro").
+    """
+    bound = tree.num_nodes if nodes else tree.num_classes
+    predictions = check_indices("predictions", predictions, len(predictions), bound)
+    labels = check_indices("labels", labels, len(predictions), tree.num_classes)
+    tables = tree_tables(tree, labels.device)
+    true = tables.leaves[labels]
+    guess = predictions if nodes else tables.leaves[predictions]
+    together = (tables.common_ancestors(true, guess), guess, true)
+    shared, predicted, wanted = (tables.depths[node].double() for node in together)
+    if average == "macro":
+        precision = shared / predicted.clamp(min=1)
+        shared, predicted, wanted = precision, shared / wanted, 2 * shared / (predicted + wanted)
+    return torch.stack((shared.sum(), predicted.sum(), wanted.sum())), len(labels)
+
+
+def path_compute(sums: Tensor, samples: int | Tensor, average: Average) -> dict[str, Tensor]:
+    """Precision, recall and F1 from the sums."""
+    means = ratio(sums, samples, "hierarchical precision and recall")
+    if average == "micro":
+        shared, predicted, wanted = means
+        means = torch.stack((shared / predicted, shared / wanted, 2 * shared / (predicted + wanted)))
+        means = torch.where(predicted == 0, torch.zeros_like(means), means)
+    return dict(zip(("precision", "recall", "f1"), means, strict=True))
+
+
+def hierarchical_precision_recall(
+    predictions: Tensor, labels: Tensor, tree: Hierarchy, average: Average = "micro", nodes: bool = False
+) -> dict[str, Tensor]:
+    """Precision, recall and F1 of the nodes on the predicted path, the root left out.
+
+    A prediction that stops at the root has an empty path: precision, recall and F1 are then 0. Without
+    samples all are NaN, with a warning. Source: Kiritchenko et al. 2006; hiclass.
+
+    Args:
+        predictions: (N,) predicted classes.
+        labels: (N,) classes.
+        tree: The label tree.
+        average: "micro" sums the nodes of all samples first; "macro" averages over the samples.
+        nodes: The predictions are node numbers of the tree, so that one may stop above the classes.
+
+    Returns:
+        Float64 scalars in [0, 1]: "precision", "recall" and "f1".
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> both = hierarchical_precision_recall(torch.tensor([1, 2]), torch.tensor([0, 2]), tree)
+        >>> both["precision"].item(), both["recall"].item()
+        (0.75, 0.75)
+        >>> stop = torch.tensor([tree.node("pet")])
+        >>> hierarchical_precision_recall(stop, torch.tensor([0]), tree, nodes=True)["recall"].item()
+        0.5
+    """
+    check_choice("average", average, ("micro", "macro"))
+    return path_compute(*path_update(predictions, labels, tree, average, nodes), average)

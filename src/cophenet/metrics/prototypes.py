@@ -1,0 +1,170 @@
+"""Retrieval of test points by class prototypes: the mean average precision (MAP) of the paper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from cophenet.metrics.checks import check_features, check_indices, ratio
+from cophenet.metrics.tables import full_precision, row_blocks
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
+
+__all__ = ["class_prototypes", "level_labels", "prototype_map"]
+
+
+def level_labels(labels: Tensor, tree: Hierarchy, level: int | str) -> Tensor:
+    """The label of each sample in `tree.cut(level)`. (N,) -> (N,).
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "car/bus", "pet/dog"], sep="/")
+        >>> level_labels(torch.tensor([0, 1, 2]), tree, "level1")
+        tensor([0, 1, 0])
+    """
+    labels = check_indices("labels", labels, len(labels), tree.num_classes)
+    return torch.tensor(tree.cut(level)[1], device=labels.device)[labels]
+
+
+def class_prototypes(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean feature of each class that has samples; for a level, give `level_labels` of the labels.
+
+    Args:
+        features: (N, d).
+        labels: (N,) integers.
+
+    Returns:
+        (k,) the classes present, ascending; (k, d) their means.
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> class_prototypes(torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]]), torch.tensor([5, 5, 2]))
+        (tensor([2, 5]), tensor([[0., 1.], [2., 0.]]))
+    """
+    labels = check_features(features, labels)
+    values = full_precision(features)
+    classes, place, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+    sums = torch.zeros(len(classes), values.shape[1], dtype=torch.float64, device=values.device)
+    for rows in row_blocks(len(values), values.shape[1]):
+        sums.index_add_(0, place[rows], values[rows].double())
+    return classes, (sums / counts[:, None]).to(values)
+
+
+def _sort_rows(scores: Tensor) -> Tensor:
+    """Rows ascending, in place on the host: numpy sorts values without their order, and much faster."""
+    if scores.device.type != "cpu":
+        return scores.sort(dim=1).values
+    scores.numpy().sort(axis=1)
+    return scores
+
+
+def _precision_sums(scores: Tensor, row: Tensor, sample: Tensor, place: Tensor) -> Tensor:
+    """Sum over the positives of each class of the precision at their score; overwrites the scores.
+
+    The precision at a score is the share of positives among all samples with at least that score, so that
+    samples with equal scores are retrieved together.
+
+    Args:
+        scores: (k, N).
+        row: (m,) class of each positive, as a row of the scores.
+        sample: (m,) which sample it is.
+        place: (m,) its number among the positives of its class.
+    """
+    own = scores.new_full((len(scores), int(place.max()) + 1), torch.inf)
+    own[row, place] = scores[row, sample]
+    found = scores.shape[1] - torch.searchsorted(_sort_rows(scores), own)
+    right = torch.isfinite(own).sum(1, keepdim=True) - torch.searchsorted(_sort_rows(own.clone()), own)
+    precision = (right.double() / found)[row, place]
+    return precision.new_zeros(len(scores)).index_add_(0, row, precision)
+
+
+def _positives(labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Samples whose class has a prototype, grouped by it.
+
+    Returns:
+        (m,) samples; (m,) position of their class, ascending; (k,) samples of each class.
+    """
+    ascending, order = classes.sort()
+    slot = torch.searchsorted(ascending, labels).clamp(max=len(classes) - 1)
+    sample = (ascending[slot] == labels).nonzero().flatten()
+    row, grouped = order[slot[sample]].sort(stable=True)
+    return sample[grouped], row, torch.bincount(row, minlength=len(classes))
+
+
+def average_precisions(features: Tensor, labels: Tensor, prototypes: Tensor, classes: Tensor) -> Tensor:
+    """Average precision of every class that has a prototype and samples. (k,) or fewer."""
+    tests = normalize(full_precision(features))
+    sample, row, counts = _positives(labels, classes)
+    used = counts > 0
+    rows = (used.cumsum(0) - 1)[row]
+    weights, counts = normalize(prototypes.to(tests))[used], counts[used]
+    ends = counts.cumsum(0)
+    place = torch.arange(len(rows), device=rows.device) - (ends - counts)[rows]
+    offsets = [0, *ends.tolist()]
+    sums = []
+    for block in row_blocks(len(weights), len(tests)):
+        members = slice(offsets[block.start], offsets[block.stop])
+        scores = weights[block] @ tests.T
+        sums.append(_precision_sums(scores, rows[members] - block.start, sample[members], place[members]))
+    return torch.cat([*sums, tests.new_zeros(0, dtype=torch.float64)]) / counts
+
+
+def check_prototypes(prototypes: Tensor, classes: Tensor | None) -> Tensor:
+    """The class of each prototype; raise unless there are some, finite and of different classes."""
+    if classes is None:
+        classes = torch.arange(len(prototypes), device=prototypes.device)
+    try:
+        classes = check_features(prototypes, classes)
+    except ValueError as error:
+        message = str(error).replace("labels", "classes").replace("features", "prototypes")
+        raise ValueError(message) from None
+    if not len(classes) or len(torch.unique(classes)) != len(classes):
+        raise ValueError(f"classes must be at least one and all different, got {classes.tolist()}")
+    return classes
+
+
+def prototype_compute(features: Tensor, labels: Tensor, prototypes: Tensor, classes: Tensor) -> Tensor:
+    """Mean of the average precisions."""
+    precisions = average_precisions(features, labels, prototypes, classes)
+    return ratio(precisions.sum(), len(precisions), "prototype MAP", "no class has a prototype and samples")
+
+
+def prototype_map(
+    features: Tensor, labels: Tensor, prototypes: Tensor, classes: Tensor | None = None
+) -> Tensor:
+    """Mean average precision of retrieving the samples of each class by the cosine to its prototype.
+
+    For each class all samples are ranked by their cosine; equal scores are retrieved together, as in
+    scikit-learn's `average_precision_score`. The mean is over the classes that have both a prototype and
+    samples; samples of other classes still count as wrong answers. Without such a class the value is NaN,
+    with a warning. The cosine of an all-zero vector is 0. For a level of a tree, give `level_labels` of
+    the labels, here and in `class_prototypes`.
+
+    Args:
+        features: (N, d) test features.
+        labels: (N,) integers.
+        prototypes: (k, d) one for each class, such as the mean training features.
+        classes: (k,) class of each prototype; 0, 1, ... by default.
+
+    Returns:
+        A float64 scalar in [0, 1].
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value.
+
+    Example:
+        >>> prototypes = torch.eye(2)
+        >>> features = torch.tensor([[1.0, 0.1], [0.9, 0.3], [0.2, 1.0], [0.8, 0.4]])
+        >>> round(prototype_map(features, torch.tensor([0, 0, 1, 1]), prototypes).item(), 4)
+        1.0
+        >>> round(prototype_map(features, torch.tensor([0, 1, 1, 0]), prototypes).item(), 4)
+        0.8333
+    """
+    labels = check_features(features, labels)
+    return prototype_compute(features, labels, prototypes, check_prototypes(prototypes, classes))
