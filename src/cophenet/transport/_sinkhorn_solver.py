@@ -125,5 +125,5 @@ def implicit_gradient(cost: Tensor, plan: Tensor) -> Tensor:
     half = torch.linalg.solve_triangular(factor, (left - _times(q, right))[:, :, None], upper=False)
     x = torch.linalg.solve_triangular(factor.mT, half, upper=True)[:, :, 0]
     y = right - _times_transposed(q, x)
-    change = p * ((x * root_a)[:, :, None] + (y * root_b)[:, None, :] - c)
+    change: Tensor = p * ((x * root_a)[:, :, None] + (y * root_b)[:, None, :] - c)
     return change.to(cost.dtype)
