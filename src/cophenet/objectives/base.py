@@ -90,32 +90,28 @@ class Objective(nn.Module, ABC):
 
     Args:
         tree: The label tree.
-        heads: What the objective needs; None for one head that tells the classes apart.
-        phases: Its training phases; None for one that trains all heads.
 
     Attributes:
         name: The name it is registered under.
         order_dependent: Whether the order of samples within a class changes the value.
         tree: The label tree.
-        heads: The heads to build.
-        phases: The phases to train, in order.
+        heads: The heads to build: one that tells the classes apart, unless a subclass sets others.
     """
 
     name: ClassVar[str]
     order_dependent: bool = False
 
-    def __init__(
-        self,
-        tree: Hierarchy,
-        heads: tuple[HeadSpec, ...] | None = None,
-        phases: tuple[Phase, ...] | None = None,
-    ) -> None:
+    def __init__(self, tree: Hierarchy) -> None:
         super().__init__()
         if not isinstance(tree, Hierarchy):
             raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
         self.tree = tree
-        self.heads = heads or (HeadSpec(tree.level_names[-1], tree.height, tree.num_classes),)
-        self.phases = phases or (Phase("train", tuple(head.name for head in self.heads)),)
+        self.heads: tuple[HeadSpec, ...] = (HeadSpec(self.finest, tree.height, tree.num_classes),)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases to train, in order: one that trains all heads, unless a subclass has others."""
+        return (Phase("train", tuple(head.name for head in self.heads)),)
 
     @property
     def finest(self) -> str:

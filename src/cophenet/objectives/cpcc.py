@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from cophenet.correlation import CPCCLoss
-from cophenet.objectives.base import Objective, StepOutput
+from cophenet.objectives.base import Objective, Phase, StepOutput
 
 __all__ = ["WithCPCC"]
 
@@ -24,12 +24,17 @@ class WithCPCC(Objective):
     name = "cpcc"
 
     def __init__(self, base: Objective, cpcc: str | Mapping[str, Any]) -> None:
-        super().__init__(base.tree, base.heads, base.phases)
+        super().__init__(base.tree)
         if not isinstance(cpcc, (str, Mapping)):
             raise ValueError(f"cpcc must be a distance name or a mapping of options, got {cpcc!r}")
-        self.base = base
+        self.base, self.heads = base, base.heads
         self.criterion = CPCCLoss(base.tree, **({"distance": cpcc} if isinstance(cpcc, str) else cpcc))
         self.order_dependent = base.order_dependent or self.criterion.distance.order_dependent
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Those of the objective it is added to."""
+        return self.base.phases
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """The base's terms and `cpcc`."""

@@ -41,7 +41,12 @@ class Curriculum(Objective):
         coarse, labels = tree.cut(depth)
         self.register_buffer("coarse_labels", torch.tensor(labels), persistent=False)
         self.heads = (HeadSpec(tree.level_names[depth - 1], depth, coarse.num_classes), *self.heads)
-        self.phases = tuple(Phase(h.name, (h.name,), n) for h, n in zip(self.heads, epochs, strict=True))
+        self.epochs = tuple(epochs)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """One per head, the coarse one first."""
+        return tuple(Phase(h.name, (h.name,), n) for h, n in zip(self.heads, self.epochs, strict=True))
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """Cross entropy of the level that the phase trains."""

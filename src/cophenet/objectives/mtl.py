@@ -25,8 +25,9 @@ class MTL(Objective):
     name = "mtl"
 
     def __init__(self, tree: Hierarchy) -> None:
-        super().__init__(tree, level_heads(tree))
+        super().__init__(tree)
         check_levels(self.name, tree, "there is no coarser task to learn beside the classes")
+        self.heads = level_heads(tree)
         self.maps = LevelMaps(tree)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:

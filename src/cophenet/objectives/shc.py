@@ -59,11 +59,12 @@ class SHC(Objective):
     def __init__(
         self, tree: Hierarchy, weight: float = 1.0, variant: Literal["paper", "haf"] = "paper"
     ) -> None:
+        super().__init__(tree)
         check_choice("variant", variant, ("paper", "haf"))
-        super().__init__(tree, level_heads(tree, normalize_rows=variant == "haf"))
         check_levels(self.name, tree, "there are no two levels to be consistent")
         check_number("weight", weight)
         self.weight, self.variant = weight, variant
+        self.heads = level_heads(tree, normalize_rows=variant == "haf")
         self.maps = LevelMaps(tree)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:

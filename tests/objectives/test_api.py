@@ -1,0 +1,132 @@
+"""Making objectives by name, registering one's own, and what the documentation shows."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from cophenet.objectives import Objective, create, objective_names, register, registry
+from support import DEVICE
+
+from .steps import DEEP, make, make_step
+
+PAGE = Path(__file__).parents[2] / "docs" / "objectives.md"
+
+
+@pytest.fixture
+def restored(monkeypatch):
+    """Objectives registered in a test are forgotten after it."""
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+
+
+@pytest.mark.usefixtures("restored")
+def test_the_examples_of_the_documentation_run():
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), names)
+    assert len(blocks) >= 2
+    assert "smooth" in objective_names()
+
+
+def test_the_documentation_names_every_objective():
+    text = PAGE.read_text()
+    assert [name for name in objective_names() if f"`{name}`" not in text] == []
+
+
+@pytest.mark.usefixtures("restored")
+def test_an_objective_of_ones_own_takes_cpcc_too():
+    @register
+    class Smooth(Objective):
+        name = "smooth"
+
+        def __init__(self, tree, amount=0.1):
+            super().__init__(tree)
+            self.amount = amount
+
+        def terms(self, step):
+            return {
+                "smooth": cross_entropy(step.logits[self.finest], step.labels, label_smoothing=self.amount)
+            }
+
+    objective = make("smooth", amount=0.2, cpcc="l2")
+    assert set(objective(make_step(objective, [0, 1, 2]))) == {"smooth", "cpcc"}
+    with pytest.raises(
+        ValueError, match="objective 'smooth' has no option 'amont'; its options are amount; did you"
+    ):
+        make("smooth", amont=0.2)
+    for taken in ("smooth", "fastft", "flat"):
+        with pytest.raises(ValueError, match=f"an objective named '{taken}' exists already"):
+            register(type("Other", (Smooth,), {"name": taken}))
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_term_called_cpcc_is_not_overwritten():
+    @register
+    class Own(Objective):
+        name = "own"
+
+        def terms(self, step):
+            return {"cpcc": step.features.sum()}
+
+    objective = make("own", cpcc="l2")
+    with pytest.raises(ValueError, match="objective 'own' has a term 'cpcc' of its own"):
+        objective(make_step(objective, [0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("fastflt", {}, "objective must be one of flat, .*got 'fastflt'; did you mean 'fastft'?"),
+        (
+            "hxe",
+            {"alfa": 1},
+            "objective 'hxe' has no option 'alfa'; its options are alpha, normalize; did you mean 'alpha'",
+        ),
+        ("flat", {"weight": 1}, "objective 'flat' has no option 'weight'; it has none of its own"),
+        ("fastft", {"reg": 1}, "distance 'fastft' has no option 'reg'"),
+        ("fastft", {"weight": -1}, "weight must be finite and not negative"),
+        ("fastft", {"cpcc": "l2"}, "objective 'fastft' is CPCC already"),
+        ("hxe", {"cpcc": "l3"}, "distance must be one of"),
+        ("hxe", {"cpcc": 0.5}, "cpcc must be a distance name or a mapping of options, got 0.5"),
+        ("hxe", {"cpcc": {"distance": "l2", "reg": 1}}, "distance 'l2' has no option 'reg'"),
+    ],
+)
+def test_wrong_names_and_options(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        create(name, DEEP, **options)
+
+
+def test_the_tree_must_be_a_tree():
+    with pytest.raises(ValueError, match=r"tree must be a cophenet.Hierarchy, got dict"):
+        create("flat", {"a": ["b"]})
+
+
+def test_moves_to_a_device_and_saves_nothing_that_the_tree_knows():
+    for name in objective_names():
+        objective = make(name)
+        assert all(buffer.device.type == DEVICE.type for buffer in objective.buffers())
+        assert all("generator" in key or "extra" in key for key in objective.state_dict())
+        assert not list(objective.parameters())
+
+
+def test_import_is_light():
+    code = (
+        "import sys, torch; before = set(sys.modules); import cophenet.objectives; "
+        "print([m for m in ('scipy', 'ot', 'numba', 'torchmetrics') if m in set(sys.modules) - before])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_labels_of_any_integer_type():
+    objective = make("hxe")
+    step = make_step(objective, [0, 1, 2])
+    for dtype in (torch.int32, torch.uint8):
+        small = replace(step, labels=step.labels.to(dtype))
+        torch.testing.assert_close(objective(small), objective(step))
