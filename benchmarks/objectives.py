@@ -1,0 +1,97 @@
+"""Forward and backward of each objective as a share of a ResNet-18 step on CIFAR images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, relu
+
+from cophenet import Hierarchy
+from cophenet.objectives import Objective, StepOutput, create, objective_names
+from timing import best_times, table, write_json
+
+BATCH, CLASSES, WIDTH = 128, 100, 512
+LIMITS = {"emd": 0.10, "twd": 0.10}
+LIMIT = 0.03
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions and a shortcut."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.second = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(outputs) for _ in range(2))
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            conv = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(conv, nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, inputs, s, s) -> (B, outputs, s / stride, s / stride)."""
+        inner = relu(self.norms[0](self.first(x)))
+        return relu(self.norms[1](self.second(inner)) + self.shortcut(x))
+
+
+def resnet18() -> nn.Sequential:
+    """ResNet-18 for 32 x 32 images: a 3x3 stem, no pooling before the blocks."""
+    layers: list[nn.Module] = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    widths = [64, 64, 128, 256, WIDTH]
+    for inputs, outputs in pairwise(widths):
+        layers += [Block(inputs, outputs, 1 if inputs == outputs else 2), Block(outputs, outputs, 1)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(WIDTH, CLASSES))
+
+
+def network_step(labels: Tensor) -> Callable[[], None]:
+    """Forward and backward of the network with cross entropy."""
+    network, images = resnet18(), torch.randn(BATCH, 3, 32, 32)
+
+    def run() -> None:
+        network.zero_grad()
+        cross_entropy(network(images), labels).backward()  # type: ignore[no-untyped-call]
+
+    return run
+
+
+def objective_step(objective: Objective, labels: Tensor) -> Callable[[], None]:
+    """Forward and backward of the last phase's loss, down to features and logits."""
+    heads = {spec.name: nn.Linear(WIDTH, spec.num_outputs) for spec in objective.heads}
+    features = torch.randn(BATCH, WIDTH, requires_grad=True)
+    logits = {name: torch.randn(BATCH, head.out_features, requires_grad=True) for name, head in heads.items()}
+    step = StepOutput(features, logits, labels, heads, phase=len(objective.phases) - 1)
+
+    def run() -> None:
+        loss = torch.stack(list(objective(step).values())).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    return run
+
+
+def main() -> None:
+    """Print the table and write it."""
+    torch.set_num_threads(2)
+    torch.manual_seed(0)
+    labels = torch.randint(CLASSES, (BATCH,))
+    tree = Hierarchy.from_paths([(f"group{c // 5}", f"class{c}") for c in range(CLASSES)])
+    network = best_times({"network": network_step(labels)}, repeats=2)["network"]
+    tasks = {name: objective_step(create(name, tree), labels) for name in objective_names()}
+    seconds = best_times(tasks, repeats=10)
+    rows = []
+    for name, time in seconds.items():
+        limit = LIMITS.get(name, LIMIT)
+        verdict = "ok" if time / network < limit else "ABOVE"
+        rows.append(
+            [name, f"{1e3 * time:.2f}", f"{100 * time / network:.3f}", f"{100 * limit:.0f} {verdict}"]
+        )
+    title = f"Forward + backward, B={BATCH}, k={CLASSES}, d={WIDTH}, float32, 2 threads"
+    print(table(title, ["objective", "ms", "% of a step", "limit %"], rows))
+    print(f"ResNet-18 step on 32 x 32 images: {1e3 * network:.0f} ms")
+    write_json("objectives", {"network_ms": 1e3 * network, "ms": {n: 1e3 * t for n, t in seconds.items()}})
+
+
+if __name__ == "__main__":
+    main()
