@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cophenet.metrics.checks import check_choice, check_probabilities, check_scores, ratio
-from cophenet.metrics.tables import TreeTables, full_precision, row_blocks, tree_tables
+from cophenet.metrics.tables import TreeTables, full_precision, product, row_blocks, tree_tables
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
@@ -40,7 +40,7 @@ def _block_costs(probabilities: Tensor, tables: TreeTables, nodes: Tensor, class
     sums[:, :1] = mass * nodes[0]
     for level in tables.level_nodes:
         sums[:, level] += sums[:, tables.parents[level]]
-    base = probabilities @ classes.to(probabilities)
+    base = product(probabilities, classes.to(probabilities))
     return sums[:, tables.leaves] + base[:, None] + mass * classes.to(mass)
 
 

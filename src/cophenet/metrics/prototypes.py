@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cophenet.metrics.checks import check_features, check_indices, ratio
-from cophenet.metrics.tables import full_precision, row_blocks
+from cophenet.metrics.tables import full_precision, product, row_blocks
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
@@ -110,7 +110,7 @@ def average_precisions(features: Tensor, labels: Tensor, prototypes: Tensor, cla
     sums = []
     for block in row_blocks(len(weights), len(tests)):
         members = slice(offsets[block.start], offsets[block.stop])
-        scores = weights[block] @ tests.T
+        scores = product(weights[block], tests.T)
         sums.append(_precision_sums(scores, rows[members] - block.start, sample[members], place[members]))
     return torch.cat([*sums, tests.new_zeros(0, dtype=torch.float64)]) / counts
 
@@ -131,6 +131,9 @@ def check_prototypes(prototypes: Tensor, classes: Tensor | None) -> Tensor:
 
 def prototype_compute(features: Tensor, labels: Tensor, prototypes: Tensor, classes: Tensor) -> Tensor:
     """Mean of the average precisions."""
+    if len(features) and prototypes.shape[1] != features.shape[1]:
+        given, wanted = tuple(prototypes.shape), features.shape[1]
+        raise ValueError(f"prototypes must have shape (k, {wanted}), got {given}")
     precisions = average_precisions(features, labels, prototypes, classes)
     return ratio(precisions.sum(), len(precisions), "prototype MAP", "no class has a prototype and samples")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cophenet.metrics.checks import check_features, ratio
-from cophenet.metrics.tables import full_precision, row_blocks
+from cophenet.metrics.tables import full_precision, product, row_blocks
 
 __all__ = ["Gallery", "Search", "make_search", "map_at_r"]
 
@@ -47,7 +47,7 @@ class Search:
         """
         for rows in row_blocks(len(order), len(self.answers) + extra):
             chosen = order[rows]
-            cosines = self.queries[chosen] @ self.answers.T
+            cosines = product(self.queries[chosen], self.answers.T)
             if self.itself:
                 cosines[torch.arange(len(chosen), device=chosen.device), chosen] = -torch.inf
             yield chosen, cosines

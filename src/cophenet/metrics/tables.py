@@ -15,7 +15,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
 
-__all__ = ["BLOCK", "TreeTables", "full_precision", "row_blocks", "tree_tables"]
+__all__ = ["BLOCK", "TreeTables", "full_precision", "product", "row_blocks", "tree_tables"]
 
 # Entries of a work tensor that are made at once: 64 MB in float32.
 BLOCK = 1 << 24
@@ -24,6 +24,12 @@ BLOCK = 1 << 24
 def full_precision(values: Tensor) -> Tensor:
     """The values without gradient, in float32 unless they are float64."""
     return values.detach() if values.dtype == torch.float64 else values.detach().float()
+
+
+def product(one: Tensor, other: Tensor) -> Tensor:
+    """Matrix product in the precision of its factors, also under autocast."""
+    with torch.autocast(one.device.type, enabled=False):
+        return one @ other
 
 
 def row_blocks(rows: int, width: int) -> Iterator[slice]:

@@ -84,7 +84,8 @@ class CPCC(DistanceMetric):
     def compute(self) -> Tensor:
         """A scalar in [-1, 1]."""
         classes, rho = self.distances()
-        return cpcc(rho, self.tree_distances(classes))
+        with torch.autocast(rho.device.type, enabled=False):
+            return cpcc(rho, self.tree_distances(classes))
 
 
 class TreeDistortion(DistanceMetric):
