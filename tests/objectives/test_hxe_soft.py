@@ -1,5 +1,6 @@
 """Hierarchical cross entropy, soft labels and the sum loss."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -146,3 +147,4 @@ def test_sharp_targets_are_cross_entropy():
 def test_wrong_options(name, option, value):
     with pytest.raises(ValueError, match=rf"{option} must be finite and at least 0.0, got"):
         make(name, **{option: value})
+    make(name, **{option: np.float32(0.5)})

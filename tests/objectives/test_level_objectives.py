@@ -84,3 +84,9 @@ def test_cpcc_is_added_to_any_baseline(name, cpcc):
 def test_order_dependence_comes_from_the_distance():
     assert make("hxe", cpcc="fastft").order_dependent
     assert not make("hxe", cpcc="l2").order_dependent
+
+
+def test_names_say_what_was_added():
+    assert [make(n).name for n in ("hxe", "fastft")] == ["hxe", "fastft"]
+    assert make("hxe", cpcc="fastft").name == "hxe+fastft"
+    assert make("flat", cpcc="emd").name == "emd"

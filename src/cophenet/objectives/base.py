@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -92,13 +91,13 @@ class Objective(nn.Module, ABC):
         tree: The label tree.
 
     Attributes:
-        name: The name it is registered under.
+        name: The name it is registered under, or made of the two names where CPCC is added.
         order_dependent: Whether the order of samples within a class changes the value.
         tree: The label tree.
         heads: The heads to build: one that tells the classes apart, unless a subclass sets others.
     """
 
-    name: ClassVar[str]
+    name: str
     order_dependent: bool = False
 
     def __init__(self, tree: Hierarchy) -> None:

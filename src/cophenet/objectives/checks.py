@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import numbers
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -35,7 +36,7 @@ def check_number(argument: str, value: float, *, above: float = 0.0, least: bool
         Traceback (most recent call last):
         ValueError: beta must be finite and at least 0.0, got -1.0
     """
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    known = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     if not known or value < above or (value == above and not least):
         bound = "at least" if least else "above"
         raise ValueError(f"{argument} must be finite and {bound} {above}, got {value!r}")

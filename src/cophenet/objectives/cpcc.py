@@ -21,15 +21,15 @@ class WithCPCC(Objective):
         cpcc: A class distance by name, or the arguments of `CPCCLoss` after the tree.
     """
 
-    name = "cpcc"
-
     def __init__(self, base: Objective, cpcc: str | Mapping[str, Any]) -> None:
         super().__init__(base.tree)
         if not isinstance(cpcc, (str, Mapping)):
             raise ValueError(f"cpcc must be a distance name or a mapping of options, got {cpcc!r}")
         self.base, self.heads = base, base.heads
         self.criterion = CPCCLoss(base.tree, **({"distance": cpcc} if isinstance(cpcc, str) else cpcc))
-        self.order_dependent = base.order_dependent or self.criterion.distance.order_dependent
+        distance = self.criterion.distance
+        self.name = distance.name if base.name == "flat" else f"{base.name}+{distance.name}"
+        self.order_dependent = base.order_dependent or distance.order_dependent
 
     @property
     def phases(self) -> tuple[Phase, ...]:

@@ -14,7 +14,17 @@ _Objective = TypeVar("_Objective", bound="type[Objective]")
 
 
 def register(cls: _Objective) -> _Objective:
-    """Class decorator: make an objective available under its `name`."""
+    """Class decorator: make an objective available under its `name`.
+
+    Raises:
+        ValueError: If the name is taken, by an objective or a class distance.
+
+    Example:
+        >>> from cophenet.objectives import Flat
+        >>> register(Flat)
+        Traceback (most recent call last):
+        ValueError: an objective named 'flat' exists already
+    """
     if cls.name in objective_names():
         raise ValueError(f"an objective named {cls.name!r} exists already")
     _REGISTRY[cls.name] = cls
@@ -27,5 +37,11 @@ def registered(name: str) -> type[Objective] | None:
 
 
 def objective_names() -> tuple[str, ...]:
-    """Names of all objectives: the registered ones, and cross entropy with CPCC for every class distance."""
+    """Names of all objectives: the registered ones, and cross entropy with CPCC for every class distance.
+
+    Example:
+        >>> import cophenet.objectives
+        >>> {"flat", "hxe", "fastft"} <= set(objective_names())
+        True
+    """
     return (*_REGISTRY, *(name for name in distance_names() if name not in _REGISTRY))
