@@ -99,7 +99,8 @@ def _positives(labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]
 
 def average_precisions(features: Tensor, labels: Tensor, prototypes: Tensor, classes: Tensor) -> Tensor:
     """Average precision of every class that has a prototype and samples. (k,) or fewer."""
-    tests = normalize(full_precision(features))
+    tests = full_precision(features)
+    norms = torch.linalg.vector_norm(tests, dim=1).clamp(min=torch.finfo(tests.dtype).tiny)
     sample, row, counts = _positives(labels, classes)
     used = counts > 0
     rows = (used.cumsum(0) - 1)[row]
@@ -110,7 +111,7 @@ def average_precisions(features: Tensor, labels: Tensor, prototypes: Tensor, cla
     sums = []
     for block in row_blocks(len(weights), len(tests)):
         members = slice(offsets[block.start], offsets[block.stop])
-        scores = product(weights[block], tests.T)
+        scores = product(weights[block], tests.T).div_(norms)
         sums.append(_precision_sums(scores, rows[members] - block.start, sample[members], place[members]))
     return torch.cat([*sums, tests.new_zeros(0, dtype=torch.float64)]) / counts
 
