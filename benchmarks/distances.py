@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import baseline
 import torch
-from timing import best_times, table, write_json
 from torch import Tensor
 
+import baseline
 from cophenet import CPCCLoss, Hierarchy
+from timing import best_times, table, write_json
 
 SETTINGS = {"B=128, k=60": (128, 60), "B=1024, k=100": (1024, 100)}
 WIDTH = 512
@@ -42,14 +42,16 @@ def label_stream(size: int, classes: int) -> Iterator[Tensor]:
         yield torch.randint(0, classes, (size,), generator=generator)
 
 
-def training_step(features: Tensor, labels: Iterator[Tensor], loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+def training_step(
+    features: Tensor, labels: Iterator[Tensor], loss: Callable[[Tensor, Tensor], Tensor]
+) -> None:
     """One forward and backward."""
     features.grad = None
     loss(features, next(labels)).backward()  # type: ignore[no-untyped-call]
 
 
 def compile_seconds() -> float:
-    """First call of the numba solver in this process: its compilation, or loading what was compiled before."""
+    """First call of the numba solver in this process: compiling it, or loading what was compiled before."""
     tree = Hierarchy.from_paths([("a", "1"), ("a", "2"), ("b", "3")])
     start = time.perf_counter()
     CPCCLoss(tree, "emd", solver="numba")(torch.randn(9, 4), torch.arange(9) % 3)

@@ -36,14 +36,19 @@ def peak_megabytes() -> float:
 def in_new_process(script: Path, *arguments: str, **environment: str) -> Any:
     """Run a script whose last line of output is JSON, and read it."""
     command = [sys.executable, str(script), *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **environment})
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, env={**os.environ, **environment}
+    )
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A plain text table."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in (header, *rows)
+    ]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join([title, *lines, ""])
 

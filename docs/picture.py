@@ -40,19 +40,22 @@ def heat_map(title: str, weight: float, x: int) -> list[str]:
     middle = x + 5 * CELL
     parts = [f'<text x="{middle}" y="22" class="title">{title}</text>']
     parts.append(f'<text x="{middle}" y="42">CPCC {score:.2f}</text>')
+    size = f'width="{CELL}" height="{CELL}"'
     for i, digit in enumerate(ORDER):
         centre = i * CELL + CELL / 2
         parts.append(f'<text x="{x - 12}" y="{TOP + centre + 5}">{digit}</text>')
         parts.append(f'<text x="{x + centre}" y="{TOP + 10 * CELL + 18}">{digit}</text>')
         parts += [
-            f'<rect x="{x + j * CELL}" y="{TOP + i * CELL}" width="{CELL}" height="{CELL}" fill="{colour(v)}"/>'
+            f'<rect x="{x + j * CELL}" y="{TOP + i * CELL}" {size} fill="{colour(v)}"/>'
             for j, v in enumerate(share[i])
         ]
     start = 0
     for members in digits.SHAPES.values():
         side = CELL * len(members)
         corner = start * CELL
-        parts.append(f'<rect x="{x + corner}" y="{TOP + corner}" width="{side}" height="{side}" class="group"/>')
+        parts.append(
+            f'<rect x="{x + corner}" y="{TOP + corner}" width="{side}" height="{side}" class="group"/>'
+        )
         start += len(members)
     return parts
 
@@ -64,7 +67,7 @@ def main() -> None:
         "text{font:14px sans-serif;fill:#555;text-anchor:middle}.title{font-weight:bold}"
         ".group{fill:none;stroke:#fff;stroke-width:3}"
     )
-    caption = "distance between the classes' feature clouds: dark is near, bright is far; boxes: loops, curves, strokes"
+    caption = "distance between feature clouds: dark is near, bright is far; boxes: loops, curves, strokes"
     elements = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
         "<title>Distances between digit classes without and with the CPCC regularizer</title>",

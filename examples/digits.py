@@ -52,13 +52,13 @@ def train(data: Data, seed: int, weight: float) -> tuple[nn.Module, nn.Module]:
     criterion = CPCCLoss(TREE, distance="fastft", weight=weight)
     optimizer = torch.optim.AdamW([*encoder.parameters(), *head.parameters()], lr=3e-3, weight_decay=1e-2)
     for _ in range(EPOCHS):
-        for rows in torch.randperm(len(data.x)).split(BATCH):
+        for rows in torch.split(torch.randperm(len(data.x)), BATCH):
             features = encoder(data.x[rows])
             loss = cross_entropy(head(features), data.y[rows])
             if weight:
                 loss = loss + criterion(features, data.y[rows])
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     return encoder, head
 
@@ -78,7 +78,9 @@ def evaluate(data: Data, encoder: nn.Module, head: nn.Module) -> dict[str, float
     coarse_test = data.coarse[data.y_test]
     wrong = probabilities.argmax(1) != data.y_test
     outside = coarse_probabilities.argmax(1) != coarse_test
-    prototypes = [torch.stack([z[y == c].mean(0) for c in y.unique()]) for y in (data.y, data.coarse[data.y])]
+    prototypes = [
+        torch.stack([z[y == c].mean(0) for c in torch.unique(y)]) for y in (data.y, data.coarse[data.y])
+    ]
     fine_scores, coarse_scores = (normalize(z_test) @ normalize(p).T for p in prototypes)
     _, rho = class_distances(z_test, data.y_test, "fastft")
     return {

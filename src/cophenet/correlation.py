@@ -84,8 +84,8 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
         ValueError: If the shapes differ or a distance is not finite.
 
     Example:
-        >>> cpcc(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([2.0, 4.0, 4.0]))
-        tensor(1.)
+        >>> round(cpcc(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([2.0, 4.0, 4.0])).item(), 3)
+        1.0
     """
     t = torch.as_tensor(t)
     if rho.ndim != 1 or rho.shape != t.shape:

@@ -7,6 +7,7 @@ import warnings
 import pytest
 import torch
 from torch.multiprocessing import spawn
+from torchmetrics import MetricCollection
 
 from cophenet import Hierarchy, metrics
 from metrics.cases import CASES, PATHS, TREE, make, run_rank, samples
@@ -179,6 +180,28 @@ def test_nan_is_an_error(name):
     x[3, 2] = torch.nan
     with pytest.raises(ValueError, match="NaN"):
         fed(name, x, y)
+
+
+def test_a_collection_keeps_metrics_apart_whose_first_batch_agrees():
+    """All is right in the first batch, so that many sums are equal; torchmetrics joins equal states."""
+    p, y = (part.to(DEVICE) for part in samples("probabilities"))
+    right = torch.eye(len(PATHS), dtype=p.dtype, device=DEVICE)
+    parts = {
+        "distance": metrics.HierarchicalDistance(TREE),
+        "best of three": metrics.HierarchicalDistance(TREE, k=3, best=True),
+        "cost": metrics.DecisionCost(TREE),
+        "path cost": metrics.DecisionCost(TREE, kind="path"),
+        "sum": metrics.LevelAccuracy(TREE),
+        "argmax": metrics.LevelAccuracy(TREE, by="argmax"),
+    }
+    together, alone = (
+        MetricCollection(copy.deepcopy(parts)).to(DEVICE),
+        MetricCollection(parts, compute_groups=False),
+    )
+    for collection in (together, alone.to(DEVICE)):
+        collection.update(right, torch.arange(len(PATHS), device=DEVICE))
+        collection.update(p, y)
+    assert together.compute() == alone.compute()
 
 
 @pytest.fixture(scope="module")

@@ -81,6 +81,12 @@ class ClassBatch:
             return self.weights
         return self.on_device(np.repeat(1.0 / self.counts, self.counts)).to(self.features.dtype)
 
+    @cached_property
+    def exact_mass(self) -> Tensor:
+        """(B,) the flow weights in float64, where float32 ones would miss their sum of one."""
+        mass = self.mass.double()
+        return mass / self.class_sums(mass)[self.segments]
+
     def on_device(self, array: NDArray[np.generic]) -> Tensor:
         """Move a host array to the device of the features."""
         return torch.from_numpy(array).to(self.features.device, non_blocking=True)
@@ -95,7 +101,7 @@ class ClassBatch:
 
         In float64, because the difference of two close means far from the origin is what matters.
         """
-        return self.class_sums(self.features.double() * self.mass.double()[:, None])
+        return self.class_sums(self.features.double() * self.exact_mass[:, None])
 
     def sort_within_classes(self, scores: Tensor) -> Tensor:
         """Rows in ascending order of a score, class by class, for every score: (L, B) -> (L, B).

@@ -81,11 +81,9 @@ class Bures(ClassDistance):
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs, differentiable in its features."""
         with torch.autocast(batch.features.device.type, enabled=False):
-            z, mass = batch.features.double(), batch.mass.double()
-            # Float32 masses miss one by enough to move the mean of classes far from the origin.
-            mass = mass / batch.class_sums(mass)[batch.segments]
+            z, mass = batch.features.double(), batch.exact_mass
             first, second = batch.on_device(batch.first), batch.on_device(batch.second)
-            means = batch.class_sums(z * mass[:, None])
+            means = batch.means()
             # Rows scaled by the roots of their masses: Y^T Y is the covariance.
             rows = (z - means[batch.segments]) * mass.sqrt()[:, None]
             traces = batch.class_sums(rows.square().sum(1))

@@ -10,13 +10,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from cophenet.transport.batch import ClassBatch, is_host
-from cophenet.transport.ground import distance_strip
+from cophenet.transport.ground import CANCELS, distance_strip
 
 __all__ = ["distance_sums"]
 
 _STRIP_ELEMENTS = 1 << 20
-# Below this share of the squared norms a pull by matrix product is lost to cancellation in float32.
-_CANCELS = 1e-3
 
 
 def _strips(size: int) -> Iterator[slice]:
@@ -29,7 +27,7 @@ def _pull_by_product(z: Tensor, centered: Tensor, rows: slice, distance: Tensor,
     square = torch.linalg.vector_norm(centered, dim=1).square_()
     norms = square[rows, None] + square[None, :]
     spring = pull / distance
-    row, column = (distance.square() <= norms.mul_(_CANCELS)).nonzero(as_tuple=True)
+    row, column = (distance.square() <= norms.mul_(CANCELS)).nonzero(as_tuple=True)
     near = spring[row, column].masked_fill_(distance[row, column] == 0, 0)
     spring[row, column] = 0
     out = torch.addmm(centered[rows] * spring.sum(1, keepdim=True), spring, centered, alpha=-1)

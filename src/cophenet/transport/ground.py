@@ -22,8 +22,9 @@ from cophenet.transport.plan import TransportPlan
 __all__ = ["distance_strip", "planned_cost", "sample_distances"]
 
 # Below this share of the two squared norms a squared distance is lost to cancellation in float32.
-_CANCELS = 1e-3
-_CHUNK_ELEMENTS = 1 << 22
+CANCELS = 1e-3
+# A chunk and what is computed from it should stay in a core's cache.
+_CHUNK_ELEMENTS = 1 << 18
 _GRAM_ELEMENTS = 1 << 24
 # What a pair by difference costs, in entries of the Gram matrix.
 _GRAM_ADVANTAGE = 64
@@ -75,10 +76,10 @@ class _Gram:
             square = (centered * centered).sum(1)
         norms = square.index_select(0, source).add_(square.index_select(0, target))
         if distance is not None:
-            near = (distance.square() <= norms.mul_(_CANCELS)).nonzero().view(-1)
+            near = (distance.square() <= norms.mul_(CANCELS)).nonzero().view(-1)
             return cls(centered, flat, near, distance)
         squared = norms.sub(gram.view(-1).index_select(0, flat), alpha=2)
-        near = (squared <= norms.mul_(_CANCELS)).nonzero().view(-1)
+        near = (squared <= norms.mul_(CANCELS)).nonzero().view(-1)
         distance = squared.clamp_(min=0).sqrt_()
         if len(near):
             # From the features as given: centring rounds, a difference of close numbers does not.
@@ -97,7 +98,7 @@ class _Gram:
         held = self.centered * springs.sum(1, keepdim=True)
         out = torch.addmm(held, springs, self.centered, alpha=-1)
         if len(self.near):
-            _pull_direct(out, z, source[self.near], target[self.near], near_pull)
+            pull_direct(out, z, source[self.near], target[self.near], near_pull)
         return out
 
 
@@ -127,17 +128,23 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
     if not is_host(z):
         return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
     center = b.mean(0)
-    ac, bc = a - center, b - center
-    norms = (ac * ac).sum(1)[:, None] + (bc * bc).sum(1)[None, :]
+    bc = b - center
+    ac = bc if rows == columns else a - center
+    norms = (ac * ac).sum(1)[:, None] + (bc * bc).sum(1)
     squared = torch.addmm(norms, ac, bc.T, alpha=-2)
-    row, column = (squared < norms.mul_(_CANCELS)).nonzero(as_tuple=True)
+    near = squared < norms.mul_(CANCELS)
     distance = squared.clamp_(min=0).sqrt_()
+    first_row, first_column = rows.start or 0, columns.start or 0
+    if first_row == first_column:  # the diagonal is known
+        near.fill_diagonal_(False)
+        distance.fill_diagonal_(0)
+    row, column = near.nonzero(as_tuple=True)
     if len(row):
-        distance[row, column] = _direct(z, row + (rows.start or 0), column + (columns.start or 0))
+        distance[row, column] = _direct(z, row + first_row, column + first_column)
     return distance
 
 
-def _pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> None:
+def pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> None:
     for part in _chunks(len(source), z.shape[1]):
         a, b = source[part], target[part]
         force = z.index_select(0, a).sub_(z.index_select(0, b)).mul_(pull[part, None])
@@ -171,7 +178,7 @@ class _PlannedCost(torch.autograd.Function):
                 return ctx.gram.pull(z, plan.source, plan.target, pull), None, None
             pull.masked_fill_(distance == 0, 0)
             out = torch.zeros_like(z)
-            _pull_direct(out, z, plan.source, plan.target, pull)
+            pull_direct(out, z, plan.source, plan.target, pull)
             return out, None, None
 
 

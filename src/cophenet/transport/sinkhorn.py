@@ -16,7 +16,7 @@ from cophenet.transport._sinkhorn_solver import entropic_plan, implicit_gradient
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch, is_host
 from cophenet.transport.blocks import Strip, pair_strips
-from cophenet.transport.ground import _CANCELS, _pull_direct, distance_strip
+from cophenet.transport.ground import CANCELS, distance_strip, pull_direct
 from cophenet.transport.plan import TransportPlan
 
 __all__ = ["Sinkhorn"]
@@ -55,12 +55,12 @@ class _Springs:
 
 def _near(strip: Strip, cost: Tensor, square: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
     """Entries whose samples cancel in a product, given the squared norms (B,) of the centred samples."""
-    if not is_host(cost) or float(cost.min()) ** 2 >= 2 * _CANCELS * float(square.max()):
+    if not is_host(cost) or float(cost.min()) ** 2 >= 2 * CANCELS * float(square.max()):
         return None
     row = square[strip.rows.rows[strip.rows.padded]].view_as(strip.rows.mass)[strip.row_class]
     column = square[strip.columns.rows[strip.columns.padded]].view_as(strip.columns.mass)[strip.column_class]
     norms = row[:, :, None] + column[:, None, :]
-    pair, i, j = (cost.square() < norms.mul_(_CANCELS)).nonzero(as_tuple=True)
+    pair, i, j = (cost.square() < norms.mul_(CANCELS)).nonzero(as_tuple=True)
     return (pair, i, j) if len(pair) else None
 
 
@@ -70,7 +70,7 @@ def _pull(out: Tensor, z: Tensor, centered: Tensor, springs: _Springs, grad: Ten
     force = springs.stiffness * grad[strip.pairs][:, None, None]
     if springs.near is not None:
         pair, i, j = springs.near
-        _pull_direct(out, z, strip.row_samples(pair, i), strip.column_samples(pair, j), force[springs.near])
+        pull_direct(out, z, strip.row_samples(pair, i), strip.column_samples(pair, j), force[springs.near])
         force[springs.near] = 0
     rows, columns = strip.rows.rows, strip.columns.rows
     matrix = strip.put(force)

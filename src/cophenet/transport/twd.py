@@ -141,7 +141,7 @@ def _batch_fit(batch: ClassBatch, tree: Hierarchy, penalty: float) -> Tensor:
     fit = TreeFit.of(batch.segments, batch.on_device(batch.counts).double(), member)
     cuts = ((batch.class_sums(sums) @ (1 - member)) * member).sum(0)
     sample, label = fit_edges(fit, sums.sum(1) - penalty, cuts - penalty)
-    mean = batch.class_sums(batch.mass.double() * sample)
+    mean = batch.class_sums(batch.exact_mass * sample)
     common = (member * label) @ member.T
     reach = mean + common.diagonal()
     return reach[:, None] + reach[None, :] - 2 * common
@@ -155,7 +155,7 @@ def _pair_fits(batch: ClassBatch, penalty: float) -> Tensor:
     where r and q are the mean distances of every sample to the other class. A convex problem: c = 0
     is right exactly when it gives the larger value.
     """
-    mass = batch.mass.double()[:, None]
+    mass = batch.exact_mass[:, None]
     means = distance_sums(batch, mass[:, 0])
     counts = batch.on_device(batch.counts).double()
     share = penalty / (counts[:, None] * counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import torch
 from torch import Tensor
@@ -26,11 +27,15 @@ class SumMetric(Metric):
     full_state_update = False
     total: Tensor
     samples: Tensor
+    identity: Tensor
 
     def __init__(self, shape: tuple[int, ...] = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.add_state("total", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("samples", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+        # A MetricCollection goes on with one state for metrics whose states are equal after a batch. Sums of
+        # different metrics may be equal by chance, so each also has a state of its own.
+        self.add_state("identity", torch.tensor(list(uuid4().bytes)), dist_reduce_fx="max")
 
     def add(self, total: Tensor, samples: int | Tensor) -> None:
         """Add a batch to the state."""

@@ -116,7 +116,7 @@ class HierarchicalPrecisionAtK(SampleMetric):
 
     def compute(self) -> Tensor:
         """A scalar in [0, 1]."""
-        search = retrieval.make_search(*self.collected(), None)
+        search = retrieval.make_search(*self.collected(), None, self.num_classes)
         return hierarchical.precision_compute(search, self.tree, self.k, self.similarity, average=False)
 
 
@@ -154,5 +154,5 @@ class AverageHierarchicalPrecision(SampleMetric):
 
     def compute(self) -> Tensor:
         """A scalar in [0, 1)."""
-        search = retrieval.make_search(*self.collected(), None)
+        search = retrieval.make_search(*self.collected(), None, self.num_classes)
         return hierarchical.precision_compute(search, self.tree, self.k, self.similarity, average=True)
