@@ -23,16 +23,15 @@ def _hits_by_sum(probabilities: Tensor, labels: Tensor, tables: TreeTables, top_
     for sums, own in tables.level_sums(full_precision(probabilities), labels):
         best = sums.topk(min(top_k, sums.shape[1]), dim=1).indices
         hits.append((best == own[:, None]).any(1).sum())
-    return torch.stack(hits)
+    return torch.stack(hits[::-1])
 
 
 def _hits_by_argmax(scores: Tensor, labels: Tensor, tables: TreeTables, top_k: int) -> Tensor:
     best = scores.topk(top_k, dim=1).indices
     shared = tables.depths[tables.class_ancestors(labels[:, None], best)].amax(1)
     # A class above a level stands for itself there, so the right class is right at every level.
-    num_levels = len(tables.level_nodes)
-    shared[(best == labels[:, None]).any(1)] = num_levels
-    levels = torch.arange(1, num_levels + 1, device=labels.device)
+    shared[(best == labels[:, None]).any(1)] = tables.num_levels
+    levels = torch.arange(1, tables.num_levels + 1, device=labels.device)
     return (shared[:, None] >= levels).sum(0)
 
 
@@ -46,7 +45,7 @@ def accuracy_update(
     tables = tree_tables(tree, scores.device)
     count = _hits_by_sum if by == "sum" else _hits_by_argmax
     hits = torch.zeros(tree.num_levels, dtype=torch.int64, device=scores.device)
-    for rows in row_blocks(len(scores), tree.num_nodes):
+    for rows in row_blocks(len(scores), 2 * tree.num_classes):
         hits += count(scores[rows], labels[rows], tables, top_k)
     return hits, len(scores)
 
@@ -105,7 +104,7 @@ def full_path_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> 
     check_probabilities(probabilities, tree)
     tables = tree_tables(tree, labels.device)
     right = torch.zeros((), dtype=torch.int64, device=labels.device)
-    for rows in row_blocks(len(labels), tree.num_nodes):
+    for rows in row_blocks(len(labels), 2 * tree.num_classes):
         levels = tables.level_sums(full_precision(probabilities[rows]), labels[rows])
         right += torch.stack([sums.argmax(1) == own for sums, own in levels]).all(0).sum()
     return right, len(labels)

@@ -27,13 +27,13 @@ def calibration_update(
     check_probabilities(probabilities, tree)
     tables = tree_tables(tree, labels.device)
     gaps = torch.zeros(tree.num_levels, bins, dtype=torch.float64, device=labels.device)
-    for rows in row_blocks(len(labels), tree.num_nodes):
+    for rows in row_blocks(len(labels), 2 * tree.num_classes):
         levels = tables.level_sums(full_precision(probabilities[rows]), labels[rows])
         for level, (sums, own) in enumerate(levels):
             confidence, best = sums.max(1)
             # Bins are open on the left; a sum may exceed 1 by rounding.
             place = (confidence.double() * bins).ceil().long().clamp(1, bins) - 1
-            gaps[level].index_add_(0, place, confidence.double() - (best == own).double())
+            gaps[-1 - level].index_add_(0, place, confidence.double() - (best == own).double())
     return gaps, len(labels)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cophenet.metrics.checks import check_choice, check_probabilities, check_scores, ratio
-from cophenet.metrics.tables import TreeTables, full_precision, product, row_blocks, tree_tables
+from cophenet.metrics.tables import TreeTables, add_columns, full_precision, product, row_blocks, tree_tables
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
@@ -33,15 +33,19 @@ def _block_costs(probabilities: Tensor, tables: TreeTables, nodes: Tensor, class
     The cost of an ancestor a is paid with probability P(a) - P(child of a on the way to the class), so the
     expected cost is u(root) P(root) + sum over the nodes a below it on the way of P(a) (u(a) - u(parent)).
     """
-    sums = tables.node_sums(probabilities)
-    steps = (nodes - nodes[tables.parents]).to(sums)
-    mass = sums[:, :1].clone()
-    sums *= steps
-    sums[:, :1] = mass * nodes[0]
-    for level in tables.level_nodes:
-        sums[:, level] += sums[:, tables.parents[level]]
+    way = list(tables.lifts())
+    masses = [probabilities]
+    for _, place in way:
+        masses.append(add_columns(masses[-1], place))
+    total = masses.pop()
+    costs = total * nodes[0]
+    down = zip(reversed(way), reversed(masses), strict=True)
+    for depth, ((at, place), mass) in enumerate(down, start=1):
+        # A class above this level has taken its steps already.
+        steps = torch.where(tables.depths[at] == depth, nodes[at] - nodes[tables.parents[at]], 0.0)
+        costs = costs.index_select(1, place).addcmul_(mass, steps.to(mass))
     base = product(probabilities, classes.to(probabilities))
-    return sums[:, tables.leaves] + base[:, None] + mass * classes.to(mass)
+    return costs.add_(base[:, None]).addcmul_(total, classes.to(total))
 
 
 def expected_cost(probabilities: Tensor, tree: Hierarchy, kind: Kind = "lca-height") -> Tensor:
@@ -77,7 +81,7 @@ def expected_cost(probabilities: Tensor, tree: Hierarchy, kind: Kind = "lca-heig
     tables = tree_tables(tree, values.device)
     nodes, classes = _node_costs(tree, tables, kind)
     costs = torch.empty_like(values)
-    for rows in row_blocks(len(values), tree.num_nodes):
+    for rows in row_blocks(len(values), tables.width):
         costs[rows] = _block_costs(values[rows], tables, nodes, classes)
     return costs
 
@@ -88,7 +92,7 @@ def decision_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind
     tables = tree_tables(tree, labels.device)
     nodes, classes = _node_costs(tree, tables, kind)
     total = torch.zeros((), dtype=torch.float64, device=labels.device)
-    for rows in row_blocks(len(labels), tree.num_nodes):
+    for rows in row_blocks(len(labels), tables.width):
         decided = expected_cost(probabilities[rows], tree, kind).argmin(1)
         shared = tables.class_ancestors(labels[rows], decided)
         total += (nodes[shared] + classes[labels[rows]] + classes[decided]).sum()

@@ -15,7 +15,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
 
-__all__ = ["BLOCK", "TreeTables", "full_precision", "product", "row_blocks", "tree_tables"]
+__all__ = ["BLOCK", "TreeTables", "add_columns", "full_precision", "product", "row_blocks", "tree_tables"]
 
 # Entries of a work tensor that are made at once: 64 MB in float32.
 BLOCK = 1 << 24
@@ -56,7 +56,8 @@ class TreeTables:
         minima: (log C, C) entry (j, r) is the smallest node among the lowest common ancestors of
             neighbouring leaves r..r + 2^j.
         parents: (nodes,) parent of each node, 0 for the root.
-        level_nodes: For each depth from 1 down, the nodes of that depth.
+        num_levels: Height of the tree.
+        width: Nodes of all levels together, a class above a level counted there too.
     """
 
     leaves: Tensor
@@ -65,7 +66,8 @@ class TreeTables:
     first_leaf: Tensor
     minima: Tensor
     parents: Tensor
-    level_nodes: tuple[Tensor, ...]
+    num_levels: int
+    width: int
 
     def common_ancestors(self, one: Tensor, other: Tensor) -> Tensor:
         """Lowest common ancestors of pairs of nodes, of any shapes that broadcast.
@@ -86,32 +88,34 @@ class TreeTables:
         """Lowest common ancestors of pairs of classes."""
         return self.common_ancestors(self.leaves[one], self.leaves[other])
 
-    def node_sums(self, values: Tensor) -> Tensor:
-        """Sum over the classes below every node: (n, C) -> (n, nodes)."""
-        sums = values.new_zeros(len(values), len(self.depths))
-        sums[:, self.leaves] = values
-        for nodes in reversed(self.level_nodes):
-            into = self.parents[nodes].expand(len(values), -1)
-            sums.scatter_add_(1, into, sums[:, nodes])
-        return sums
+    def lifts(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The way up the tree: for each level, deepest first, its nodes and their places one level above.
+
+        A class above a level is among the nodes there too. The deepest level has the classes in label
+        order; level 1 is the last one. Yields (groups,), (groups,).
+        """
+        nodes = self.leaves
+        for depth in range(self.num_levels, 0, -1):
+            above = torch.where(self.depths[nodes] >= depth, self.parents[nodes], nodes)
+            parents, place = torch.unique(above, return_inverse=True)
+            yield nodes, place
+            nodes = parents
 
     def level_sums(self, values: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """For each level from depth 1 down, sums over its groups and the group of each label.
+        """For each level, deepest first, sums over its nodes and the place of each label among them.
 
-        A class above the level is a group of its own. Yields (n, groups), (n,).
+        Shapes: (n, C), (n,) -> (n, groups), (n,) for each level.
         """
-        sums = self.node_sums(values)
-        at = self.leaves[labels]
-        paths = [at]
-        for depth in range(len(self.level_nodes), 1, -1):
-            at = torch.where(self.depths[at] >= depth, self.parents[at], at)
-            paths.append(at)
-        leaf_depths = self.depths[self.leaves]
-        for depth, (nodes, own) in enumerate(zip(self.level_nodes, reversed(paths), strict=True), start=1):
-            groups = torch.cat((nodes, self.leaves[leaf_depths < depth]))
-            place = torch.zeros_like(self.parents)
-            place[groups] = torch.arange(len(groups), device=groups.device)
-            yield sums[:, groups], place[own]
+        for _, place in self.lifts():
+            yield values, labels
+            values = add_columns(values, place)
+            labels = place[labels]
+
+
+def add_columns(values: Tensor, place: Tensor) -> Tensor:
+    """Add columns up into numbered places: (n, m), (m,) -> (n, largest place + 1)."""
+    sums = values.new_zeros(len(values), int(place.max()) + 1)
+    return sums.scatter_add_(1, place.expand(len(values), -1), values)
 
 
 def _range_minima(gaps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -151,5 +155,6 @@ def tree_tables(tree: Hierarchy, device: torch.device) -> TreeTables:
         first_leaf=move(first_leaf),
         minima=move(_range_minima(gaps)),
         parents=move(np.maximum(tree.parents, 0)),
-        level_nodes=tuple(move(tree.nodes_at(depth)) for depth in range(1, tree.height + 1)),
+        num_levels=tree.height,
+        width=tree.num_nodes - 1 + int((tree.height - tree.depths[tree.leaves]).sum()),
     )
