@@ -146,7 +146,9 @@ def test_wrong_batches_are_refused(case):
     for label in (-1, -100, DEEP.num_classes):
         labels = step.labels.clone()
         labels[3] = label
-        with pytest.raises(ValueError, match=rf"labels must lie in 0..8, got {label}"):
+        with pytest.raises(
+            ValueError, match=rf"labels must lie in 0..8, the classes of the tree, got {label}"
+        ):
             objective(replace(step, labels=labels))
     with pytest.raises(ValueError, match="labels must be integers"):
         objective(replace(step, labels=step.labels.double()))

@@ -88,7 +88,7 @@ def test_a_term_called_cpcc_is_not_overwritten():
             {"alfa": 1},
             "objective 'hxe' has no option 'alfa'; its options are alpha, normalize; did you mean 'alpha'",
         ),
-        ("flat", {"weight": 1}, "objective 'flat' has no option 'weight'; it has none of its own"),
+        ("flat", {"weight": 1}, "objective 'flat' has no option 'weight'; it has none"),
         ("fastft", {"reg": 1}, "distance 'fastft' has no option 'reg'"),
         ("fastft", {"weight": -1}, "weight must be finite and not negative"),
         ("fastft", {"cpcc": "l2"}, "objective 'fastft' is CPCC already"),

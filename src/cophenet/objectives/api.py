@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cophenet.checks import check_choice, check_options
 from cophenet.objectives.base import Objective
-from cophenet.objectives.checks import check_choice, check_options
 from cophenet.objectives.cpcc import WithCPCC
 from cophenet.objectives.flat import Flat
 from cophenet.objectives.registry import objective_names, registered

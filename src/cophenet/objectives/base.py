@@ -95,10 +95,12 @@ class Objective(nn.Module, ABC):
         order_dependent: Whether the order of samples within a class changes the value.
         tree: The label tree.
         heads: The heads to build: one that tells the classes apart, unless a subclass sets others.
+        compares_features: Whether NaN and inf must be refused, because comparisons would hide them.
     """
 
     name: str
     order_dependent: bool = False
+    compares_features: bool = False
 
     def __init__(self, tree: Hierarchy) -> None:
         super().__init__()
@@ -144,12 +146,23 @@ class Objective(nn.Module, ABC):
             raise ValueError(f"labels must be integers, got {labels.dtype}")
         if len(labels) == 0:
             raise ValueError("the batch is empty; a loss needs at least one sample")
-        # One read from the device: a label out of range would otherwise pick a wrong row unseen.
-        low, high = torch.stack(labels.aminmax()).tolist()
+        self._check_logits(step)
+        self._check_values(step)
+
+    def _check_values(self, step: StepOutput) -> None:
+        """The one read from the device: a label out of range would otherwise pick a wrong row unseen."""
+        bad = torch.zeros_like(step.labels[0])
+        if self.compares_features:
+            bad = (~torch.isfinite(step.features)).any(1).sum().to(bad)
+        low, high, infinite = torch.stack((*step.labels.aminmax(), bad)).tolist()
         if low < 0 or high >= self.tree.num_classes:
             wrong = low if low < 0 else high
-            raise ValueError(f"labels must lie in 0..{self.tree.num_classes - 1}, got {wrong}")
-        self._check_logits(step)
+            raise ValueError(
+                f"labels must lie in 0..{self.tree.num_classes - 1}, the classes of the tree, got {wrong}"
+            )
+        if infinite:
+            where = f"{infinite} of {len(step.features)} samples"
+            raise ValueError(f"features must be finite, got NaN or inf in {where}")
 
     def _check_logits(self, step: StepOutput) -> None:
         if not 0 <= step.phase < len(self.phases):

@@ -36,9 +36,13 @@ class WithCPCC(Objective):
         """Those of the objective it is added to."""
         return self.base.phases
 
+    def _check_values(self, step: StepOutput) -> None:
+        """Nothing: CPCC reads and checks the values itself, and does so first."""
+
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """The base's terms and `cpcc`."""
+        cpcc = self.criterion(step.features, step.labels)
         terms = self.base.terms(step)
         if "cpcc" in terms:
             raise ValueError(f"objective {self.base.name!r} has a term 'cpcc' of its own; leave out cpcc=")
-        return {**terms, "cpcc": self.criterion(step.features, step.labels)}
+        return {**terms, "cpcc": cpcc}

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from cophenet.checks import check_choice, check_number
 from cophenet.objectives.base import Objective, StepOutput, level_heads
-from cophenet.objectives.checks import check_choice, check_levels, check_number
+from cophenet.objectives.checks import check_levels
 from cophenet.objectives.levels import LevelMaps
 from cophenet.objectives.registry import register
 from cophenet.objectives.vectors import unit_rows

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cophenet.checks import check_number
 from cophenet.objectives.base import Objective, StepOutput
-from cophenet.objectives.checks import check_number
 from cophenet.objectives.paths import TreePaths
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy

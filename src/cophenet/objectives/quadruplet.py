@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from cophenet.checks import check_number
 from cophenet.objectives.base import Objective, StepOutput
-from cophenet.objectives.checks import check_levels, check_number
+from cophenet.objectives.checks import check_levels
 from cophenet.objectives.registry import register
-from cophenet.objectives.vectors import check_finite, unit_rows
+from cophenet.objectives.vectors import unit_rows
 from cophenet.tree import Hierarchy
 from cophenet.tree.levels import depth_of
 
@@ -76,6 +77,7 @@ class Quadruplet(Objective):
     """
 
     name = "quadruplet"
+    compares_features = True
     order_dependent = True
     groups: Tensor
 
@@ -107,7 +109,6 @@ class Quadruplet(Objective):
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """Both terms, times their shares."""
-        check_finite(step.features)
         loss = quadruplet_loss(unit_rows(step.features), step.labels, self.groups[step.labels], self.margins)
         flat = cross_entropy(step.logits[self.finest], step.labels)
         return {"cross_entropy": (1 - self.weight) * flat, "quadruplet": self.weight * loss}

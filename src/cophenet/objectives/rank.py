@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pdist
 
+from cophenet.checks import check_choice, check_number
 from cophenet.objectives.base import Objective, StepOutput
-from cophenet.objectives.checks import check_choice, check_number
 from cophenet.objectives.paths import TreePaths
 from cophenet.objectives.registry import register
-from cophenet.objectives.vectors import check_finite
 from cophenet.tree import Hierarchy
 
 __all__ = ["Rank", "rank_loss"]
@@ -72,6 +71,7 @@ class Rank(Objective):
     """
 
     name = "rank"
+    compares_features = True
     depths: Tensor
 
     def __init__(
@@ -89,7 +89,6 @@ class Rank(Objective):
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """Both terms."""
-        check_finite(step.features)
         labels = step.labels
         own = self.depths[labels, -1]
         apart = own[:, None] + own - 2 * self.paths.shared(self.depths, labels, labels)

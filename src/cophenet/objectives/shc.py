@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax
 
+from cophenet.checks import check_choice, check_number
 from cophenet.objectives.base import Objective, StepOutput, level_heads
-from cophenet.objectives.checks import check_choice, check_levels, check_number
+from cophenet.objectives.checks import check_levels
 from cophenet.objectives.levels import LevelMaps, group_logsumexp
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy

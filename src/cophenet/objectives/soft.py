@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import kl_div, log_softmax
 
+from cophenet.checks import check_number
 from cophenet.objectives.base import Objective, StepOutput
-from cophenet.objectives.checks import check_number
 from cophenet.objectives.paths import TreePaths
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy

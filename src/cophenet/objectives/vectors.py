@@ -1,11 +1,11 @@
-"""Vectors of norm one, and a look at whether features are finite."""
+"""Vectors of norm one."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-__all__ = ["check_finite", "unit_rows"]
+__all__ = ["unit_rows"]
 
 
 def unit_rows(vectors: Tensor) -> Tensor:
@@ -24,10 +24,3 @@ def unit_rows(vectors: Tensor) -> Tensor:
     """
     norms: Tensor = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
     return vectors / norms.masked_fill(norms == 0, 1.0)
-
-
-def check_finite(features: Tensor) -> None:
-    """Refuse NaN and inf, which comparisons of distances would hide."""
-    bad = (~torch.isfinite(features)).any(1).sum().item()
-    if bad:
-        raise ValueError(f"features must be finite, got NaN or inf in {bad} of {len(features)} samples")

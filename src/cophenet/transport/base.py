@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
-from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from cophenet.checks import check_choice, check_options
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import planned_cost
 from cophenet.transport.plan import TransportPlan
@@ -141,15 +140,7 @@ def create_distance(distance: str | ClassDistance, tree: Any = None, **options: 
                 f"options {sorted(options)} go with a distance given by name, not with an object"
             )
         return distance
-    if distance not in _REGISTRY:
-        near = get_close_matches(str(distance), _REGISTRY, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"distance must be one of {', '.join(_REGISTRY)}, got {distance!r}{hint}")
+    check_choice("distance", distance, _REGISTRY)
     cls = _REGISTRY[distance]
-    arguments = inspect.signature(cls).parameters.values()
-    allowed = [a.name for a in arguments if a.kind is a.POSITIONAL_OR_KEYWORD and a.name != "tree"]
-    for name in options:
-        if name not in allowed:
-            has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
-            raise ValueError(f"distance {distance!r} has no option {name!r}; {has}")
+    check_options(f"distance {distance!r}", cls, options)
     return cls(tree=tree, **options) if cls.needs_tree else cls(**options)

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from cophenet import CPCCLoss, Hierarchy
+from cophenet.objectives import StepOutput, create, objective_names
+from cophenet.transport import distance_names
 from support import random_batch, random_weights
 
 TREE = Hierarchy.from_paths([(f"group{c // 3}", f"class{c}") for c in range(6)])
@@ -55,3 +57,15 @@ def test_one_transfer_and_the_same_loss(reads, name, options, weights, monkeypat
     expected.backward()
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(z.grad, other.grad)
+
+
+@pytest.mark.parametrize("name", sorted(set(objective_names()) - {"emd"}))
+def test_one_transfer_per_objective(reads, name):
+    objective = create(name, TREE, **({} if name in ("flat", *distance_names()) else {"cpcc": "fastft"}))
+    z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
+    z.requires_grad_()
+    heads = {spec.name: torch.nn.Linear(5, spec.num_outputs, dtype=z.dtype) for spec in objective.heads}
+    step = StepOutput(z, {key: head(z) for key, head in heads.items()}, y, heads)
+    reads.clear()
+    sum(objective(step).values()).backward()
+    assert len([read for read in reads if read != "__bool__"]) <= 1

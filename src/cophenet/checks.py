@@ -1,0 +1,63 @@
+"""Checks of options, so that every room refuses a wrong one in the same words."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import numbers
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+__all__ = ["check_choice", "check_number", "check_options"]
+
+
+def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:
+    """Refuse a value that is not one of the allowed names, with the nearest one as a hint.
+
+    Example:
+        >>> check_choice("variant", "half", ("paper", "haf"))
+        Traceback (most recent call last):
+        ValueError: variant must be one of paper, haf, got 'half'; did you mean 'haf'?
+    """
+    names = tuple(allowed)
+    if value not in names:
+        hint = _hint(value, names)
+        raise ValueError(f"{argument} must be one of {', '.join(names)}, got {value!r}{hint}")
+
+
+def check_number(argument: str, value: float, *, above: float = 0.0, least: bool = True) -> None:
+    """Refuse a number that is not finite, or below a bound (or at it, unless `least`).
+
+    Example:
+        >>> check_number("beta", -1.0)
+        Traceback (most recent call last):
+        ValueError: beta must be finite and at least 0.0, got -1.0
+    """
+    known = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not known or value < above or (value == above and not least):
+        bound = "at least" if least else "above"
+        raise ValueError(f"{argument} must be finite and {bound} {above}, got {value!r}")
+
+
+def check_options(what: str, cls: type, options: Mapping[str, Any]) -> None:
+    """Refuse options that a class does not take as arguments; `tree` is none.
+
+    Example:
+        >>> class Smooth:
+        ...     def __init__(self, tree, amount=0.1): ...
+        >>> check_options("objective 'smooth'", Smooth, {"amont": 0.2})
+        Traceback (most recent call last):
+        ValueError: objective 'smooth' has no option 'amont'; its options are amount; did you mean 'amount'?
+    """
+    arguments = inspect.signature(cls).parameters.values()
+    allowed = [a.name for a in arguments if a.kind is a.POSITIONAL_OR_KEYWORD and a.name != "tree"]
+    for name in options:
+        if name not in allowed:
+            has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
+            raise ValueError(f"{what} has no option {name!r}; {has}{_hint(name, allowed)}")
+
+
+def _hint(value: object, names: Iterable[str]) -> str:
+    near = get_close_matches(str(value), list(names), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
