@@ -45,7 +45,7 @@ def accuracy_update(
     tables = tree_tables(tree, scores.device)
     count = _hits_by_sum if by == "sum" else _hits_by_argmax
     hits = torch.zeros(tree.num_levels, dtype=torch.int64, device=scores.device)
-    for rows in row_blocks(len(scores), 2 * tree.num_classes):
+    for rows in row_blocks(len(scores), 2 * tree.num_classes + 16 * top_k):
         hits += count(scores[rows], labels[rows], tables, top_k)
     return hits, len(scores)
 

@@ -1,0 +1,42 @@
+"""The code in README and docs runs as it stands."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+import cophenet
+from cophenet.objectives import registry
+from cophenet.transport import base
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_blocks_run(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    # What a page registers must not outlive it.
+    for module in (base, registry):
+        monkeypatch.setattr(module, "_REGISTRY", dict(module._REGISTRY))
+    # What the reader of an excerpt has: a batch, and a network's output for it.
+    scope = {
+        "cross_entropy": cross_entropy,
+        "class_distances": cophenet.class_distances,
+        "cpcc": cophenet.cpcc,
+        "labels": torch.arange(12) % 4,
+        "features": torch.randn(12, 8, generator=torch.Generator().manual_seed(0)),
+        "logits": torch.zeros(12, 4),
+    }
+    for code in BLOCK.findall(page.read_text()):
+        exec(compile(code, page.name, "exec"), scope)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not link.startswith("http"):
+            assert (page.parent / link).exists(), link
