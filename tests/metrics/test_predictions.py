@@ -197,6 +197,7 @@ def test_expected_cost_is_the_product_with_the_table(kind, tree, seed):
             lambda p, y: metrics.mistake_severity(p.tolist(), y, FLAT),
             "scores must be a torch tensor, got list",
         ),
+        (lambda p, y: metrics.full_path_accuracy(p[:, 1:], y, FLAT), r"probabilities .* shape \(N, 7\), got"),
         (lambda p, _: metrics.expected_cost(p, FLAT, "depth"), "kind must be one of lca-height, path"),
         (
             lambda p, y: metrics.level_calibration_error(p, y, FLAT, bins=0),

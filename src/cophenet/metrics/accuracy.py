@@ -100,8 +100,8 @@ def level_accuracy(
 
 def full_path_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> tuple[Tensor, int]:
     """Samples that are right at every level, and the number of samples."""
-    labels = check_scores(probabilities, labels, tree)
     check_probabilities(probabilities, tree)
+    labels = check_scores(probabilities, labels, tree)
     tables = tree_tables(tree, labels.device)
     right = torch.zeros((), dtype=torch.int64, device=labels.device)
     for rows in row_blocks(len(labels), 2 * tree.num_classes):

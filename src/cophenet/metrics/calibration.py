@@ -23,8 +23,8 @@ def calibration_update(
     probabilities: Tensor, labels: Tensor, tree: Hierarchy, bins: int
 ) -> tuple[Tensor, int]:
     """(num_levels, bins) sums of confidence minus correctness, and the number of samples."""
-    labels = check_scores(probabilities, labels, tree)
     check_probabilities(probabilities, tree)
+    labels = check_scores(probabilities, labels, tree)
     tables = tree_tables(tree, labels.device)
     gaps = torch.zeros(tree.num_levels, bins, dtype=torch.float64, device=labels.device)
     for rows in row_blocks(len(labels), 2 * tree.num_classes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,8 @@ def check_probabilities(probabilities: Tensor, tree: Hierarchy) -> None:
         return
     values = probabilities.detach()
     low = float(values.amin())
+    if math.isnan(low):
+        raise ValueError("probabilities must not be NaN")
     off = float((values.sum(1, dtype=torch.float32) - 1).abs().amax())
     # Wide enough for a softmax in bfloat16, far too narrow for logits.
     if not (low >= 0 and off <= 1e-2):

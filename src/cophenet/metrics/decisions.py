@@ -88,6 +88,7 @@ def expected_cost(probabilities: Tensor, tree: Hierarchy, kind: Kind = "lca-heig
 
 def decision_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind: Kind) -> tuple[Tensor, int]:
     """Sum over samples of the cost of their least-cost decision, and their number."""
+    check_probabilities(probabilities, tree)
     labels = check_scores(probabilities, labels, tree)
     tables = tree_tables(tree, labels.device)
     nodes, classes = _node_costs(tree, tables, kind)
