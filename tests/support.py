@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
-DATA = Path(__file__).parent / "data"
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the shared golden numbers")

@@ -1,0 +1,150 @@
+"""What a data set is: inputs with a label at every level of a tree, in parts and domains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cophenet.checks import check_choice
+from cophenet.tree import Hierarchy, Split
+
+__all__ = ["ArrayInputs", "DataSet", "Domain", "Inputs", "Part", "Requirement", "Samples", "split_by_tree"]
+
+Part = Literal["train", "test"]
+Domain = Literal["full", "source", "target"]
+Labels = NDArray[np.int64]
+
+
+class Inputs(Protocol):
+    """Model inputs by row number: images as uint8 (n, channels, height, width), or float32 vectors (n, d)."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def take(self, rows: Labels) -> Tensor:
+        """The inputs of some rows, stacked."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayInputs:
+    """Inputs held in memory.
+
+    Attributes:
+        values: (N, ...) uint8 images or float32 vectors.
+    """
+
+    values: Tensor
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.values)
+
+    def take(self, rows: Labels) -> Tensor:
+        """The inputs of some rows, stacked."""
+        return self.values.index_select(0, torch.from_numpy(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Some inputs with their labels, in the classes of a tree.
+
+    Attributes:
+        inputs: Where the inputs come from.
+        rows: (n,) which of the inputs these samples are.
+        labels: (n,) position of each sample's class in `tree.classes`.
+        tree: The tree of this domain's classes.
+    """
+
+    inputs: Inputs
+    rows: Labels
+    labels: Labels
+    tree: Hierarchy
+
+    def __len__(self) -> int:
+        """How many samples there are."""
+        return len(self.rows)
+
+    def take(self, positions: Labels) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of some samples."""
+        return self.inputs.take(self.rows[positions]), torch.from_numpy(self.labels[positions])
+
+    def subset(self, positions: Labels) -> Samples:
+        """Only some of the samples."""
+        return Samples(self.inputs, self.rows[positions], self.labels[positions], self.tree)
+
+    def counts(self) -> Labels:
+        """(k,) samples of every class."""
+        return np.bincount(self.labels, minlength=self.tree.num_classes)
+
+    def level_labels(self, level: int | str) -> Labels:
+        """(n,) labels at a level of the tree, in the classes of `tree.cut(level)`."""
+        ancestors: Labels = self.tree.cut(level)[1]
+        return ancestors[self.labels]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A file or folder that a data set is read from.
+
+    Attributes:
+        path: Where it should be.
+        found: Whether it is there.
+        note: What it is and where it comes from.
+    """
+
+    path: Path
+    found: bool
+    note: str
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A data set with its tree, by part (train, test) and domain (full, source, target).
+
+    Source and target share coarse classes and differ in what is below them.
+
+    Attributes:
+        name: The name it was loaded by.
+        tree: The tree of all classes.
+        make: Makes the samples of a part and domain; called once for each.
+        mean: Per channel, for normalization, of inputs scaled to 0..1; empty for vectors.
+        std: Per channel, likewise.
+    """
+
+    name: str
+    tree: Hierarchy
+    make: Callable[[Part, Domain], Samples]
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    _made: dict[tuple[Part, Domain], Samples] = field(default_factory=dict, init=False, repr=False)
+
+    def samples(self, part: Part, domain: Domain = "full") -> Samples:
+        """The samples of a part and domain.
+
+        Raises:
+            ValueError: If the part or the domain is unknown.
+        """
+        check_choice("part", part, get_args(Part))
+        check_choice("domain", domain, get_args(Domain))
+        if (part, domain) not in self._made:
+            self._made[part, domain] = self.make(part, domain)
+        return self._made[part, domain]
+
+
+def split_by_tree(samples: Samples, split: Split, domain: Domain) -> Samples:
+    """Samples of one side of a source/target split of classes, relabelled; the full domain keeps all."""
+    if domain == "full":
+        return samples
+    tree, to_new = (
+        (split.source, split.source_labels) if domain == "source" else (split.target, split.target_labels)
+    )
+    labels = to_new[samples.labels]
+    kept = np.flatnonzero(labels >= 0)
+    return Samples(samples.inputs, samples.rows[kept], labels[kept], tree)
