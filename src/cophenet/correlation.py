@@ -26,44 +26,52 @@ __all__ = ["CPCCLoss", "cpcc"]
 _TABLE_CLASSES = 2048
 
 
-def _constant(values: Tensor) -> Tensor:
-    """Device flag: no spread beyond rounding. NaN is not constant, so that it is never hidden."""
-    tolerance = 1e-12 if values.dtype == torch.float64 else 1e-6
-    low, high = values.aminmax()
-    return high - low <= tolerance * torch.maximum(high.abs(), low.abs())
+def _is_constant(low: float, high: float, tolerance: float = 1e-12) -> bool:
+    return high - low <= tolerance * max(abs(low), abs(high))
 
 
-def _unit(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Centred values scaled to norm one, and the norm; scaled first, so that squares stay finite."""
-    centered = values - values.mean()
-    peak = centered.abs().amax()
-    scaled = centered / peak
-    norm = torch.linalg.vector_norm(scaled)
-    return scaled / norm, norm * peak
+def _unit(values: Tensor) -> Tensor:
+    """Centred values scaled to norm one; by their spread first, so that squares stay finite."""
+    centered = (values - values.mean()) / (values.amax() - values.amin())
+    length: Tensor = torch.linalg.vector_norm(centered)
+    return centered / length
 
 
 class _Correlation(torch.autograd.Function):
-    """Pearson's correlation and whether it is undefined, in which case it is 0 with gradient 0."""
+    """`offset + scale * r`, r Pearson's correlation with a unit vector, and whether r is undefined.
+
+    It then counts as 0 with gradient 0. NaN is not undefined, so that it is never hidden.
+    """
 
     @staticmethod
-    def forward(ctx: Any, rho: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        undefined = _constant(rho) | _constant(t)
-        (x, norm), (y, _) = _unit(rho), _unit(t)
-        r = x @ y
-        slope = (y - r * x) / norm
-        ctx.save_for_backward(slope.masked_fill(undefined, 0.0))
+    def forward(
+        ctx: Any, rho: Tensor, direction: Tensor, scale: float, offset: float
+    ) -> tuple[Tensor, Tensor]:
+        tolerance = 1e-12 if rho.dtype == torch.float64 else 1e-6
+        low, high = rho.aminmax()
+        spread = high - low
+        undefined = spread <= tolerance * torch.maximum(high.abs(), low.abs())
+        centered = (rho - rho.mean()).div_(spread)
+        norm: Tensor = torch.linalg.vector_norm(centered)
+        unit = centered.div_(norm)
+        r = (unit * direction).sum()
+        slope = (direction - r * unit).mul_(scale / (norm * spread)).masked_fill_(undefined, 0.0)
+        ctx.save_for_backward(slope)
         ctx.mark_non_differentiable(undefined)
-        return r.masked_fill(undefined, 0.0), undefined
+        return r.masked_fill_(undefined, 0.0).mul_(scale).add_(offset), undefined
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None, None, None]:
         (slope,) = ctx.saved_tensors
-        return grad * slope, None
+        return grad * slope, None, None, None
 
 
-def _correlation(rho: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-    result: tuple[Tensor, Tensor] = _Correlation.apply(rho, t.to(rho))  # type: ignore[no-untyped-call]
+def _correlation(
+    rho: Tensor, direction: Tensor, scale: float = 1.0, offset: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    result: tuple[Tensor, Tensor]
+    result = _Correlation.apply(rho, direction.to(rho), scale, offset)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -96,9 +104,10 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
         for name, values in (("rho", rho), ("t", t)):
             if not torch.isfinite(values).all():
                 raise ValueError(f"{name} must be finite, got NaN or inf")
-        r, undefined = _correlation(rho, t)
-        if not undefined:
-            return r
+        if not _is_constant(t.min().item(), t.max().item()):
+            r, undefined = _correlation(rho, _unit(t.double()))
+            if not undefined:
+                return r
         reason = "one side is constant"
     else:
         reason = f"it needs at least two class pairs, got {len(rho)}"
@@ -203,11 +212,14 @@ def _loss(criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: F
             regroup=criterion.regroup,
             keep_host=criterion.distance.plans_on_host,
         )
-        if batch.num_pairs < 2:
-            return (batch.features * 0).sum() + criterion.weight
         t = criterion.tree_distances(batch.classes[batch.first], batch.classes[batch.second])
-        r, _ = _correlation(criterion.distance(batch), batch.on_device(t))
-        return criterion.weight * (1 - r)
+        if len(t) < 2 or _is_constant(t.min(), t.max()):
+            return (batch.features * 0).sum() + criterion.weight
+        # The tree's side is known on the host: its part of the correlation costs the device nothing.
+        direction = t - t.mean()
+        direction /= np.linalg.norm(direction)
+        rho, weight = criterion.distance(batch), criterion.weight
+        return _correlation(rho, batch.on_device(direction), scale=-weight, offset=weight)[0]
 
 
 @cache

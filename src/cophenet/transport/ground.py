@@ -89,8 +89,9 @@ class _Gram:
     def pull(self, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> Tensor:
         """(B, d) sum of pull * (z_i - z_j) over the pairs, for both of their samples; changes `pull`."""
         size = len(z)
-        near_pull = pull[self.near].masked_fill_(self.distance[self.near] == 0, 0)
-        pull[self.near] = 0
+        if len(self.near):
+            near_pull = pull[self.near].masked_fill_(self.distance[self.near] == 0, 0)
+            pull[self.near] = 0
         springs = z.new_zeros(size * size)
         springs.scatter_add_(0, self.flat, pull)
         springs.scatter_add_(0, (target * size).add_(source), pull)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, get_args
@@ -53,11 +54,10 @@ def _check_flow_weights(weights: FlowWeights, features: Tensor) -> None:
         raise ValueError(f"flow_weights are on {weights.device}, features on {features.device}")
 
 
-def _known_groups(labels: Tensor, num_classes: int, regroup: Tensor | None) -> Tensor:
+def _regrouped(labels: Tensor, regroup: Tensor) -> Tensor:
     """Group of every sample; -1 marks a label out of range, so that the one transfer shows it."""
-    known = (labels >= 0) & (labels < num_classes)
-    groups = labels if regroup is None else regroup[labels.clamp(0, num_classes - 1)]
-    return groups.masked_fill(~known, -1)
+    known = (labels >= 0) & (labels < len(regroup))
+    return regroup[labels.clamp(0, len(regroup) - 1)].masked_fill(~known, -1)
 
 
 def _weights_usable(weights: Tensor, ordered_labels: Tensor) -> Tensor:
@@ -114,12 +114,13 @@ def _check_host(
     host_labels: NDArray[np.int64], flags: Tensor, features: Tensor, labels: Tensor, num_classes: int | None
 ) -> None:
     """Raise for what only the values could show."""
-    if not flags[0]:
+    total, *usable = flags.numpy()
+    if not math.isfinite(total):
         _raise_not_finite(features.detach())
-    if not flags[1]:
+    if not all(usable):
         allowed = "finite, not negative, and positive for a sample of every class"
         raise ValueError(f"flow_weights must be {allowed}")
-    if num_classes is not None and host_labels[0] < 0:
+    if num_classes is not None and not 0 <= host_labels[0] <= host_labels[-1] < num_classes:
         wrong = labels[(labels < 0) | (labels >= num_classes)][0].item()
         raise ValueError(f"labels must lie in 0..{num_classes - 1}, the classes of the tree, got {wrong}")
 
@@ -158,20 +159,20 @@ def group_by_class(
     """
     _check_shapes(features, labels)
     _check_flow_weights(flow_weights, features)
-    groups = labels.long()
-    if num_classes is not None:
-        groups = _known_groups(groups, num_classes, regroup)
+    groups = labels.long() if regroup is None else _regrouped(labels.long(), regroup)
     ordered_labels, order = torch.sort(groups, stable=True)
     z = (features if features.dtype == torch.float64 else features.float()).index_select(0, order)
     given = flow_weights.detach()[order] if isinstance(flow_weights, Tensor) else None
     scheme = flow_weights if given is None else given
-    finite = torch.isfinite(z.detach().sum())
-    usable = torch.ones_like(finite) if given is None else _weights_usable(given, ordered_labels)
-    sent = [ordered_labels, torch.stack((finite, usable)).long()]
+    # The sum of the features shows whether any is not finite, at a fraction of the cost of asking each.
+    flags = z.detach().sum().double().view(1)
+    if given is not None:
+        flags = torch.cat((flags, _weights_usable(given, ordered_labels).double().view(1)))
+    sent = [ordered_labels, flags]
     if keep_host and not is_host(z):
         sent += [z.detach()] if given is None else [z.detach(), given]
-    host_labels_, flags, *values = _to_host(sent)
-    host_labels = host_labels_.numpy()
+    ordered, flags, *values = _to_host(sent)
+    host_labels = ordered.numpy()
     _check_host(host_labels, flags, features, labels, num_classes)
     starts = np.flatnonzero(np.concatenate(([True], host_labels[1:] != host_labels[:-1])))
     counts = np.diff(starts, append=len(host_labels))

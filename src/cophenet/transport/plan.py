@@ -101,7 +101,9 @@ def uniform_plan(batch: ClassBatch) -> TransportPlan:
     The plan of a pair depends only on its two sizes, and a batch has few distinct ones: they
     are planned once and copied to the pairs.
     """
-    sizes, size_of = np.unique(batch.counts, return_inverse=True)
+    present = np.bincount(batch.counts) > 0
+    sizes = np.flatnonzero(present)
+    size_of = (np.cumsum(present) - 1)[batch.counts]
     code = size_of[batch.first] * len(sizes) + size_of[batch.second]
     used = np.zeros(len(sizes) ** 2, dtype=bool)
     used[code] = True

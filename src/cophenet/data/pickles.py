@@ -1,0 +1,103 @@
+"""Reading the pickles of CIFAR without running anything that a pickle may ask for."""
+
+from __future__ import annotations
+
+import pickle
+from typing import IO, Any, NoReturn
+
+import numpy as np
+
+__all__ = ["read_plain_pickle"]
+
+
+def read_plain_pickle(stream: IO[bytes], where: str) -> Any:
+    """Read a pickle that holds only dicts, lists, tuples, numbers, strings and arrays of uint8.
+
+    No class or function that the pickle names is ever imported: numpy's names stand for two small classes
+    of this module, and every other name is refused.
+
+    Args:
+        stream: The opened file.
+        where: What the file is called in errors.
+
+    Returns:
+        The content; strings of Python 2 as bytes.
+
+    Raises:
+        ValueError: If it is truncated, no pickle, or asks for anything else.
+
+    Example:
+        >>> import io
+        >>> read_plain_pickle(io.BytesIO(pickle.dumps({"labels": [3, 1]})), "batch")
+        {'labels': [3, 1]}
+        >>> read_plain_pickle(io.BytesIO(pickle.dumps(print)), "batch")
+        Traceback (most recent call last):
+        ValueError: batch: refused, the pickle asks for builtins.print; only plain values and arrays are read
+    """
+    try:
+        content = _PlainUnpickler(stream, encoding="bytes").load()
+    except _RefusedError as error:
+        raise ValueError(f"{where}: refused, {error}") from None
+    except Exception as error:  # a damaged pickle can fail in any way
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{where}: truncated, damaged or not a pickle of arrays ({reason})") from None
+    return _unwrap(content)
+
+
+class _RefusedError(Exception):
+    """The pickle asks for something that is not allowed."""
+
+
+class _Dtype:
+    """Stands for numpy.dtype: only unsigned bytes."""
+
+    def __init__(self, code: object = None, *_: object) -> None:
+        if code not in (b"u1", "u1"):
+            raise _RefusedError(f"it holds an array of {code!r}; only u1 (unsigned bytes) is read")
+
+    def __setstate__(self, state: object) -> None:
+        """Byte order and the like, which bytes do not have."""
+
+
+class _Array:
+    """Stands for an array that numpy's pickles make empty first and fill then."""
+
+    values: np.ndarray[Any, Any]
+
+    def __init__(self, *_: object) -> None:
+        """The arguments (class, shape, type of the empty array) say nothing about the content."""
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, fortran, content = state
+        if not isinstance(dtype, _Dtype) or not isinstance(content, bytes):
+            raise _RefusedError("it holds an array that is not made of plain bytes")
+        order = "F" if fortran else "C"
+        self.values = np.frombuffer(content, np.uint8).reshape(shape, order=order)
+
+
+_STAND_INS = {
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Dtype,
+}
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        stand_in = _STAND_INS.get((module, name))
+        if stand_in is None:
+            asked = f"the pickle asks for {module}.{name}"
+            raise _RefusedError(f"{asked}; only plain values and arrays are read")
+        return stand_in
+
+    def persistent_load(self, pid: object) -> NoReturn:
+        raise _RefusedError("the pickle refers to something outside of itself")
+
+
+def _unwrap(content: Any) -> Any:
+    """Put the arrays in the place of their stand-ins, at the top of a dict and alone."""
+    if isinstance(content, _Array):
+        return content.values
+    if isinstance(content, dict):
+        return {key: _unwrap(value) for key, value in content.items()}
+    return content
