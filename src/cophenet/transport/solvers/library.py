@@ -70,29 +70,25 @@ def _blocks(problems: PairProblems, strip: CostStrip, pairs: Indices) -> Iterato
         yield np.ascontiguousarray(strip.cost[a:b, c:d], dtype=np.float64)
 
 
-def _write(problems: PairProblems, pairs: Indices, cells: list[Indices], masses: list[Floats]) -> None:
-    """Write the plans of some pairs, each given by the flat numbers of its cells, all at once."""
-    if not cells:
-        return
-    used = np.array([len(cell) for cell in cells])
+def _write(problems: PairProblems, pairs: Indices, used: Indices, cell: Indices, mass: Floats) -> None:
+    """Write the plans of some pairs: `used` entries each, end to end, by the flat numbers of their cells."""
     index = _ragged(problems.offsets[pairs], used)
     width = np.repeat(problems.sizes(pairs)[1], used)
-    cell = np.concatenate(cells)
     problems.source[index] += cell // width
     problems.target[index] += cell % width
-    problems.mass[index] = np.concatenate(masses)
+    problems.mass[index] = mass
 
 
 def _assign(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
     """Pairs of equal size and uniform weights, with SciPy."""
     from scipy.optimize import linear_sum_assignment
 
-    cells, masses = [], []
-    for cost in _blocks(problems, strip, pairs):
-        row, column = linear_sum_assignment(cost)
-        cells.append(row * len(row) + column)
-        masses.append(np.full(len(row), 1.0 / len(row)))
-    _write(problems, pairs, cells, masses)
+    columns = [linear_sum_assignment(cost)[1] for cost in _blocks(problems, strip, pairs)]
+    if columns:
+        size = problems.sizes(pairs)[0]
+        width = np.repeat(size, size)
+        cell = _ragged(np.zeros_like(size), size) * width + np.concatenate(columns)
+        _write(problems, pairs, size, cell, 1.0 / width)
 
 
 def _supplies(problems: PairProblems, pairs: Indices) -> Iterator[tuple[Floats, Floats, float]]:
@@ -112,18 +108,24 @@ def _simplex(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
     """Pairs of any sizes and weights, with POT, whose arithmetic on whole numbers is exact."""
     from ot.lp.emd_wrap import emd_c
 
-    cells, masses = [], []
+    flows, totals = [], []
     posed = zip(_blocks(problems, strip, pairs), _supplies(problems, pairs), strict=True)
     for cost, (supply, demand, total) in posed:
         flow, *_, status = emd_c(supply, demand, cost, _MAX_PIVOTS, 1)
         if status != _OPTIMAL:
             sizes = f"{len(supply)} and {len(demand)} samples"
             raise RuntimeError(f"POT found no optimal plan between classes of {sizes} (status {status})")
-        flat = flow.ravel()
-        cell = flat.nonzero()[0]
-        cells.append(cell)
-        masses.append(flat[cell] / total)
-    _write(problems, pairs, cells, masses)
+        flows.append(flow.ravel())
+        totals.append(total)
+    if flows:
+        # What is left per pair is done for all of them at once: a loop is slow even where it does little.
+        flat = np.concatenate(flows)
+        ends = np.cumsum([len(flow) for flow in flows])
+        cell = np.flatnonzero(flat)
+        used = np.diff(np.searchsorted(cell, ends), prepend=0)
+        start = np.concatenate(([0], ends[:-1]))
+        mass = flat[cell] / np.repeat(totals, used)
+        _write(problems, pairs, used, cell - np.repeat(start, used), mass)
 
 
 def solve(problems: PairProblems, strip: CostStrip, pairs: Indices, pool: Executor | None) -> None:
