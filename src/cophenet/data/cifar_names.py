@@ -1,10 +1,9 @@
-"""Classes of CIFAR-10 and CIFAR-100 under their official names, their trees and their source/target splits."""
+"""Classes of CIFAR-10 and CIFAR-100 under their official names, their trees and their splits."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
-from cophenet.checks import check_choice
 from cophenet.tree import Hierarchy, Split
 
 __all__ = ["CIFAR10", "CIFAR100", "Depth", "cifar10_split", "cifar10_tree", "cifar100_split", "cifar100_tree"]
@@ -76,7 +75,8 @@ def cifar100_tree(depth: Depth = 3) -> Hierarchy:
         >>> cifar100_tree(5).path("rose")[1:]
         ('flowers', 'rose+sunflower+tulip', 'rose')
     """
-    check_choice("depth", str(depth), map(str, get_args(Depth)))
+    if depth not in get_args(Depth):
+        raise ValueError(f"depth must be one of {get_args(Depth)}, got {depth!r}")
     coarse = {fine: name for name, children in CIFAR100.items() for fine in children}
     paths = [(coarse[fine], fine) for fine in sorted(coarse)]
     tree = Hierarchy.from_paths(paths, root="cifar100", level_names=("coarse", "fine"))
@@ -95,6 +95,4 @@ def cifar100_split(depth: Depth = 3) -> Split:
     """
     # Always by the coarse classes: a mid level would leave groups of two and three to the rule.
     split = cifar100_tree().source_target_split(0.4)
-    return cifar100_tree(depth).source_target_split(
-        source=split.source.classes, target=split.target.classes
-    )
+    return cifar100_tree(depth).source_target_split(source=split.source.classes, target=split.target.classes)

@@ -35,13 +35,12 @@ def read_plain_pickle(stream: IO[bytes], where: str) -> Any:
         ValueError: batch: refused, the pickle asks for builtins.print; only plain values and arrays are read
     """
     try:
-        content = _PlainUnpickler(stream, encoding="bytes").load()
+        return _unwrap(_PlainUnpickler(stream, encoding="bytes").load())
     except _RefusedError as error:
         raise ValueError(f"{where}: refused, {error}") from None
     except Exception as error:  # a damaged pickle can fail in any way
         reason = f"{type(error).__name__}: {error}"
         raise ValueError(f"{where}: truncated, damaged or not a pickle of arrays ({reason})") from None
-    return _unwrap(content)
 
 
 class _RefusedError(Exception):
@@ -71,8 +70,7 @@ class _Array:
         _, shape, dtype, fortran, content = state
         if not isinstance(dtype, _Dtype) or not isinstance(content, bytes):
             raise _RefusedError("it holds an array that is not made of plain bytes")
-        order = "F" if fortran else "C"
-        self.values = np.frombuffer(content, np.uint8).reshape(shape, order=order)
+        self.values = np.frombuffer(content, np.uint8).reshape(shape, order="F" if fortran else "C")
 
 
 _STAND_INS = {
@@ -91,7 +89,7 @@ class _PlainUnpickler(pickle.Unpickler):
         return stand_in
 
     def persistent_load(self, pid: object) -> NoReturn:
-        raise _RefusedError("the pickle refers to something outside of itself")
+        raise _RefusedError(f"the pickle refers to {pid!r}, which is outside of it")
 
 
 def _unwrap(content: Any) -> Any:

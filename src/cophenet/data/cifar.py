@@ -1,0 +1,163 @@
+"""CIFAR-10 and CIFAR-100 from their original files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from cophenet.data.base import ArrayInputs, DataSet, Domain, Labels, Part, Requirement, Samples, split_by_tree
+from cophenet.data.cifar_files import (
+    CIFAR10_LAYOUTS,
+    CIFAR100_LAYOUTS,
+    Batch,
+    Layout,
+    find_layout,
+    layout_requirements,
+    read_batches,
+    wanted,
+)
+from cophenet.data.cifar_names import (
+    CIFAR100,
+    Depth,
+    cifar10_split,
+    cifar10_tree,
+    cifar100_split,
+    cifar100_tree,
+)
+from cophenet.data.registry import DataSource, register_source
+from cophenet.tree import Hierarchy, Split
+
+__all__ = ["Cifar10", "Cifar100"]
+
+# Mean and standard deviation of each channel over all pixels of the official training images, scaled to 0..1.
+CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+CIFAR100_MEAN, CIFAR100_STD = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)
+
+
+class _Cifar(DataSource):
+    layouts: ClassVar[tuple[Layout, ...]]
+
+    def requirements(self, data_dir: Path | None) -> list[Requirement]:
+        """The files of the version that is there, or what could be put there."""
+        found = find_layout(data_dir, self.layouts)
+        return layout_requirements(*found) if found else [wanted(data_dir, self.layouts)]
+
+    def _read(self, data_dir: Path | None, tree: Hierarchy, coarse: Sequence[str]) -> dict[Part, Samples]:
+        found = find_layout(data_dir, self.layouts)
+        if found is None:
+            need = wanted(data_dir, self.layouts)
+            raise FileNotFoundError(
+                f"data {self.name!r} was not found: put it at {need.path} ({need.note}) and give data_dir"
+            )
+        layout, place = found
+        batches, names = read_batches(layout, place)
+        for listed, official in zip(names, (tree.classes, tuple(coarse)), strict=False):
+            _check_names(listed, official, place)
+        for name, batch in batches.items():
+            _check_labels(batch, tree, coarse, f"{place}: {name}")
+        return {
+            "train": _join([batches[name] for name in layout.train], tree),
+            "test": _join([batches[name] for name in layout.test], tree),
+        }
+
+
+def _check_names(found: list[str], official: tuple[str, ...], place: Path) -> None:
+    if tuple(found) != official:
+        odd = [name for name in found if name not in official] or found
+        raise ValueError(f"{place}: its class names are not the official ones, e.g. {odd[:3]!r}")
+
+
+def _check_labels(batch: Batch, tree: Hierarchy, coarse: Sequence[str], where: str) -> None:
+    fine = batch.labels[:, 0]
+    if fine.min() < 0 or fine.max() >= tree.num_classes:
+        raise ValueError(
+            f"{where}: labels reach from {fine.min()} to {fine.max()}, "
+            f"allowed are 0 to {tree.num_classes - 1}"
+        )
+    if batch.labels.shape[1] == 1:
+        return
+    cut, ancestors = tree.cut("coarse")
+    expected = np.array([coarse.index(name) for name in cut.classes])[ancestors[fine]]
+    wrong = np.flatnonzero(batch.labels[:, 1] != expected)
+    if wrong.size:
+        row = wrong[0]
+        raise ValueError(
+            f"{where}: {wrong.size} coarse labels do not fit the tree; "
+            f"image {row} is {tree.classes[fine[row]]!r}, whose coarse label is {expected[row]}, "
+            f"not {batch.labels[row, 1]}"
+        )
+
+
+def _join(batches: list[Batch], tree: Hierarchy) -> Samples:
+    # A copy, for an array that stands on the bytes of a file cannot be written to.
+    images = np.concatenate([batch.images for batch in batches])
+    labels: Labels = np.concatenate([batch.labels[:, 0] for batch in batches])
+    return Samples(ArrayInputs(torch.from_numpy(images)), np.arange(len(labels)), labels, tree)
+
+
+def _data_set(
+    name: str,
+    samples: dict[Part, Samples],
+    split: Split,
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+) -> DataSet:
+    def make(part: Part, domain: Domain) -> Samples:
+        return split_by_tree(samples[part], split, domain)
+
+    return DataSet(name, samples["train"].tree, make, mean, std)
+
+
+@register_source
+class Cifar10(_Cifar):
+    """CIFAR-10: 32 x 32 colour images of ten classes, animals and transportation.
+
+    Read from `cifar-10-batches-py` or `cifar-10-batches-bin`, or from the `.tar.gz` of either; the data
+    folder holds one of these or is one of the two folders.
+
+    Example:
+        >>> Cifar10().requirements(None)[0].path
+        PosixPath('cifar-10-batches-py')
+    """
+
+    name: ClassVar[str] = "cifar10"
+    summary: ClassVar[str] = "CIFAR-10, 10 classes in animal and transportation; from the original files"
+    layouts: ClassVar[tuple[Layout, ...]] = CIFAR10_LAYOUTS
+
+    def load(self, data_dir: Path | None) -> DataSet:
+        """Read the data set."""
+        samples = self._read(data_dir, cifar10_tree(), ())
+        return _data_set(self.name, samples, cifar10_split(), CIFAR10_MEAN, CIFAR10_STD)
+
+
+@register_source
+class Cifar100(_Cifar):
+    """CIFAR-100: 32 x 32 colour images of 100 classes in 20 coarse ones.
+
+    Read from `cifar-100-python` or `cifar-100-binary`, or from the `.tar.gz` of either; the data folder
+    holds one of these or is one of the two folders.
+
+    Args:
+        depth: Levels of the tree with the root: 3, or 4 with a mid level, or 5 with a coarser one too.
+
+    Example:
+        >>> Cifar100(depth=4).requirements(None)[0].path
+        PosixPath('cifar-100-python')
+    """
+
+    name: ClassVar[str] = "cifar100"
+    summary: ClassVar[str] = "CIFAR-100, 100 classes in 20 coarse ones; from the original files"
+    layouts: ClassVar[tuple[Layout, ...]] = CIFAR100_LAYOUTS
+
+    def __init__(self, depth: Depth = 3) -> None:
+        self.tree = cifar100_tree(depth)
+        self.split = cifar100_split(depth)
+
+    def load(self, data_dir: Path | None) -> DataSet:
+        """Read the data set."""
+        samples = self._read(data_dir, self.tree, tuple(CIFAR100))
+        return _data_set(self.name, samples, self.split, CIFAR100_MEAN, CIFAR100_STD)

@@ -1,0 +1,287 @@
+"""The files of CIFAR-10 and CIFAR-100: python and binary version, as a folder or in their archive."""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cophenet.data.base import Requirement
+from cophenet.data.pickles import read_plain_pickle
+
+__all__ = [
+    "CIFAR10_LAYOUTS",
+    "CIFAR100_LAYOUTS",
+    "Batch",
+    "Layout",
+    "find_layout",
+    "layout_requirements",
+    "read_batches",
+    "wanted",
+]
+
+PIXELS = 3 * 32 * 32
+HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
+Names = list[list[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Images of one file.
+
+    Attributes:
+        images: (n, 3, 32, 32) uint8.
+        labels: (n, kinds) int64: fine labels, and coarse ones after them if the file has them.
+    """
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One of the official versions.
+
+    Attributes:
+        folder: The folder inside the archive.
+        train: Files of training images.
+        test: Files of test images.
+        names: Files that list the class names, one list or several each.
+        read: Reads a file of images.
+        read_names: Reads a file of names.
+    """
+
+    folder: str
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    names: tuple[str, ...]
+    read: Callable[[IO[bytes], str], Batch]
+    read_names: Callable[[IO[bytes], str], Names]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Everything that is read."""
+        return (*self.train, *self.test, *self.names)
+
+
+def _python_batch(*label_keys: str) -> Callable[[IO[bytes], str], Batch]:
+    def read(stream: IO[bytes], where: str) -> Batch:
+        content = _pickled_dict(stream, where, ("data", *label_keys))
+        data = content["data"]
+        if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != PIXELS:
+            shape = getattr(data, "shape", type(data).__name__)
+            raise ValueError(f"{where}: data must be (n, {PIXELS}) bytes, got {shape}")
+        columns = [_label_column(content[key], len(data), where, key) for key in label_keys]
+        return _batch(data, np.stack(columns, axis=1), where)
+
+    return read
+
+
+def _label_column(values: Any, count: int, where: str, key: str) -> NDArray[np.int64]:
+    if not isinstance(values, list) or not all(type(value) is int for value in values):
+        raise ValueError(f"{where}: {key} must be a list of numbers")
+    if len(values) != count:
+        raise ValueError(f"{where}: {key} has {len(values)} labels for {count} images")
+    return np.array(values, dtype=np.int64)
+
+
+def _python_names(*keys: str) -> Callable[[IO[bytes], str], Names]:
+    def read(stream: IO[bytes], where: str) -> Names:
+        content = _pickled_dict(stream, where, keys)
+        return [[_text(name) for name in content[key]] for key in keys]
+
+    return read
+
+
+def _pickled_dict(stream: IO[bytes], where: str, keys: Sequence[str]) -> dict[str, Any]:
+    content = read_plain_pickle(stream, where)
+    found = {_text(key): value for key, value in content.items()} if isinstance(content, dict) else {}
+    missing = [key for key in keys if key not in found]
+    if missing:
+        raise ValueError(f"{where}: not a file of this data set, it has no {missing[0]!r}")
+    return found
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _binary_batch(label_bytes: int) -> Callable[[IO[bytes], str], Batch]:
+    def read(stream: IO[bytes], where: str) -> Batch:
+        content = np.frombuffer(stream.read(), np.uint8)
+        record = label_bytes + PIXELS
+        if content.size % record:
+            raise ValueError(
+                f"{where}: {content.size} bytes are not a whole number of images of {record} bytes; "
+                "the file is truncated or of another kind"
+            )
+        rows = content.reshape(-1, record)
+        # On disk the coarse label stands before the fine one.
+        labels = rows[:, :label_bytes][:, ::-1].astype(np.int64)
+        return _batch(rows[:, label_bytes:], labels, where)
+
+    return read
+
+
+def _text_names(stream: IO[bytes], where: str) -> Names:
+    try:
+        return [stream.read().decode("ascii").split()]
+    except UnicodeDecodeError:
+        raise ValueError(f"{where}: not a list of class names") from None
+
+
+def _batch(pixels: NDArray[np.uint8], labels: NDArray[np.int64], where: str) -> Batch:
+    if not len(pixels):
+        raise ValueError(f"{where}: holds no images")
+    return Batch(pixels.reshape(-1, 3, 32, 32), labels)
+
+
+_TRAIN_BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
+CIFAR10_LAYOUTS = (
+    Layout(
+        "cifar-10-batches-py",
+        _TRAIN_BATCHES,
+        ("test_batch",),
+        ("batches.meta",),
+        _python_batch("labels"),
+        _python_names("label_names"),
+    ),
+    Layout(
+        "cifar-10-batches-bin",
+        tuple(f"{name}.bin" for name in _TRAIN_BATCHES),
+        ("test_batch.bin",),
+        ("batches.meta.txt",),
+        _binary_batch(1),
+        _text_names,
+    ),
+)
+CIFAR100_LAYOUTS = (
+    Layout(
+        "cifar-100-python",
+        ("train",),
+        ("test",),
+        ("meta",),
+        _python_batch("fine_labels", "coarse_labels"),
+        _python_names("fine_label_names", "coarse_label_names"),
+    ),
+    Layout(
+        "cifar-100-binary",
+        ("train.bin",),
+        ("test.bin",),
+        ("fine_label_names.txt", "coarse_label_names.txt"),
+        _binary_batch(2),
+        _text_names,
+    ),
+)
+# The archives are not all called like the folder inside.
+_ARCHIVES = {"cifar-10-batches-py": "cifar-10-python", "cifar-10-batches-bin": "cifar-10-binary"}
+
+
+def find_layout(data_dir: Path | None, layouts: Sequence[Layout]) -> tuple[Layout, Path] | None:
+    """Which version is there, and where: a folder or an archive.
+
+    Args:
+        data_dir: The folder that holds one of the versions, or is one.
+        layouts: The versions, best first.
+
+    Returns:
+        The version with its place; None if there is none.
+    """
+    if data_dir is None:
+        return None
+    for layout in layouts:
+        # Any file of a version shows that it is meant; which ones it lacks is said on reading.
+        for place in (data_dir / layout.folder, data_dir, data_dir / _archive(layout)):
+            if place.is_file() or (place.is_dir() and _looks_like(place, layout)):
+                return layout, place
+    return None
+
+
+def wanted(data_dir: Path | None, layouts: Sequence[Layout]) -> Requirement:
+    """What to put where if none of the versions is there."""
+    note = f"this folder or {_archive(layouts[0])}, or {layouts[1].folder} or its archive; from {HOME}"
+    return Requirement((data_dir or Path()) / layouts[0].folder, False, note)
+
+
+def _archive(layout: Layout) -> str:
+    return f"{_ARCHIVES.get(layout.folder, layout.folder)}.tar.gz"
+
+
+def _looks_like(place: Path, layout: Layout) -> bool:
+    return place.name == layout.folder or any((place / name).is_file() for name in layout.files)
+
+
+def layout_requirements(layout: Layout, place: Path) -> list[Requirement]:
+    """The files of a version that is there, or the one archive."""
+    if place.is_file():
+        return [Requirement(place, True, f"archive of {layout.folder}")]
+    return [
+        Requirement(place / name, (place / name).is_file(), f"part of {layout.folder}, from {HOME}")
+        for name in layout.files
+    ]
+
+
+def read_batches(layout: Layout, place: Path) -> tuple[dict[str, Batch], Names]:
+    """Read all files of a version.
+
+    Args:
+        layout: The version.
+        place: Its folder or archive.
+
+    Returns:
+        The images by file, and the lists of class names.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ValueError: If a file is truncated or of another kind.
+    """
+    batches: dict[str, Batch] = {}
+    names: dict[str, Names] = {}
+    with _opened(layout, place) as files:
+        for name, stream, where in files:
+            if name in layout.names:
+                names[name] = layout.read_names(stream, where)
+            else:
+                batches[name] = layout.read(stream, where)
+    missing = [name for name in layout.files if name not in batches and name not in names]
+    if missing:
+        raise FileNotFoundError(f"{place} lacks {', '.join(missing)} of {layout.folder}; get it from {HOME}")
+    return batches, [lines for name in layout.names for lines in names[name]]
+
+
+@contextmanager
+def _opened(layout: Layout, place: Path) -> Iterator[Iterator[tuple[str, IO[bytes], str]]]:
+    if not place.is_file():
+        yield _in_folder(layout, place)
+        return
+    try:
+        with tarfile.open(place, "r:gz") as archive:
+            yield _in_archive(layout, archive, place)
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise ValueError(f"{place}: truncated, damaged or not a .tar.gz ({error})") from error
+
+
+def _in_folder(layout: Layout, place: Path) -> Iterator[tuple[str, IO[bytes], str]]:
+    for name in layout.files:
+        path = place / name
+        if path.is_file():
+            with path.open("rb") as stream:
+                yield name, stream, str(path)
+
+
+def _in_archive(
+    layout: Layout, archive: tarfile.TarFile, place: Path
+) -> Iterator[tuple[str, IO[bytes], str]]:
+    # In the order of the archive: going back in a compressed file means reading it again.
+    for member in archive:
+        folder, _, name = member.name.removeprefix("./").partition("/")
+        stream = archive.extractfile(member) if folder == layout.folder and name in layout.files else None
+        if stream is not None:
+            yield name, stream, f"{place}:{member.name}"
