@@ -1,0 +1,200 @@
+"""Inputs that are image files, decoded when they are asked for, and how such files are found in folders."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cophenet.data.base import Labels
+from cophenet.data.image_augment import CentreCrop, RandomCrop, View, colour_matrix
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "ImageFiles", "data_folder", "list_images", "unique_names"]
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+EXTENSIONS = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+# What decoders raise on foreign or damaged files.
+_UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error)
+
+# Pixels of 8 bits, which convert to RGB without loss of meaning; wider ones would be clipped.
+_MODES = ("1", "CMYK", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "YCbCr")
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFiles:
+    """Image files as RGB of one size.
+
+    JPEG files are decoded at the lowest resolution that still has a pixel for every pixel of the result. The
+    orientation that a camera noted beside the pixels is not applied. Decoding lets other threads run.
+
+    Attributes:
+        paths: The files.
+        crop: What evaluation sees.
+        random_crop: What training sees.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from PIL import Image
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "red.png"
+        >>> Image.new("RGB", (40, 30), "red").save(path)
+        >>> files = ImageFiles([str(path)], CentreCrop(16, 18), RandomCrop())
+        >>> files.take(np.array([0, 0])).shape
+        torch.Size([2, 3, 16, 16])
+    """
+
+    paths: Sequence[str]
+    crop: CentreCrop
+    random_crop: RandomCrop
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.paths)
+
+    def take(self, rows: Labels) -> Tensor:
+        """The images of some rows as evaluation sees them, uint8 (n, 3, size, size), channels last in memory.
+
+        Raises:
+            ValueError: If a file is not an image or is cut short.
+        """
+        return self._stack(rows, None)
+
+    def augmented(self, rows: Labels, seeds: Labels) -> Tensor:
+        """The images of some rows as training sees them, like `take`.
+
+        Args:
+            rows: (n,) which images.
+            seeds: (n,) any integers; each alone decides the random view of its image.
+
+        Raises:
+            ValueError: If a file is not an image or is cut short.
+        """
+        return self._stack(rows, seeds)
+
+    def _stack(self, rows: Labels, seeds: Labels | None) -> Tensor:
+        side = self.crop.size
+        pixels = np.empty((len(rows), side, side, 3), dtype=np.uint8)
+        for place, row in enumerate(rows.tolist()):
+            seed = None if seeds is None else int(seeds[place])
+            pixels[place] = self._read(self.paths[row], seed)
+        # Pixels come with their channels together; left so, nothing is copied.
+        return torch.from_numpy(pixels).permute(0, 3, 1, 2)
+
+    def _read(self, path: str, seed: int | None) -> NDArray[np.uint8]:
+        """One image, (size, size, 3)."""
+        library = _pillow()
+        try:
+            with library.open(path) as image:
+                if image.mode not in _MODES:
+                    raise ValueError(f"pixels of mode {image.mode!r} are not 8 bits per channel")
+                width, height = image.size
+                view = self.crop.view(width, height)
+                if seed is not None:
+                    view = self.random_crop.view(width, height, seed)
+                return _render(image, view, self.crop.size)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"image {path} is gone since the folder was listed") from error
+        except (*_UNREADABLE, library.DecompressionBombError) as error:
+            raise ValueError(f"image {path} cannot be read: {error}") from error
+
+
+def _render(image: Image, view: View, side: int) -> NDArray[np.uint8]:
+    """Cut, resize, mirror and light an opened image; (side, side, 3)."""
+    width, height = image.size
+    left, top, right, bottom = view.box
+    shrink = next((by for by in (8, 4, 2) if min(right - left, bottom - top) >= by * side), 1)
+    # Only JPEG decoders can do this; for others it is without effect.
+    image.draft(None, (width // shrink, height // shrink))
+    across, down = image.size[0] / width, image.size[1] / height
+    box = (left * across, top * down, min(right * across, image.size[0]), min(bottom * down, image.size[1]))
+    library = _pillow()
+    # Palettes cannot be resized; going by RGBA keeps their transparent entries from being warned of.
+    rgb = image.convert("RGBA").convert("RGB") if image.mode in ("P", "PA") else image.convert("RGB")
+    seen = rgb.resize((side, side), library.Resampling.BILINEAR, box=box)
+    if view.light is not None:
+        seen = seen.convert("RGB", colour_matrix(view.light, _mean(seen)))
+    pixels: NDArray[np.uint8] = np.asarray(seen)
+    return pixels[:, ::-1] if view.mirrored else pixels
+
+
+def _mean(image: Image) -> tuple[float, float, float]:
+    counts = np.array(image.histogram(), dtype=np.float64).reshape(3, 256)
+    red, green, blue = (counts @ np.arange(256) / counts[0].sum()).tolist()
+    return red, green, blue
+
+
+def _pillow() -> ModuleType:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError("image files are read with pillow: pip install 'cophenet[data]'") from error
+    return Image
+
+
+def data_folder(name: str, data_dir: str | os.PathLike[str] | None, holds: str) -> Path:
+    """The folder of a data set, which must be there.
+
+    Args:
+        name: Name of the data set.
+        data_dir: The folder.
+        holds: What it must hold, for messages.
+
+    Raises:
+        ValueError: If no folder is given.
+        FileNotFoundError: If it is not a folder.
+    """
+    if data_dir is None:
+        raise ValueError(f"data {name!r} needs data_dir, a folder that holds {holds}")
+    folder = Path(data_dir)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"data_dir {folder} is not a folder; data {name!r} needs there {holds}")
+    return folder
+
+
+def list_images(folder: Path) -> list[str]:
+    """Paths of the images right inside a folder, by name; other files and hidden ones are none.
+
+    Raises:
+        FileNotFoundError: If the folder is missing.
+        ValueError: If it holds no image.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"folder {folder} is missing; put the images of this class there")
+    with os.scandir(folder) as entries:
+        paths = sorted(entry.path for entry in entries if is_image(entry.name))
+    if not paths:
+        raise ValueError(f"folder {folder} is a class without images (files {' '.join(EXTENSIONS)})")
+    return paths
+
+
+def is_image(name: str) -> bool:
+    """Whether a file name is that of an image."""
+    return not name.startswith(".") and name.lower().endswith(EXTENSIONS)
+
+
+def unique_names(paths: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Paths whose last names are unique: one that repeats is replaced by its whole path, joined with `/`.
+
+    Example:
+        >>> unique_names([("bird", "other"), ("bird", "owl"), ("fish", "other")])
+        [('bird', 'bird/other'), ('bird', 'owl'), ('fish', 'fish/other')]
+    """
+    given = [tuple(path) for path in paths]
+    counts = Counter(path[-1] for path in given)
+    return [path if counts[path[-1]] == 1 else (*path[:-1], "/".join(path)) for path in given]
