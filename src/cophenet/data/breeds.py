@@ -8,12 +8,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypedDict
 
-import numpy as np
-
 from cophenet.checks import check_choice
 from cophenet.data.base import DataSet, Domain, Part, Requirement, Samples
 from cophenet.data.image_augment import BREEDS_CROP, CentreCrop
-from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, ImageFiles, data_folder, list_images
+from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, data_folder, labelled_images
 from cophenet.data.registry import DataSource, register_source
 from cophenet.tree import Hierarchy
 
@@ -118,14 +116,9 @@ class Breeds(DataSource):
                 )
 
         def make(part: Part, domain: Domain) -> Samples:
-            paths: list[str] = []
-            labels: list[int] = []
-            for wnid, label in self._wnids(domain):
-                images = list_images(folder / _FOLDERS[part] / wnid)
-                paths += images
-                labels += [label] * len(images)
-            inputs = ImageFiles(paths, self.crop, BREEDS_CROP)
-            return Samples(inputs, np.arange(len(paths)), np.array(labels), self.tree)
+            place = folder / _FOLDERS[part]
+            folders = ((place / wnid, label) for wnid, label in self._wnids(domain))
+            return labelled_images(folders, self.tree, self.crop, BREEDS_CROP)
 
         return DataSet(self.name, self.tree, make, IMAGENET_MEAN, IMAGENET_STD)
 

@@ -5,25 +5,38 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.data.base import Labels
+from cophenet.data.base import DataSet, Domain, Labels, Part, Samples, split_by_tree
 from cophenet.data.image_augment import CentreCrop, RandomCrop, View, colour_matrix
+from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "ImageFiles", "data_folder", "list_images", "unique_names"]
+__all__ = [
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "ImageFiles",
+    "check_same_classes",
+    "data_folder",
+    "is_image",
+    "labelled_images",
+    "list_images",
+    "splittable",
+]
+
+Channels: TypeAlias = tuple[float, float, float]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -188,13 +201,59 @@ def is_image(name: str) -> bool:
     return not name.startswith(".") and name.lower().endswith(EXTENSIONS)
 
 
-def unique_names(paths: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Paths whose last names are unique: one that repeats is replaced by its whole path, joined with `/`.
+def labelled_images(
+    folders: Iterable[tuple[Path, int]], tree: Hierarchy, crop: CentreCrop, random_crop: RandomCrop
+) -> Samples:
+    """The images of some folders, all of a folder with its label; several folders may share one.
 
-    Example:
-        >>> unique_names([("bird", "other"), ("bird", "owl"), ("fish", "other")])
-        [('bird', 'bird/other'), ('bird', 'owl'), ('fish', 'fish/other')]
+    Raises:
+        FileNotFoundError: If a folder is missing.
+        ValueError: If it holds no image.
     """
-    given = [tuple(path) for path in paths]
-    counts = Counter(path[-1] for path in given)
-    return [path if counts[path[-1]] == 1 else (*path[:-1], "/".join(path)) for path in given]
+    paths: list[str] = []
+    labels: list[int] = []
+    for folder, label in folders:
+        images = list_images(folder)
+        paths += images
+        labels += [label] * len(images)
+    inputs = ImageFiles(paths, crop, random_crop)
+    return Samples(inputs, np.arange(len(paths)), np.array(labels, dtype=np.int64), tree)
+
+
+def splittable(
+    name: str, tree: Hierarchy, part: Callable[[Part], Samples], mean: Channels, std: Channels
+) -> DataSet:
+    """A data set whose source and target are split by the tree's rule, when they are first asked for.
+
+    Args:
+        name: Name of the data set.
+        tree: The tree of all classes.
+        part: All samples of a part; called once for each.
+        mean: Per channel.
+        std: Per channel.
+    """
+    if tree.num_classes < 2:
+        raise ValueError(f"data {name!r} needs at least two classes, found only {tree.classes[0]!r}")
+    full, split = cache(part), cache(tree.source_target_split)
+
+    def make(which: Part, domain: Domain) -> Samples:
+        return full(which) if domain == "full" else split_by_tree(full(which), split(), domain)
+
+    return DataSet(name, tree, make, mean, std)
+
+
+def check_same_classes(root: Path, parts: Mapping[str, Set[tuple[str, ...]]]) -> None:
+    """Refuse two parts with different classes.
+
+    Args:
+        root: The folder of both, for the message.
+        parts: Paths of the classes of each, by the name of its folder.
+    """
+    (one, here), (other, there) = parts.items()
+    alone = sorted(here ^ there)
+    if alone:
+        has, lacks = (one, other) if alone[0] in here else (other, one)
+        raise ValueError(
+            f"class {'/'.join(alone[0])!r} is in {root / has} but not in {root / lacks};"
+            f" {len(alone)} classes are in one of them only"
+        )

@@ -1,0 +1,187 @@
+"""Downloads, for those who ask for them: resumed, checked, and placed whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TypeAlias
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from cophenet.checks import check_choice
+
+__all__ = ["REMOTE_FILES", "RemoteFile", "download", "fetch"]
+
+_CHUNK = 1 << 18
+_ATTEMPTS = 5
+_TIMEOUT_SECONDS = 30.0
+
+Advance: TypeAlias = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file on a server.
+
+    Attributes:
+        url: Where it is.
+        md5: Its checksum, in hexadecimal.
+    """
+
+    url: str
+    md5: str
+
+    @property
+    def name(self) -> str:
+        """Name of the file, the last part of the address."""
+        return self.url.rsplit("/", 1)[-1]
+
+
+_CIFAR = "https://www.cs.toronto.edu/~kriz/"
+_FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+
+REMOTE_FILES: dict[str, tuple[RemoteFile, ...]] = {
+    "cifar10": (RemoteFile(_CIFAR + "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),),
+    "cifar100": (RemoteFile(_CIFAR + "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"),),
+    "fashion-mnist": (
+        RemoteFile(_FASHION + "train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+        RemoteFile(_FASHION + "train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
+        RemoteFile(_FASHION + "t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
+        RemoteFile(_FASHION + "t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
+    ),
+}
+
+
+def download(name: str, data_dir: Path) -> list[Path]:
+    """Download the files of a data set into its folder; those that are there and right are kept.
+
+    Args:
+        name: A data set of `REMOTE_FILES`.
+        data_dir: Folder for the files; made if missing.
+
+    Raises:
+        ValueError: If the data set cannot be downloaded, or a file's checksum is wrong.
+        ConnectionError: If a file cannot be had; says which files to put where.
+    """
+    check_choice("download", name, REMOTE_FILES)
+    files = REMOTE_FILES[name]
+    try:
+        return [fetch(file, data_dir) for file in files]
+    except ConnectionError as error:
+        wanted = ", ".join(file.name for file in files)
+        raise ConnectionError(f"{error}; without a network, put {wanted} into {data_dir}") from error
+
+
+def fetch(file: RemoteFile, folder: Path) -> Path:
+    """Download one file, going on where an earlier try stopped.
+
+    Bytes gather in `<name>.part`, which gets its final name once the checksum is right.
+
+    Raises:
+        ValueError: If the checksum is wrong, of the download or of a file that was there before.
+        ConnectionError: If the server cannot be reached or keeps breaking off.
+    """
+    path, part = folder / file.name, folder / f"{file.name}.part"
+    if path.exists():
+        if _md5(path) != file.md5:
+            raise ValueError(f"{path} is there with another checksum than {file.md5}; remove it first")
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    _gather(file, part)
+    found = _md5(part)
+    if found != file.md5:
+        part.unlink()
+        raise ValueError(f"{file.url} has checksum {found} instead of {file.md5}; the download was removed")
+    part.replace(path)
+    return path
+
+
+def _gather(file: RemoteFile, part: Path) -> None:
+    """Fill the partial file, asking again for the rest as long as every try brings something."""
+    for _ in range(_ATTEMPTS):
+        before = part.stat().st_size if part.exists() else 0
+        try:
+            if _read_rest(file, part, before):
+                return
+            problem = "the connection broke off"
+        except HTTPError as error:
+            error.close()
+            raise ConnectionError(f"{file.url} was refused: {error.code} {error.reason}") from error
+        except (URLError, OSError, http.client.HTTPException) as error:
+            problem = str(error.reason if isinstance(error, URLError) else error)
+        if not part.exists() or part.stat().st_size <= before:
+            break
+    kept = f" ({part.stat().st_size} bytes are kept in {part})" if part.exists() else ""
+    raise ConnectionError(f"{file.url} could not be downloaded: {problem}{kept}")
+
+
+def _read_rest(file: RemoteFile, part: Path, start: int) -> bool:
+    """Append what is missing from a partial file; whether it is complete then."""
+    request = Request(file.url, headers={"Range": f"bytes={start}-"} if start else {})
+    try:
+        answer = urlopen(request, timeout=_TIMEOUT_SECONDS)
+    except HTTPError as error:
+        if error.code != 416:
+            raise
+        # Nothing lies beyond what is here: the checksum decides whether it is the file.
+        error.close()
+        return True
+    with answer:
+        if answer.status != 206:
+            start = 0  # The server sends everything, whatever was asked for.
+        length = answer.headers.get("Content-Length")
+        total = None if length is None else start + int(length)
+        with part.open("ab" if start else "wb") as out, _progress(file.name, start, total) as advance:
+            _copy(answer, out, advance)
+    return total is None or part.stat().st_size >= total
+
+
+def _copy(answer: IO[bytes], out: IO[bytes], advance: Advance) -> None:
+    while chunk := answer.read(_CHUNK):
+        out.write(chunk)
+        advance(len(chunk))
+
+
+def _md5(path: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _progress(name: str, done: int, total: int | None) -> Iterator[Advance]:
+    """A bar where rich is installed, else a line for every tenth; on standard error."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    except ImportError:
+        yield _Lines(name, done, total)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, completed=done, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+class _Lines:
+    """Progress as plain lines."""
+
+    def __init__(self, name: str, done: int, total: int | None) -> None:
+        self.name, self.done, self.total = name, done, total
+        self.tenth = -1
+
+    def __call__(self, count: int) -> None:
+        self.done += count
+        # Where the size is unknown a line is due for every 10 MB.
+        tenth = self.done * 10 // self.total if self.total else self.done // 10_000_000
+        if tenth > self.tenth:
+            self.tenth = tenth
+            share = f"{tenth * 10} %" if self.total else "size unknown"
+            print(f"{self.name}: {self.done / 1e6:.1f} MB ({share})", file=sys.stderr)

@@ -1,0 +1,198 @@
+"""Any folder of images, with nested folders or a tree file as hierarchy."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from cophenet.data.base import DataSet, Labels, Part, Requirement, Samples
+from cophenet.data.image_augment import CentreCrop, RandomCrop
+from cophenet.data.images import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    check_same_classes,
+    data_folder,
+    is_image,
+    labelled_images,
+    splittable,
+)
+from cophenet.data.registry import DataSource, register_source
+from cophenet.tree import Hierarchy
+
+__all__ = ["ImageFolder", "class_folders", "unique_names"]
+
+_HOLDS = "a folder of images for each class (nested for a hierarchy), or train/ and test/ with such folders"
+
+ClassPath: TypeAlias = tuple[str, ...]
+
+
+@register_source
+class ImageFolder(DataSource):
+    """Any folder of images.
+
+    The innermost folders are the classes, the folders around them the levels above: `animal/cat/1.jpg`. Or
+    the classes are all side by side and a tree file holds the hierarchy. Two folders `train` and `test` (or
+    `val`) that hold the same classes are the two parts, whatever lies beside them. Without these, a share of
+    every class is drawn for the test part: the same for the same seed and file names, whatever the other
+    classes hold. Hidden files and files that are not images are passed over.
+
+    Source and target are split by the tree's rule. Normalization is ImageNet's.
+
+    Args:
+        tree: File of the tree whose classes are the folders, in the data folder or by full path.
+        size: Side of the images in pixels.
+        test_fraction: Share of each class that is drawn for the test part, at least one image.
+        seed: Which images are drawn.
+    """
+
+    name = "folder"
+    summary = "any folder of images; nested folders or a tree file are the hierarchy"
+
+    def __init__(
+        self, tree: str | None = None, size: int = 224, test_fraction: float = 0.2, seed: int = 0
+    ) -> None:
+        if not 0 < test_fraction < 1:
+            raise ValueError(f"test_fraction must lie between 0 and 1, got {test_fraction!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise ValueError(f"seed must be an integer of at least 0, got {seed!r}")
+        self.tree_file = tree
+        self.crop = CentreCrop(size, round(size * 256 / 224))
+        self.test_fraction = test_fraction
+        self.seed = seed
+
+    def requirements(self, data_dir: Path | None) -> list[Requirement]:
+        """The folder, and the tree file if there is one."""
+        folder = data_dir or Path()
+        needed = [Requirement(folder, data_dir is not None and folder.is_dir(), _HOLDS)]
+        if self.tree_file is not None:
+            path = folder / self.tree_file
+            needed.append(
+                Requirement(path, data_dir is not None and path.is_file(), "the tree of the classes")
+            )
+        return needed
+
+    def load(self, data_dir: Path | None) -> DataSet:
+        """Read the data set.
+
+        Raises:
+            FileNotFoundError: If the folder or the tree file is missing.
+            ValueError: If the folders are not classes, or not those of the tree.
+        """
+        root = data_folder(self.name, data_dir, _HOLDS)
+        parts = _parts(root)
+        found = {part: class_folders(folder) for part, folder in parts.items()}
+        if len(parts) == 2:
+            check_same_classes(root, {parts[part].name: set(paths) for part, paths in found.items()})
+        paths = found["train"]
+        if self.tree_file is None:
+            tree = Hierarchy.from_paths(unique_names(paths))
+        else:
+            tree, paths = _arrange(paths, root / self.tree_file)
+
+        def part(which: Part) -> Samples:
+            place = parts.get(which, root)
+            folders = ((place.joinpath(*path), label) for label, path in enumerate(paths))
+            samples = labelled_images(folders, tree, self.crop, RandomCrop())
+            return samples if len(parts) == 2 else samples.subset(self._drawn(samples, which))
+
+        return splittable(self.name, tree, part, IMAGENET_MEAN, IMAGENET_STD)
+
+    def _drawn(self, samples: Samples, part: Part) -> Labels:
+        """Positions of the part's samples when the folder has no parts of its own."""
+        kept = []
+        for label, name in enumerate(samples.tree.classes):
+            places = np.flatnonzero(samples.labels == label)
+            if len(places) < 2:
+                raise ValueError(
+                    f"class {name!r} has one image; two are needed to draw a test part, or train/ and test/"
+                )
+            # The draw of a class depends on nothing but its name, its size and the seed.
+            order = np.random.default_rng([self.seed, zlib.crc32(name.encode())]).permutation(places)
+            count = min(max(round(self.test_fraction * len(places)), 1), len(places) - 1)
+            kept.append(np.sort(order[:count] if part == "test" else order[count:]))
+        return np.concatenate(kept)
+
+
+def _parts(root: Path) -> dict[Part, Path]:
+    """The folders of the parts, or the whole folder as train."""
+    names = {entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")}
+    tests = sorted(names & {"test", "val"})
+    if "train" not in names or not tests:
+        if names == {"train"}:
+            raise ValueError(
+                f"folder {root} holds train/ but no test/ or val/; add one, or give train/ itself to have a"
+                " test part drawn from it"
+            )
+        return {"train": root}
+    if len(tests) == 2:
+        raise ValueError(f"folder {root} holds both test/ and val/; leave one of them beside train/")
+    return {"train": root / "train", "test": root / tests[0]}
+
+
+def class_folders(root: Path) -> list[ClassPath]:
+    """The innermost folders, each as the names on the way there, sorted.
+
+    Raises:
+        ValueError: If there is none, if one holds no image, or if images lie beside folders.
+    """
+    found: list[ClassPath] = []
+    waiting: list[ClassPath] = [()]
+    while waiting:
+        path = waiting.pop()
+        folder = root.joinpath(*path)
+        inner, images = [], 0
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    inner += [entry.name] if not entry.name.startswith(".") else []
+                else:
+                    images += is_image(entry.name)
+        if images and (inner or not path):
+            raise ValueError(
+                f"folder {folder} holds {images} images where only folders are wanted; images belong in the"
+                " innermost folders, which are the classes"
+            )
+        if not images and not inner:
+            wanted = "no folder of images" if not path else "neither images nor folders, a class needs images"
+            raise ValueError(f"folder {folder} holds {wanted}")
+        waiting += [(*path, name) for name in inner]
+        found += [path] if images else []
+    return sorted(found)
+
+
+def unique_names(paths: Iterable[Sequence[str]]) -> list[ClassPath]:
+    """Paths whose last names are unique: one that repeats is replaced by its whole path, joined with `/`.
+
+    Example:
+        >>> unique_names([("bird", "other"), ("bird", "owl"), ("fish", "other")])
+        [('bird', 'bird/other'), ('bird', 'owl'), ('fish', 'fish/other')]
+    """
+    given = [tuple(path) for path in paths]
+    counts = Counter(path[-1] for path in given)
+    return [path if counts[path[-1]] == 1 else (*path[:-1], "/".join(path)) for path in given]
+
+
+def _arrange(paths: list[ClassPath], file: Path) -> tuple[Hierarchy, list[ClassPath]]:
+    """The tree of a file, and the class folders in its order."""
+    if not file.is_file():
+        raise FileNotFoundError(f"tree file {file} is missing; put it there or give its full path as tree")
+    tree = Hierarchy.read(file)
+    nested = [path for path in paths if len(path) > 1]
+    if nested:
+        raise ValueError(
+            f"with tree file {file} the class folders must lie side by side, but {'/'.join(nested[0])} is nested"
+        )
+    names = {path[0] for path in paths}
+    for alone, problem in (
+        (sorted(names - set(tree.classes)), "is a folder but no class"),
+        (sorted(set(tree.classes) - names), "is a class without a folder"),
+    ):
+        if alone:
+            raise ValueError(f"{alone[0]!r} {problem} of tree file {file}; {len(alone)} such in all")
+    return tree, [(name,) for name in tree.classes]
