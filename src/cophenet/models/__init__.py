@@ -1,0 +1,22 @@
+"""Backbones and heads: a backbone maps inputs to features, a head features to logits.
+
+Each family of backbones has its file; heads are linear and come from what the objective asks for. What is
+trained, and how, is not decided here.
+"""
+
+from cophenet.models.api import backbone_names, create_backbone
+from cophenet.models.base import Backbone
+from cophenet.models.heads import Heads, LinearHead, Network, NetworkOutput, build_heads
+from cophenet.models.weights import load_weights
+
+__all__ = [
+    "Backbone",
+    "Heads",
+    "LinearHead",
+    "Network",
+    "NetworkOutput",
+    "backbone_names",
+    "build_heads",
+    "create_backbone",
+    "load_weights",
+]

@@ -1,0 +1,59 @@
+"""What a backbone is: a module from inputs to features."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+__all__ = ["Backbone", "image_shape"]
+
+
+class Backbone(nn.Module, ABC):
+    """Inputs (B, *input_shape) -> features (B, num_features).
+
+    Constructors take the shape of one input positionally, then the options of `create_backbone`; what the
+    name of a backbone decides (depth, width) is keyword-only, so that it is no option.
+
+    Attributes:
+        num_features: Size of a feature vector.
+        classifier: Prefixes of the parameters of a checkpoint's own classifier, which is not loaded.
+        advice: Parameter name -> what to do if a checkpoint has it in another shape.
+    """
+
+    num_features: int
+    classifier: tuple[str, ...] = ()
+    advice: ClassVar[Mapping[str, str]] = {}
+
+    @abstractmethod
+    def forward_features(self, inputs: Tensor) -> Tensor:
+        """The last layer's output before `pool`."""
+
+    def pool(self, maps: Tensor) -> Tensor:
+        """What `forward_features` gives -> (B, num_features); as it is, unless a subclass pools."""
+        return maps
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(B, *input_shape) -> (B, num_features)."""
+        return self.pool(self.forward_features(inputs))
+
+    @property
+    def holder(self) -> nn.Module:
+        """The module whose parameter names a checkpoint has."""
+        return self
+
+    def adapt(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A checkpoint's parameters in today's names and sizes."""
+        return state
+
+
+def image_shape(name: str, input_shape: Sequence[int]) -> tuple[int, int, int]:
+    """Channels, height and width, or an error if inputs are no images."""
+    if len(input_shape) != 3:
+        raise ValueError(
+            f"backbone {name!r} takes images, input_shape (channels, height, width), got {tuple(input_shape)}"
+        )
+    channels, height, width = input_shape
+    return channels, height, width

@@ -1,0 +1,141 @@
+"""Linear heads as an objective asks for them, and the network of a backbone and its heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from cophenet.models.base import Backbone
+from cophenet.objectives.base import HeadSpec
+from cophenet.objectives.vectors import unit_rows
+
+__all__ = ["Heads", "LinearHead", "Network", "NetworkOutput", "build_heads"]
+
+
+class LinearHead(nn.Linear):
+    """A linear layer, its weight rows divided by their norms if asked for.
+
+    Args:
+        num_features: Size of a feature vector.
+        num_outputs: Number of logits.
+        normalize_rows: Whether logits are made with weight rows of norm one.
+    """
+
+    def __init__(self, num_features: int, num_outputs: int, normalize_rows: bool = False) -> None:
+        super().__init__(num_features, num_outputs)
+        self.normalize_rows = normalize_rows
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(B, num_features) -> (B, num_outputs)."""
+        return linear(features, unit_rows(self.weight) if self.normalize_rows else self.weight, self.bias)
+
+
+class Heads(nn.Module, Mapping[str, LinearHead]):
+    """Heads by name, in order; a module and a mapping.
+
+    Args:
+        heads: Name -> head. Any name is possible, also one that a submodule may not have.
+    """
+
+    # A module is equal to itself alone, although a mapping is equal to one with the same items.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __init__(self, heads: Mapping[str, LinearHead]) -> None:
+        super().__init__()
+        self._keys = {name: _key(name) for name in heads}
+        for name, head in heads.items():
+            self.add_module(self._keys[name], head)
+
+    def __getitem__(self, name: str) -> LinearHead:
+        """The head of a name."""
+        head = self._modules[self._keys[name]]
+        assert isinstance(head, LinearHead)
+        return head
+
+    def __iter__(self) -> Iterator[str]:
+        """The names in order."""
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._keys)
+
+    def forward(self, features: Tensor) -> dict[str, Tensor]:
+        """(B, num_features) -> head name -> (B, its outputs)."""
+        return {name: head(features) for name, head in self.items()}
+
+
+def _key(name: str) -> str:
+    """A name for a submodule: without dots, never empty and no attribute of a module; no two alike."""
+    return "head_" + name.replace("%", "%25").replace(".", "%2E")
+
+
+def build_heads(specs: Iterable[HeadSpec], num_features: int) -> Heads:
+    """The linear heads that an objective asks for.
+
+    Args:
+        specs: `objective.heads`.
+        num_features: Size of a feature vector, `backbone.num_features`.
+
+    Raises:
+        ValueError: If two heads have the same name.
+
+    Example:
+        >>> import torch
+        >>> heads = build_heads([HeadSpec("order", 1, 3), HeadSpec("sp.", 2, 7, normalize_rows=True)], 16)
+        >>> {name: tuple(logits.shape) for name, logits in heads(torch.zeros(2, 16)).items()}
+        {'order': (2, 3), 'sp.': (2, 7)}
+    """
+    heads: dict[str, LinearHead] = {}
+    for spec in specs:
+        if spec.name in heads:
+            raise ValueError(f"heads must have different names, got {spec.name!r} twice")
+        heads[spec.name] = LinearHead(num_features, spec.num_outputs, spec.normalize_rows)
+    return Heads(heads)
+
+
+class NetworkOutput(NamedTuple):
+    """What a forward pass gives; the first two arguments of `StepOutput`.
+
+    Attributes:
+        features: (B, num_features).
+        logits: Head name -> (B, its outputs).
+    """
+
+    features: Tensor
+    logits: dict[str, Tensor]
+
+
+class Network(nn.Module):
+    """A backbone with heads.
+
+    Args:
+        backbone: Inputs to features.
+        heads: Features to logits.
+
+    Example:
+        >>> import torch
+        >>> from cophenet.models import create_backbone
+        >>> backbone = create_backbone("mlp", input_shape=(5,), hidden=(8,))
+        >>> network = Network(backbone, build_heads([HeadSpec("kind", 1, 3)], backbone.num_features))
+        >>> features, logits = network(torch.zeros(2, 5))
+        >>> features.shape, logits["kind"].shape
+        (torch.Size([2, 8]), torch.Size([2, 3]))
+    """
+
+    def __init__(self, backbone: Backbone, heads: Heads) -> None:
+        super().__init__()
+        for name, head in heads.items():
+            if head.in_features != backbone.num_features:
+                sizes = f"{head.in_features} features, the backbone gives {backbone.num_features}"
+                raise ValueError(f"heads must fit the backbone: {name!r} takes {sizes}")
+        self.backbone, self.heads = backbone, heads
+
+    def forward(self, inputs: Tensor) -> NetworkOutput:
+        """Features and logits of (B, *input_shape) inputs."""
+        features = self.backbone(inputs)
+        return NetworkOutput(features, self.heads(features))

@@ -1,0 +1,172 @@
+"""Residual networks (He et al., 2016), the stride of a bottleneck in its 3x3 convolution.
+
+Parameter names are those of torchvision's checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import gcd
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+from cophenet.checks import check_choice
+from cophenet.models.base import Backbone, image_shape
+
+__all__ = ["BasicBlock", "Bottleneck", "ResNet"]
+
+Norm = Callable[[int], nn.Module]
+
+
+def group_norm(channels: int) -> nn.GroupNorm:
+    """Groups of 16 channels, or of the largest common divisor; fewer would vanish on 1x1 maps."""
+    return nn.GroupNorm(channels // gcd(channels, 16), channels)
+
+
+NORMS: dict[str, Norm] = {"batch": nn.BatchNorm2d, "group": group_norm}
+
+
+def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
+    """A convolution that keeps the map's size at stride 1; norms follow, so it has no bias."""
+    return nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
+
+
+def shortcut(inputs: int, outputs: int, stride: int, norm: Norm) -> nn.Module:
+    """The maps as they are, or brought to the shape of a block's output."""
+    if stride == 1 and inputs == outputs:
+        return nn.Identity()
+    return nn.Sequential(conv(inputs, outputs, 1, stride), norm(outputs))
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions; (B, inputs, h, w) -> (B, width, h / stride, w / stride)."""
+
+    expansion = 1
+
+    def __init__(self, inputs: int, width: int, stride: int, norm: Norm) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = conv(inputs, width, 3, stride), norm(width)
+        self.conv2, self.bn2 = conv(width, width, 3), norm(width)
+        self.downsample = shortcut(inputs, width, stride, norm)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """The rectified sum of convolutions and shortcut."""
+        inner = relu(self.bn1(self.conv1(maps)))
+        return relu(self.bn2(self.conv2(inner)) + self.downsample(maps))
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3 and 1x1 convolutions; (B, inputs, h, w) -> (B, 4 * width, h / stride, w / stride)."""
+
+    expansion = 4
+
+    def __init__(self, inputs: int, width: int, stride: int, norm: Norm) -> None:
+        super().__init__()
+        outputs = self.expansion * width
+        self.conv1, self.bn1 = conv(inputs, width, 1), norm(width)
+        self.conv2, self.bn2 = conv(width, width, 3, stride), norm(width)
+        self.conv3, self.bn3 = conv(width, outputs, 1), norm(outputs)
+        self.downsample = shortcut(inputs, outputs, stride, norm)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """The rectified sum of convolutions and shortcut."""
+        inner = relu(self.bn1(self.conv1(maps)))
+        inner = relu(self.bn2(self.conv2(inner)))
+        return relu(self.bn3(self.conv3(inner)) + self.downsample(maps))
+
+
+Block = type[BasicBlock] | type[Bottleneck]
+BLOCKS: dict[int, tuple[Block, tuple[int, ...]]] = {
+    10: (BasicBlock, (1, 1, 1, 1)),
+    18: (BasicBlock, (2, 2, 2, 2)),
+    34: (BasicBlock, (3, 4, 6, 3)),
+    50: (Bottleneck, (3, 4, 6, 3)),
+}
+
+
+class ResNet(Backbone):
+    """A residual network; features are the last maps' means.
+
+    Args:
+        input_shape: Channels, height and width of an image.
+        stem: "imagenet", a 7x7 convolution of stride 2 and max pooling; or "cifar", a 3x3 convolution, for
+            images below some 64 pixels.
+        norm: "batch"; or "group", which has no statistics of the batch.
+        depth: 10, 18, 34 or 50 layers.
+        width: Channels of the first stage, which the following ones double.
+
+    Example:
+        >>> net = ResNet((1, 8, 8), stem="cifar", depth=10, width=8)
+        >>> net.forward_features(torch.zeros(2, 1, 8, 8)).shape, net(torch.zeros(2, 1, 8, 8)).shape
+        (torch.Size([2, 64, 1, 1]), torch.Size([2, 64]))
+    """
+
+    classifier = ("fc.",)
+    advice: ClassVar[Mapping[str, str]] = {
+        "conv1.weight": "the stem or the number of channels differs; "
+        "ImageNet checkpoints need stem='imagenet' and 3 channels"
+    }
+    layer1: nn.Module
+    layer2: nn.Module
+    layer3: nn.Module
+    layer4: nn.Module
+
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        /,
+        stem: str = "imagenet",
+        norm: str = "batch",
+        *,
+        depth: int = 18,
+        width: int = 64,
+    ) -> None:
+        super().__init__()
+        check_choice("stem", stem, ("imagenet", "cifar"))
+        check_choice("norm", norm, NORMS)
+        channels, *size = image_shape(f"resnet{depth}", input_shape)
+        if stem == "imagenet" and min(size) < 32:
+            raise ValueError(
+                f"stem 'imagenet' needs images of at least 32 x 32, got {size[0]} x {size[1]}; "
+                "give stem='cifar'"
+            )
+        large, make_norm = stem == "imagenet", NORMS[norm]
+        self.conv1 = conv(channels, width, 7, 2) if large else conv(channels, width, 3)
+        # The names bn1, bn2 ... stay for other norms too: they are those of the checkpoints.
+        self.bn1 = make_norm(width)
+        self.maxpool = nn.MaxPool2d(3, 2, padding=1) if large else nn.Identity()
+        block, counts = BLOCKS[depth]
+        inputs = width
+        for stage, count in enumerate(counts):
+            layer = _stage(block, count, inputs, width << stage, 2 if stage else 1, make_norm)
+            self.add_module(f"layer{stage + 1}", layer)
+            inputs = block.expansion * (width << stage)
+        self.num_features = inputs
+        _initialize(self)
+
+    def forward_features(self, inputs: Tensor) -> Tensor:
+        """(B, channels, height, width) -> (B, num_features, h, w)."""
+        maps: Tensor = self.maxpool(relu(self.bn1(self.conv1(inputs))))
+        for layer in (self.layer1, self.layer2, self.layer3, self.layer4):
+            maps = layer(maps)
+        return maps
+
+    def pool(self, maps: Tensor) -> Tensor:
+        """(B, num_features, h, w) -> (B, num_features), means of the maps."""
+        return torch.mean(maps, dim=(2, 3))
+
+
+def _stage(block: Block, count: int, inputs: int, width: int, stride: int, norm: Norm) -> nn.Sequential:
+    """Blocks of one width, the first with the stride."""
+    rest = (block(block.expansion * width, width, 1, norm) for _ in range(count - 1))
+    return nn.Sequential(block(inputs, width, stride, norm), *rest)
+
+
+def _initialize(net: nn.Module) -> None:
+    """Convolutions by He et al. (2015); norms start as ones and zeros by themselves."""
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -1,0 +1,112 @@
+"""Checkpoints: read, fitted to a backbone's parameters, or refused with all that does not fit."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cophenet.models.base import Backbone
+
+__all__ = ["load_weights", "read_state"]
+
+_SHOWN = 5
+
+
+def load_weights(backbone: Backbone, path: str | Path) -> tuple[str, ...]:
+    """Load a checkpoint into a backbone; every parameter must fit.
+
+    Args:
+        backbone: Whose parameters to set.
+        path: A file of named tensors, torch's (.pth, .pt) or .safetensors.
+
+    Returns:
+        Names of the parameters that were left out: those of the checkpoint's own classifier.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is no file of named tensors, or a parameter is missing, unknown or of another
+            shape; all of them are named.
+
+    Example:
+        >>> import tempfile
+        >>> from cophenet.models import create_backbone
+        >>> net = create_backbone("resnet10-w8", input_shape=(1, 8, 8), stem="cifar")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder, "net.pth")
+        ...     torch.save({**net.state_dict(), "fc.weight": torch.zeros(10, 64)}, file)
+        ...     load_weights(net, file)
+        ('fc.weight',)
+    """
+    state = read_state(path)
+    left_out = tuple(name for name in state if name.startswith(backbone.classifier))
+    state = backbone.adapt({name: values for name, values in state.items() if name not in left_out})
+    own = backbone.holder.state_dict()
+    # Files of before 2018 lack these counters, which no output depends on.
+    state = {**{name: own[name] for name in own if name.endswith("num_batches_tracked")}, **state}
+    misfits = _misfits(backbone, state, own)
+    if misfits:
+        raise ValueError("\n  ".join([f"weights {path} do not fit the backbone:", *misfits]))
+    backbone.holder.load_state_dict(state)
+    return left_out
+
+
+def read_state(path: str | Path) -> dict[str, Tensor]:
+    """The named tensors of a file; nothing in it is executed.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is no file of named tensors.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"weights not found: {path}")
+    state = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
+    if not isinstance(state, dict) or not state:
+        raise ValueError(f"weights {path} must hold named tensors, got {type(state).__name__}")
+    for name, values in state.items():
+        if not isinstance(name, str) or not isinstance(values, Tensor):
+            raise ValueError(
+                f"weights {path} must hold named tensors only, got {type(values).__name__} at {name!r}; "
+                "save the state_dict of the backbone alone"
+            )
+    return dict(state)
+
+
+def _read_torch(path: Path) -> object:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise ValueError(f"weights {path} are no file of tensors that torch can read: {error}") from error
+
+
+def _read_safetensors(path: Path) -> object:
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError as error:
+        raise ImportError(f"reading {path} needs the package safetensors") from error
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"weights {path} are no safetensors file: {error}") from error
+
+
+def _misfits(backbone: Backbone, state: dict[str, Tensor], own: dict[str, Tensor]) -> list[str]:
+    """One line per kind of misfit, and what to do about those that are known."""
+    wrong = [name for name in own if name in state and own[name].shape != state[name].shape]
+    shapes = [f"{name} is {tuple(state[name].shape)}, needs {tuple(own[name].shape)}" for name in wrong]
+    kinds = {
+        "missing": [name for name in own if name not in state],
+        "unexpected": [name for name in state if name not in own],
+        "wrong shape": shapes,
+    }
+    lines = [f"{kind} ({len(found)}): {_listed(found)}" for kind, found in kinds.items() if found]
+    return lines + [f"{name}: {backbone.advice[name]}" for name in wrong if name in backbone.advice]
+
+
+def _listed(items: list[str]) -> str:
+    rest = len(items) - _SHOWN
+    return "; ".join(items[:_SHOWN]) + (f"; and {rest} more" if rest > 0 else "")
