@@ -50,7 +50,7 @@ class _Correlation(torch.autograd.Function):
         tolerance = 1e-12 if rho.dtype == torch.float64 else 1e-6
         low, high = rho.aminmax()
         spread = high - low
-        undefined = spread <= tolerance * torch.maximum(high.abs(), low.abs())
+        undefined = spread <= tolerance * torch.maximum(high, -low)
         centered = (rho - rho.mean()).div_(spread)
         norm: Tensor = torch.linalg.vector_norm(centered)
         unit = centered.div_(norm)

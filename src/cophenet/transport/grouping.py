@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -101,6 +102,13 @@ def _flow_weights(batch: ClassBatch, scheme: FlowWeights) -> Tensor | None:
     return _softmax_weights(batch, 1.0 if scheme == "distance" else -1.0)
 
 
+@lru_cache(maxsize=8)
+def _all_pairs(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and second class of every pair, in `itertools.combinations` order."""
+    first, second = np.triu_indices(count, 1)
+    return first, second
+
+
 def _to_host(parts: Sequence[Tensor]) -> list[Tensor]:
     """Copy tensors of 8-byte numbers, then any others, to the host in one transfer."""
     if all(is_host(part) for part in parts):
@@ -176,7 +184,7 @@ def group_by_class(
     _check_host(host_labels, flags, features, labels, num_classes)
     starts = np.flatnonzero(np.concatenate(([True], host_labels[1:] != host_labels[:-1])))
     counts = np.diff(starts, append=len(host_labels))
-    batch = ClassBatch(z, order, host_labels[starts], counts, None, *np.triu_indices(len(starts), 1))
+    batch = ClassBatch(z, order, host_labels[starts], counts, None, *_all_pairs(len(starts)))
     if not values:
         return replace(batch, weights=_flow_weights(batch, scheme))
     copy = replace(batch, features=values[0], order=torch.arange(len(z)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from cophenet.transport.batch import ClassBatch
 __all__ = ["TransportPlan", "greedy_plan", "uniform_plan", "weighted_plan"]
 
 Indices = NDArray[np.int64]
+
+# Classes of a training batch are small: the plans of all pairs of such sizes are kept.
+_SMALL = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,35 +98,66 @@ def _uniform_cuts(m: Indices, n: Indices) -> tuple[Indices, Indices]:
     return cuts, pieces
 
 
+@dataclass(frozen=True, eq=False)
+class _Pieces:
+    """Plans of several pairs of sizes, end to end.
+
+    Attributes:
+        counts: (c,) pieces of each pair of sizes.
+        starts: (c,) where its pieces begin.
+        row: Sample of the first class, of every piece.
+        column: Sample of the second class.
+        mass: What the piece carries.
+    """
+
+    counts: Indices
+    starts: Indices
+    row: Indices
+    column: Indices
+    mass: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, m: Indices, n: Indices) -> _Pieces:
+        """The plans of sizes (c,) and (c,)."""
+        cuts, counts = _uniform_cuts(m, n)
+        starts = np.cumsum(counts) - counts
+        left = np.empty_like(cuts)
+        left[1:] = cuts[:-1]
+        left[starts] = 0
+        row, column = left // np.repeat(n, counts), left // np.repeat(m, counts)
+        return cls(counts, starts, row, column, (cuts - left) / np.repeat(m * n, counts))
+
+
+@cache
+def _small_pieces() -> _Pieces:
+    """The plans of all pairs of sizes up to the limit, made once."""
+    sizes = np.arange(1, _SMALL + 1)
+    return _Pieces.of(np.repeat(sizes, _SMALL), np.tile(sizes, _SMALL))
+
+
+def _pieces_of_pairs(m: Indices, n: Indices) -> tuple[_Pieces, Indices]:
+    """Plans of the pairs of sizes that occur, and which of them each class pair has."""
+    if max(m.max(initial=0), n.max(initial=0)) <= _SMALL:
+        return _small_pieces(), (m - 1) * _SMALL + n - 1
+    code = m * (n.max() + 1) + n
+    codes, which = np.unique(code, return_inverse=True)
+    return _Pieces.of(codes // (n.max() + 1), codes % (n.max() + 1)), which
+
+
 def uniform_plan(batch: ClassBatch) -> TransportPlan:
     """North-west-corner plan of uniform weights, exact in integers, for all pairs of a batch.
 
     The plan of a pair depends only on its two sizes, and a batch has few distinct ones: they
     are planned once and copied to the pairs.
     """
-    present = np.bincount(batch.counts) > 0
-    sizes = np.flatnonzero(present)
-    size_of = (np.cumsum(present) - 1)[batch.counts]
-    code = size_of[batch.first] * len(sizes) + size_of[batch.second]
-    used = np.zeros(len(sizes) ** 2, dtype=bool)
-    used[code] = True
-    combos = np.flatnonzero(used)
-    combo_of_pair = (np.cumsum(used) - 1)[code]
-    m, n = sizes[combos // len(sizes)], sizes[combos % len(sizes)]
-    cuts, pieces = _uniform_cuts(m, n)
-    starts = np.cumsum(pieces) - pieces
-    left = np.empty_like(cuts)
-    left[1:] = cuts[:-1]
-    left[starts] = 0
-    row, column = left // np.repeat(n, pieces), left // np.repeat(m, pieces)
-    mass = (cuts - left) / np.repeat(m * n, pieces)
-    entries = pieces[combo_of_pair]
+    pieces, which = _pieces_of_pairs(batch.counts[batch.first], batch.counts[batch.second])
+    entries = pieces.counts[which]
     offsets = np.concatenate(([0], np.cumsum(entries)))
-    piece = np.arange(offsets[-1]) + np.repeat(starts[combo_of_pair] - offsets[:-1], entries)
+    piece = np.arange(offsets[-1]) + np.repeat(pieces.starts[which] - offsets[:-1], entries)
     return TransportPlan(
-        source=batch.on_device(row[piece] + np.repeat(batch.offsets[batch.first], entries)),
-        target=batch.on_device(column[piece] + np.repeat(batch.offsets[batch.second], entries)),
-        mass=batch.on_device(mass[piece]).to(batch.features.dtype),
+        source=batch.on_device(pieces.row[piece] + np.repeat(batch.offsets[batch.first], entries)),
+        target=batch.on_device(pieces.column[piece] + np.repeat(batch.offsets[batch.second], entries)),
+        mass=batch.on_device(pieces.mass[piece]).to(batch.features.dtype),
         offsets=offsets,
     )
 
