@@ -1,0 +1,77 @@
+"""The digits that scikit-learn brings along: a data set that needs no files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from cophenet.data.base import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
+from cophenet.data.registry import DataSource, register_source
+from cophenet.data.sampling import stratified_split
+from cophenet.tree import Hierarchy
+
+__all__ = ["Digits", "digits_tree"]
+
+_SHAPES = {"loops": "0689", "curves": "235", "straight strokes": "147"}
+# Of the pixels of the training part, scaled to 0..1.
+DIGITS_MEAN, DIGITS_STD = (0.3053,), (0.3760,)
+_TEST_SHARE = 0.25
+
+
+def digits_tree() -> Hierarchy:
+    """The ten digits by shape.
+
+    Example:
+        >>> digits_tree().cut("shape")[0].classes
+        ('loops', 'straight strokes', 'curves')
+    """
+    shape = {digit: name for name, digits in _SHAPES.items() for digit in digits}
+    paths = [(shape[digit], digit) for digit in sorted(shape)]
+    return Hierarchy.from_paths(paths, root="digits", level_names=("shape", "digit"))
+
+
+@register_source
+class Digits(DataSource):
+    """1797 grey images of 8 x 8 pixels from scikit-learn, by shape: loops, curves, straight strokes.
+
+    A quarter of each class is the test part, the same on every call. The target domain is 0, 1 and 2.
+
+    Example:
+        >>> digits = Digits().load(None)
+        >>> len(digits.samples("train")), len(digits.samples("test"))
+        (1347, 450)
+        >>> digits.samples("test", "target").tree.classes
+        ('0', '1', '2')
+    """
+
+    name: ClassVar[str] = "digits"
+    summary: ClassVar[str] = "8 x 8 digits of scikit-learn by shape; needs no files"
+
+    def requirements(self, data_dir: Path | None) -> list[Requirement]:  # noqa: ARG002
+        """Nothing."""
+        return []
+
+    def load(self, data_dir: Path | None) -> DataSet:  # noqa: ARG002
+        """Read the data set; the folder is not used."""
+        try:
+            from sklearn.datasets import load_digits
+        except ImportError as error:
+            raise ImportError(
+                "data 'digits' comes with scikit-learn: pip install 'cophenet[data]'"
+            ) from error
+        grey, digit = load_digits(return_X_y=True)
+        # The 17 grey values 0..16 are spread over those of a byte.
+        pixels = np.rint(grey.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
+        inputs, labels, tree = ArrayInputs(torch.from_numpy(pixels)), digit.astype(np.int64), digits_tree()
+        train, test = stratified_split(labels, _TEST_SHARE, seed=0)
+        rows = {"train": train, "test": test}
+        split = tree.source_target_split(0.4)
+
+        def make(part: Part, domain: Domain) -> Samples:
+            samples = Samples(inputs, rows[part], labels[rows[part]], tree)
+            return split_by_tree(samples, split, domain)
+
+        return DataSet(self.name, tree, make, DIGITS_MEAN, DIGITS_STD)

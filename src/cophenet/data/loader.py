@@ -1,0 +1,210 @@
+"""Batches of samples, ready for a model, in an order that depends on seed and epoch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from cophenet.checks import check_choice
+from cophenet.data.augment import augment_names, create_augment
+from cophenet.data.base import ArrayInputs, Labels, Samples
+from cophenet.data.sampling import check_whole
+
+__all__ = ["Loader"]
+
+# The samples of a batch, and the seeds of their own random views if they have any.
+_Request: TypeAlias = tuple[Labels, Labels | None]
+
+# What the random numbers of an epoch are for; each purpose has its own stream.
+_ORDER, _DRAWS, _VIEWS = range(3)
+
+
+@runtime_checkable
+class _WithViews(Protocol):
+    """Inputs that know a random view of each of them, such as image files."""
+
+    def augmented(self, rows: Labels, seeds: Labels) -> Tensor:
+        """The inputs of some rows, each as its seed says."""
+
+
+class Loader:
+    """Batches of (inputs, labels): inputs float32 and normalized, both on the training device.
+
+    Order and augmentation are functions of seed, epoch and sample, never of what was drawn before: a run that
+    is resumed in the middle of an epoch sees the batches it would have seen. Inputs in memory are augmented
+    as whole batches on the device; files are read by workers, and give the same batches with any number of
+    them.
+
+    Args:
+        samples: What to load.
+        batch_size: Samples per batch.
+        mean: Per channel, of inputs scaled to 0..1; empty for none. As in `DataSet.mean`.
+        std: Per channel, likewise.
+        seed: Decides order and augmentation.
+        shuffle: Whether every epoch has its own order, or all have the order of the samples.
+        augment: `"none"`; `"cifar"`, see `PadCropFlipRotate`; `"views"`, the random views that the source of
+            image files defines (crops, flips and light).
+        drop_last: Whether a last batch that is not full is left out.
+        device: Where the batches are wanted.
+        workers: Processes that read files; 0 to read here. Inputs in memory are always read here.
+
+    Example:
+        >>> from cophenet.data.digits import Digits
+        >>> digits = Digits().load(None)
+        >>> loader = Loader(digits.samples("train"), 64, mean=digits.mean, std=digits.std, shuffle=True)
+        >>> inputs, labels = next(iter(loader))
+        >>> inputs.shape, inputs.dtype, labels.shape
+        (torch.Size([64, 1, 8, 8]), torch.float32, torch.Size([64]))
+        >>> resumed = loader.batches(epoch=3, start=20)
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        batch_size: int,
+        *,
+        mean: Sequence[float] = (),
+        std: Sequence[float] = (),
+        seed: int = 0,
+        shuffle: bool = False,
+        augment: str = "none",
+        drop_last: bool = False,
+        device: torch.device | str = "cpu",
+        workers: int = 0,
+    ) -> None:
+        for name, value, least in (("batch_size", batch_size, 1), ("seed", seed, 0), ("workers", workers, 0)):
+            check_whole(name, value, least)
+        check_choice("augment", augment, ("none", *augment_names(), "views"))
+        self.samples = samples
+        self.batch_size = batch_size
+        self.seed = seed
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.workers = workers
+        self.device = torch.device(device)
+        self.epoch = 0
+        self.start = 0
+        self._views = augment == "views"
+        if self._views and not isinstance(samples.inputs, _WithViews):
+            kind = type(samples.inputs).__name__
+            raise ValueError(
+                f"augment 'views' is for image files; inputs of kind {kind} have no random views"
+            )
+        self._augment = None if augment in ("none", "views") else create_augment(augment)
+        self._mean = tuple(mean)
+        self._scale, self._shift = (part.to(self.device) for part in _normalization(mean, std))
+        if len(self) == 0:
+            raise ValueError(
+                f"there is no batch: {len(samples)} samples, batch_size {batch_size}, drop_last {drop_last}"
+            )
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch."""
+        full, rest = divmod(len(self.samples), self.batch_size)
+        return full + bool(rest and not self.drop_last)
+
+    def set_epoch(self, epoch: int, start: int = 0) -> None:
+        """Choose what the next iterations give.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+            start: The step to begin with, for a run that was interrupted.
+        """
+        check_whole("epoch", epoch, 0)
+        check_whole("start", start, 0)
+        self.epoch, self.start = epoch, start
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of the chosen epoch."""
+        return self.batches(self.epoch, self.start)
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of an epoch, from a step on.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+            start: The first step wanted.
+
+        Yields:
+            Inputs (n, ...) float32 and labels (n,) int64.
+        """
+        order = self._order(epoch)
+        steps = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
+        steps = steps[start : len(self)]
+        seeds = self._random(epoch, _VIEWS).integers(2**63, size=len(order)) if self._views else None
+        draws = None
+        if self._augment is not None:
+            rng = self._random(epoch, _DRAWS)
+            draws = torch.from_numpy(rng.random((len(order), self._augment.draws), dtype=np.float32))
+        requests = [(rows, None if seeds is None else seeds[rows]) for rows in steps]
+        read = _read(self.samples, requests, self.workers, self.device.type == "cuda")
+        for rows, (inputs, labels) in zip(steps, read, strict=True):
+            images = inputs.to(self.device, non_blocking=True)
+            if self._augment is not None and draws is not None:
+                images = self._augment(images, draws[torch.from_numpy(rows)].to(self.device))
+            yield self._normalized(images), labels.to(self.device, non_blocking=True)
+
+    def _order(self, epoch: int) -> Labels:
+        order = np.arange(len(self.samples))
+        return self._random(epoch, _ORDER).permutation(order) if self.shuffle else order
+
+    def _random(self, epoch: int, purpose: int) -> np.random.Generator:
+        return np.random.default_rng((self.seed, epoch, purpose))
+
+    def _normalized(self, inputs: Tensor) -> Tensor:
+        if inputs.dtype != torch.uint8:
+            if self._mean:
+                raise ValueError(f"mean and std are for images of uint8; got {inputs.dtype} {inputs.shape}")
+            return inputs
+        if self._mean and inputs.shape[1] != len(self._mean):
+            raise ValueError(f"mean has {len(self._mean)} channels, the images have {inputs.shape[1]}")
+        return inputs.float().mul_(self._scale).add_(self._shift)
+
+
+def _normalization(mean: Sequence[float], std: Sequence[float]) -> tuple[Tensor, Tensor]:
+    """What bytes are multiplied by, and what is added then; (channels, 1, 1), or (1, 1, 1) without a mean."""
+    if len(mean) != len(std):
+        raise ValueError(f"mean and std must have one number per channel, got {len(mean)} and {len(std)}")
+    if not all(value > 0 for value in std):
+        raise ValueError(f"std must be positive, got {tuple(std)}")
+    divisor = torch.tensor(std or [1.0])[:, None, None]
+    return 1 / (255 * divisor), -torch.tensor(mean or [0.0])[:, None, None] / divisor
+
+
+class _Requested(Dataset[tuple[Tensor, Tensor]]):
+    """Batches by what was asked for."""
+
+    def __init__(self, samples: Samples) -> None:
+        self.samples = samples
+
+    def __getitem__(self, request: _Request) -> tuple[Tensor, Tensor]:
+        positions, seeds = request
+        inputs = self.samples.inputs
+        if seeds is None or not isinstance(inputs, _WithViews):
+            return self.samples.take(positions)
+        labels = torch.from_numpy(self.samples.labels[positions])
+        return inputs.augmented(self.samples.rows[positions], seeds), labels
+
+
+def _read(
+    samples: Samples, requests: list[_Request], workers: int, pin: bool
+) -> Iterator[tuple[Tensor, Tensor]]:
+    source = _Requested(samples)
+    if workers == 0 or isinstance(samples.inputs, ArrayInputs):
+        return map(source.__getitem__, requests)
+    return iter(
+        DataLoader(
+            source,
+            batch_size=None,
+            sampler=requests,
+            num_workers=workers,
+            pin_memory=pin,
+            # Of its own, so that reading files does not move torch's generator.
+            generator=torch.Generator(),
+        )
+    )

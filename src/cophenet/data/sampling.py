@@ -1,0 +1,94 @@
+"""Which samples to take: stratified and by seed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from cophenet.data.base import Labels, Samples
+
+__all__ = ["check_whole", "k_shot", "stratified_split"]
+
+
+def k_shot(samples: Samples, k: int, seed: int) -> Samples:
+    """A few samples of every class, drawn without replacement.
+
+    Args:
+        samples: Where to draw from.
+        k: Samples per class.
+        seed: Decides the draw. With the same seed, the samples of a smaller `k` are among those of a larger
+            one.
+
+    Returns:
+        `k` samples of each class, class by class.
+
+    Raises:
+        ValueError: If a class has fewer than `k` samples.
+
+    Example:
+        >>> from cophenet.data.synthetic import Synthetic
+        >>> train = Synthetic(samples_per_class=10).load(None).samples("train")
+        >>> k_shot(train, 2, seed=0).labels[:6]
+        array([0, 0, 1, 1, 2, 2])
+    """
+    check_whole("k", k, 1)
+    check_whole("seed", seed, 0)
+    counts = samples.counts()
+    if counts.min() < k:
+        label = int(counts.argmin())
+        raise ValueError(
+            f"k must not exceed the samples of a class: got {k}, but class "
+            f"{samples.tree.classes[label]!r} has {counts[label]}"
+        )
+    order, starts = _shuffled_by_class(samples.labels, samples.tree.num_classes, seed)
+    return samples.subset(np.concatenate([order[start : start + k] for start in starts]))
+
+
+def stratified_split(labels: Labels, fraction: float, seed: int) -> tuple[Labels, Labels]:
+    """Split samples in two so that every class gives its share.
+
+    Args:
+        labels: (n,) class of each sample, from 0.
+        fraction: Share of the second part, between 0 and 1; of every class the nearest whole number, but at
+            least one sample goes to each part.
+        seed: Decides which.
+
+    Returns:
+        Positions of both parts, each rising.
+
+    Raises:
+        ValueError: If a class has a single sample.
+
+    Example:
+        >>> stratified_split(np.array([0, 0, 0, 0, 1, 1]), 0.5, seed=0)[1]
+        array([2, 3, 4])
+    """
+    if not 0 < fraction < 1:
+        raise ValueError(f"fraction must lie between 0 and 1, got {fraction!r}")
+    check_whole("seed", seed, 0)
+    counts = np.bincount(labels)
+    if (counts == 1).any():
+        raise ValueError(
+            f"class {int(np.argmax(counts == 1))} has a single sample and cannot be split in two"
+        )
+    order, starts = _shuffled_by_class(labels, len(counts), seed)
+    shares = np.clip(np.rint(counts * fraction), np.minimum(counts, 1), counts - 1).astype(np.int64)
+    second = np.concatenate([order[start : start + n] for start, n in zip(starts, shares, strict=True)])
+    chosen = np.zeros(len(labels), dtype=bool)
+    chosen[second] = True
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def _shuffled_by_class(labels: Labels, classes: int, seed: int) -> tuple[Labels, Labels]:
+    """Positions sorted by class, in random order within each, and where each class starts."""
+    keys = np.random.default_rng(seed).random(len(labels))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=classes))[:-1]])
+    return np.lexsort((keys, labels)), starts
+
+
+def check_whole(argument: str, value: object, least: int) -> None:
+    """Refuse what is not a whole number, or below a bound."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{argument} must be a whole number of at least {least}, got {value!r}")
