@@ -1,0 +1,79 @@
+"""Whether what a recipe names exists and fits together; the rooms that know load when first asked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cophenet.checks import check_choice, check_options
+
+if TYPE_CHECKING:
+    from cophenet.data.registry import DataSource
+
+__all__ = ["check_augment", "check_backbone", "check_objective", "reads_files"]
+
+
+def reads_files(source: DataSource) -> bool:
+    """Whether a data set decodes image files, and so can give them in any size."""
+    return "size" in inspect.signature(type(source)).parameters
+
+
+def check_augment(name: str, source: DataSource, image_size: int | None) -> None:
+    """Refuse an unknown augmentation, and one that the data cannot have."""
+    from cophenet.data.augment import augment_names
+
+    check_choice("augment", name, ("none", *augment_names(), "views"))
+    if reads_files(source) and image_size is None:
+        raise ValueError(f"image_size is missing: data {source.name!r} is image files, which have any size")
+    if name == "none":
+        return
+    if image_size is None:
+        raise ValueError(f"augment {name!r} is for images: give image_size too, or augment 'none'")
+    if (name == "views") != reads_files(source):
+        kind = "image files" if reads_files(source) else "no image files"
+        allowed = "none, views" if reads_files(source) else f"none, {', '.join(augment_names())}"
+        raise ValueError(f"augment must be one of {allowed} for data {source.name!r}, {kind}, got {name!r}")
+
+
+def check_objective(name: str, options: Mapping[str, Any]) -> None:
+    """Refuse an unknown objective, and options that it does not take; the tree is not known yet.
+
+    Example:
+        >>> check_objective("soft", {"bta": 10})
+        Traceback (most recent call last):
+        ValueError: objective 'soft' has no option 'bta'; its options are beta; did you mean 'beta'?
+    """
+    from cophenet.objectives import objective_names
+    from cophenet.objectives.registry import registered
+    from cophenet.transport import create_distance
+    from cophenet.tree import Hierarchy
+
+    check_choice("objective", name, objective_names())
+    cls = registered(name)
+    if cls is not None:
+        check_options(f"objective {name!r}", cls, {key: options[key] for key in options if key != "cpcc"})
+    else:
+        create_distance(name, Hierarchy.from_paths([("group", "a"), ("group", "b")]), **options)
+
+
+def check_backbone(name: str, options: Mapping[str, Any], image_size: int | None) -> None:
+    """Refuse an unknown backbone, wrong options, and one that cannot take such inputs (None for vectors).
+
+    Backbones of other packages and by import path are left to the training.
+
+    Example:
+        >>> check_backbone("resnet18", {"stem": "imagenet"}, 8)
+        Traceback (most recent call last):
+        ValueError: stem 'imagenet' needs images of at least 32 x 32, got 8 x 8; give stem='cifar'
+    """
+    import torch
+
+    from cophenet.models import create_backbone
+
+    if ":" in name:
+        return
+    # Channels of images and length of vectors are known to the data only; any will do here.
+    shape = (3, image_size, image_size) if image_size else (8,)
+    with torch.device("meta"):
+        create_backbone(name, input_shape=shape, **options)

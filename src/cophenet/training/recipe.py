@@ -1,0 +1,248 @@
+"""A recipe: everything an experiment needs to know, from a YAML file, checked.
+
+A file holds one recipe; or recipes by scale under the keys `paper` and `laptop`, the second then giving
+only what differs from the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from pydantic import Field, ValidationError, model_validator
+
+from cophenet.checks import check_choice
+from cophenet.training.names import check_backbone
+from cophenet.training.overrides import apply_overrides, merge, parse_override
+from cophenet.training.problems import explain
+from cophenet.training.settings import (
+    Count,
+    DataSettings,
+    EvaluationSettings,
+    Listed,
+    ModelSettings,
+    ObjectiveSettings,
+    OneShotSettings,
+    OptimizerSettings,
+    ScheduleSettings,
+    Settings,
+    TreeSettings,
+)
+from cophenet.training.text import dump_yaml, parse_yaml
+
+if TYPE_CHECKING:
+    from cophenet.objectives import Objective
+    from cophenet.tree import Hierarchy
+
+__all__ = ["Recipe", "RecipeFile", "Scale", "list_recipes", "load_recipe", "recipe_names"]
+
+Scale = Literal["paper", "laptop"]
+_FOLDER = Path(__file__).parent / "recipes"
+_SCALES: tuple[Scale, ...] = get_args(Scale)
+_Seeds = Annotated[
+    tuple[Annotated[int, Field(ge=0)], ...],
+    Field(min_length=1),
+    Listed,
+]
+
+
+class Recipe(Settings):
+    """All settings of an experiment, immutable.
+
+    Attributes:
+        name: What to call it.
+        scale: Whether it has the paper's size or one for a laptop.
+        summary: One line about it.
+        data: What is trained on.
+        tree: How the tree is changed.
+        model: The backbone.
+        objective: The loss.
+        optimizer: How weights are updated.
+        schedule: The learning rate over the epochs; None for a constant one.
+        epochs: Passes over the training data, unless the objective has phases of its own.
+        batch_size: Samples per step.
+        precision: Number format of the training, by Lightning's names.
+        one_shot: The transfer to the target classes; None for data whose domains share their classes.
+        evaluation: How the trained model is measured.
+        save_features_every: Epochs between two saves of the test features; 0 for only at the end.
+        seeds: One run for each.
+    """
+
+    name: str
+    scale: Scale = "laptop"
+    summary: str = ""
+    data: DataSettings
+    tree: TreeSettings = TreeSettings()
+    model: ModelSettings
+    objective: ObjectiveSettings = ObjectiveSettings()
+    optimizer: OptimizerSettings
+    schedule: ScheduleSettings | None = None
+    epochs: Count
+    batch_size: Annotated[int, Field(ge=2)]
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    one_shot: OneShotSettings | None = None
+    evaluation: EvaluationSettings = EvaluationSettings()
+    save_features_every: Annotated[int, Field(ge=0)] = 0
+    seeds: _Seeds = (0,)
+
+    @model_validator(mode="after")
+    def _check(self) -> Recipe:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds must differ, got {list(self.seeds)}")
+        if self.one_shot is not None and self.data.domain == "full":
+            raise ValueError(
+                "one_shot needs target classes, data.domain 'full' has none: set one_shot to null"
+            )
+        check_backbone(self.model.backbone, self.model.options, self.data.image_size)
+        return self
+
+    def to_yaml(self) -> str:
+        """Every setting, defaults included, as a file that `load_recipe` reads."""
+        return dump_yaml(self.model_dump())
+
+    def create_objective(self, tree: Hierarchy) -> Objective:
+        """The objective on a tree.
+
+        Example:
+            >>> from cophenet import Hierarchy
+            >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
+            >>> load_recipe("cifar100", "paper").create_objective(tree).criterion.weight
+            1.0
+        """
+        from cophenet.objectives import create
+        from cophenet.objectives.registry import registered
+
+        name, options = self.objective.name, self.objective.options.get(self.objective.name, {})
+        shared = self.objective.cpcc.model_dump() if registered(name) is None else {}
+        return create(name, tree, **shared, **options)
+
+
+@dataclass(frozen=True)
+class RecipeFile:
+    """A recipe that comes with the library.
+
+    Attributes:
+        name: The name it is loaded by.
+        recipes: The recipe of each scale it has.
+    """
+
+    name: str
+    recipes: Mapping[Scale, Recipe]
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Names of the recipes that come with the library.
+
+    Example:
+        >>> "cifar100" in recipe_names()
+        True
+    """
+    return tuple(sorted(file.stem for file in _FOLDER.glob("*.yaml")))
+
+
+def list_recipes() -> tuple[RecipeFile, ...]:
+    """The recipes that come with the library, at every scale they have."""
+    found = []
+    for name in recipe_names():
+        document = _read(_FOLDER / f"{name}.yaml")
+        recipes = {scale: load_recipe(name, scale) for scale in _SCALES if scale in document}
+        found.append(RecipeFile(name, recipes))
+    return tuple(found)
+
+
+def load_recipe(
+    name_or_path: str | Path, scale: Scale | None = None, overrides: Sequence[str] = ()
+) -> Recipe:
+    """Read and check a recipe.
+
+    Args:
+        name_or_path: A name of `recipe_names`, or a YAML file.
+        scale: "paper" or "laptop"; None for the laptop's, or the only one of the file.
+        overrides: Settings to replace, as "optimizer.lr=0.05".
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If a name, key, value or combination is wrong; names the file or override, the key, and
+            what is allowed.
+
+    Example:
+        >>> load_recipe("cifar100", "paper", ["optimizer.lr=0.05"]).optimizer.lr
+        0.05
+    """
+    path = _find(name_or_path)
+    document = _read(path)
+    try:
+        settings = _at_scale(document, scale)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    settings.setdefault("name", path.stem)
+    recipe = _validated(settings, str(path))
+    if not overrides:
+        return recipe
+    given = [(text, parse_override(text)[0]) for text in overrides]
+    try:
+        return Recipe.model_validate(apply_overrides(recipe.model_dump(), overrides))
+    except ValidationError as error:
+        texts = [text for text, keys in given if _touches(error, keys)] or list(overrides)
+        raise ValueError(explain(error, Recipe, f"--set {' '.join(texts)}")) from error
+
+
+def _touches(error: ValidationError, keys: tuple[str, ...]) -> bool:
+    places = (tuple(map(str, problem["loc"])) for problem in error.errors())
+    return any(place[: len(keys)] == keys or keys[: len(place)] == place != () for place in places)
+
+
+def _validated(settings: Mapping[str, Any], where: str) -> Recipe:
+    try:
+        return Recipe.model_validate(settings)
+    except ValidationError as error:
+        raise ValueError(explain(error, Recipe, where)) from error
+
+
+def _at_scale(document: Mapping[str, Any], scale: Scale | None) -> dict[str, Any]:
+    """The settings of one scale of a file."""
+    if scale is not None:
+        check_choice("scale", scale, _SCALES)
+    has = [known for known in _SCALES if known in document]
+    if not has:
+        if scale is not None and document.get("scale", scale) != scale:
+            raise ValueError(f"this recipe has scale {document['scale']!r}, not {scale!r}")
+        return {**document} if scale is None else {**document, "scale": scale}
+    scale = scale or has[-1]
+    if scale not in has:
+        raise ValueError(f"there is no {scale!r} scale, only {', '.join(has)}")
+    for known in has:
+        if not isinstance(document[known], Mapping):
+            raise ValueError(f"{known} must be a mapping of keys to values, got {document[known]!r}")
+    rest = {key: value for key, value in document.items() if key not in _SCALES}
+    sections = [document[known] for known in has[: has.index(scale) + 1]]
+    for section in sections:
+        rest = merge(rest, section)
+    return {**rest, "scale": scale}
+
+
+def _find(name_or_path: str | Path) -> Path:
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")) or "/" in text:
+        path = Path(name_or_path)
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"recipe {text!r} is no file; recipes by name: {', '.join(recipe_names())}"
+            )
+        return path
+    check_choice("recipe", text, recipe_names())
+    return _FOLDER / f"{text}.yaml"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = parse_yaml(path.read_bytes().decode("utf-8-sig"))
+        if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
+            raise ValueError("a recipe must be a mapping of keys to values")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return document
