@@ -170,11 +170,12 @@ def _cumulative_integers(batch: ClassBatch, weights: Tensor) -> tuple[Tensor, in
     """
     # A class number times 2 * whole must fit beside a weight in 63 bits (see weighted_plan).
     whole = 1 << min(52, 61 - batch.num_classes.bit_length())
-    running = weights.double().cumsum(0)
+    units = (weights.double() * whole).round().long()
+    running = units.cumsum(0)
     starts = batch.on_device(batch.offsets[:-1])
-    before = torch.where(starts > 0, running[starts - 1], 0.0)
-    cumulative = ((running - before[batch.segments]).clamp(0, 1) * whole).round().long()
-    cumulative[batch.on_device(batch.offsets[1:] - 1)] = whole
+    cumulative = running - (running - units)[starts][batch.segments]
+    # Rounding may have added or lost a few units of 2^-52; the last sample makes up for them.
+    cumulative.clamp_(max=whole)[batch.on_device(batch.offsets[1:] - 1)] = whole
     return cumulative, whole
 
 
@@ -226,7 +227,7 @@ def greedy_plan(batch: ClassBatch, arrangement: Tensor | None = None) -> Transpo
         arrangement: (B,) rows in the order in which they are served, classes kept together;
             None serves them in batch order.
     """
-    weights = batch.weights
+    weights = None if batch.weights is None else batch.exact_mass
     if arrangement is None:
         return uniform_plan(batch) if weights is None else weighted_plan(batch, weights)
     plan = uniform_plan(batch) if weights is None else weighted_plan(batch, weights[arrangement])

@@ -112,7 +112,7 @@ class SlicedWasserstein(SeededDistance):
         if batch.weights is None:
             power = self._cost(ordered, uniform_plan(batch))
         else:
-            rows = zip(ordered, batch.weights[ranks], strict=True)
+            rows = zip(ordered, batch.exact_mass[ranks], strict=True)
             power = torch.stack([self._cost(row[None], weighted_plan(batch, w)) for row, w in rows]).mean(0)
         return _root(power, self.p).to(batch.features.dtype)
 
