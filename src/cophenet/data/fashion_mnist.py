@@ -1,0 +1,119 @@
+"""Fashion-MNIST from its IDX files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from cophenet.data.base import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
+from cophenet.data.idx import read_idx
+from cophenet.data.registry import DataSource, register_source
+from cophenet.tree import Hierarchy
+
+__all__ = ["FashionMnist", "fashion_mnist_tree"]
+
+HOME = "https://github.com/zalandoresearch/fashion-mnist"
+# Over all pixels of the official training images, scaled to 0..1.
+FASHION_MNIST_MEAN, FASHION_MNIST_STD = (0.2860,), (0.3530,)
+
+# In label order.
+_CLASSES = (
+    ("garments", "T-shirt/top"),
+    ("garments", "Trouser"),
+    ("garments", "Pullover"),
+    ("garments", "Dress"),
+    ("garments", "Coat"),
+    ("footwear", "Sandal"),
+    ("garments", "Shirt"),
+    ("footwear", "Sneaker"),
+    ("bags", "Bag"),
+    ("footwear", "Ankle boot"),
+)
+_PREFIX: dict[Part, str] = {"train": "train", "test": "t10k"}
+# The folder itself, and where others put the files inside it.
+_FOLDERS = ("", "fashion-mnist", "FashionMNIST/raw")
+
+
+def fashion_mnist_tree() -> Hierarchy:
+    """The ten classes as garments, footwear and bags.
+
+    Example:
+        >>> fashion_mnist_tree().cut("coarse")[0].classes
+        ('garments', 'footwear', 'bags')
+    """
+    return Hierarchy.from_paths(_CLASSES, root="fashion-mnist", level_names=("coarse", "fine"))
+
+
+@register_source
+class FashionMnist(DataSource):
+    """Fashion-MNIST: 28 x 28 grey images of ten classes.
+
+    Read from the four IDX files, plain or gzipped, in the data folder or in `fashion-mnist` or
+    `FashionMNIST/raw` below it. Bags have a single class, so they are in neither source nor target.
+
+    Example:
+        >>> [need.path.name for need in FashionMnist().requirements(None)][:2]
+        ['train-images-idx3-ubyte', 'train-labels-idx1-ubyte']
+    """
+
+    name: ClassVar[str] = "fashion-mnist"
+    summary: ClassVar[str] = "Fashion-MNIST, 10 classes in garments, footwear, bags; from the IDX files"
+
+    def requirements(self, data_dir: Path | None) -> list[Requirement]:
+        """The four files, and whether they are there, plain or with .gz."""
+        files = _find(data_dir)
+        note = f"plain or with .gz, from {HOME}"
+        return [Requirement(path, path.is_file(), note) for pair in files.values() for path in pair]
+
+    def load(self, data_dir: Path | None) -> DataSet:
+        """Read the data set."""
+        missing = [need for need in self.requirements(data_dir) if not need.found]
+        if data_dir is None or missing:
+            names = ", ".join(need.path.name for need in missing)
+            raise FileNotFoundError(
+                f"data {self.name!r} was not found: put {names} ({missing[0].note}) "
+                f"into {missing[0].path.parent} and give data_dir"
+            )
+        tree = fashion_mnist_tree()
+        split = tree.source_target_split(0.4)
+        samples = {part: _read(*paths, tree) for part, paths in _find(data_dir).items()}
+
+        def make(part: Part, domain: Domain) -> Samples:
+            return split_by_tree(samples[part], split, domain)
+
+        return DataSet(self.name, tree, make, FASHION_MNIST_MEAN, FASHION_MNIST_STD)
+
+
+def _find(data_dir: Path | None) -> dict[Part, tuple[Path, Path]]:
+    """Images and labels of each part, where they are or else where they should be."""
+    kinds = ("images-idx3-ubyte", "labels-idx1-ubyte")
+    found: dict[Part, tuple[Path, Path]] = {}
+    for part, prefix in _PREFIX.items():
+        images, labels = (_existing(data_dir, f"{prefix}-{kind}") for kind in kinds)
+        found[part] = images, labels
+    return found
+
+
+def _existing(data_dir: Path | None, name: str) -> Path:
+    # Without a folder nothing is looked for, not even in the current one.
+    if data_dir is None:
+        return Path(name)
+    places = [data_dir / folder / (name + suffix) for folder in _FOLDERS for suffix in ("", ".gz")]
+    return next((place for place in places if place.is_file()), places[0])
+
+
+def _read(image_path: Path, label_path: Path, tree: Hierarchy) -> Samples:
+    images, labels = read_idx(image_path), read_idx(label_path).astype(np.int64)
+    if images.ndim != 3 or images.shape[1:] != (28, 28):
+        raise ValueError(f"{image_path}: images must be (n, 28, 28), got {images.shape}")
+    if labels.shape != (len(images),):
+        raise ValueError(f"{label_path}: has labels {labels.shape} for {len(images)} images")
+    if not len(labels) or labels.max() >= tree.num_classes:
+        largest = labels.max() if len(labels) else None
+        raise ValueError(
+            f"{label_path}: labels must be 0 to {tree.num_classes - 1}, the largest is {largest}"
+        )
+    return Samples(ArrayInputs(torch.from_numpy(images[:, None])), np.arange(len(labels)), labels, tree)
