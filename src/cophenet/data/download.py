@@ -112,7 +112,7 @@ def _gather(file: RemoteFile, part: Path) -> None:
         except HTTPError as error:
             error.close()
             raise ConnectionError(f"{file.url} was refused: {error.code} {error.reason}") from error
-        except (URLError, OSError, http.client.HTTPException) as error:
+        except (URLError, TimeoutError, ConnectionError, http.client.HTTPException) as error:
             problem = str(error.reason if isinstance(error, URLError) else error)
         if not part.exists() or part.stat().st_size <= before:
             break

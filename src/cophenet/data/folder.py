@@ -72,9 +72,8 @@ class ImageFolder(DataSource):
         needed = [Requirement(folder, data_dir is not None and folder.is_dir(), _HOLDS)]
         if self.tree_file is not None:
             path = folder / self.tree_file
-            needed.append(
-                Requirement(path, data_dir is not None and path.is_file(), "the tree of the classes")
-            )
+            there = data_dir is not None and path.is_file()
+            needed.append(Requirement(path, there, "the tree whose classes are the folders"))
         return needed
 
     def load(self, data_dir: Path | None) -> DataSet:
@@ -186,7 +185,7 @@ def _arrange(paths: list[ClassPath], file: Path) -> tuple[Hierarchy, list[ClassP
     nested = [path for path in paths if len(path) > 1]
     if nested:
         raise ValueError(
-            f"with tree file {file} the class folders must lie side by side, but {'/'.join(nested[0])} is nested"
+            f"with tree file {file} class folders must lie side by side, but {'/'.join(nested[0])} is nested"
         )
     names = {path[0] for path in paths}
     for alone, problem in (
@@ -194,5 +193,5 @@ def _arrange(paths: list[ClassPath], file: Path) -> tuple[Hierarchy, list[ClassP
         (sorted(set(tree.classes) - names), "is a class without a folder"),
     ):
         if alone:
-            raise ValueError(f"{alone[0]!r} {problem} of tree file {file}; {len(alone)} such in all")
+            raise ValueError(f"{alone[0]!r} {problem}, by tree file {file}; {len(alone)} such in all")
     return tree, [(name,) for name in tree.classes]

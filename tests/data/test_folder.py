@@ -1,0 +1,173 @@
+import shutil
+
+import numpy as np
+import pytest
+
+from cophenet import Hierarchy
+from cophenet.data.folder import ImageFolder
+from cophenet.data.registry import create_source
+from data.pictures import fill
+
+CLASSES = ("animal/cat", "animal/dog", "animal/fox", "vehicle/bus", "vehicle/car", "vehicle/van")
+
+
+@pytest.fixture
+def nested(tmp_path):
+    for count, path in enumerate(CLASSES, start=5):
+        fill(tmp_path / path, count)
+    return tmp_path
+
+
+def names(samples):
+    return [samples.inputs.paths[row] for row in samples.rows]
+
+
+def test_nested_folders_are_the_tree(nested):
+    data = create_source("folder", size=16).load(nested)
+    assert data.tree == Hierarchy.from_paths(CLASSES, sep="/")
+    train, test = data.samples("train"), data.samples("test")
+    assert train.counts().tolist() == [4, 5, 6, 6, 7, 8]
+    assert test.counts().tolist() == [1, 1, 1, 2, 2, 2]
+    assert not set(names(train)) & set(names(test))
+    for path, label in zip(names(test), test.labels, strict=True):
+        assert path.startswith(str(nested / CLASSES[label]))
+    images, labels = train.take(np.array([0, 30]))
+    assert images.shape == (2, 3, 16, 16)
+    assert labels.tolist() == [0, 5]
+    assert data.samples("train", "target").tree.classes == ("cat", "bus")
+    assert data.samples("test", "source").counts().tolist() == [1, 1, 2, 2]
+
+
+def test_the_draw_is_seeded_and_stable(nested):
+    one, same, other = (ImageFolder(seed=seed).load(nested).samples("test") for seed in (0, 0, 1))
+    assert names(one) == names(same)
+    assert names(one) != names(other)
+    shutil.rmtree(nested / "animal" / "cat")
+    fewer = ImageFolder().load(nested).samples("test")
+    assert names(fewer) == names(one)[1:]
+
+
+def test_deeper_and_uneven_folders(tmp_path):
+    for path in ("a/b/c", "a/b/d", "a/e", "f"):
+        fill(tmp_path / path)
+    tree = ImageFolder().load(tmp_path).tree
+    assert tree == Hierarchy.from_paths(["a/b/c", "a/b/d", "a/e", "f"], sep="/")
+
+
+def test_repeated_names_become_paths(tmp_path):
+    for path in ("bird/other", "bird/owl", "fish/other"):
+        fill(tmp_path / path)
+    assert ImageFolder().load(tmp_path).tree.classes == ("bird/other", "owl", "fish/other")
+
+
+@pytest.mark.parametrize("test", ["test", "val"])
+def test_own_parts(tmp_path, test):
+    for path in CLASSES:
+        fill(tmp_path / "train" / path, 3)
+        fill(tmp_path / test / path, 1)
+    (tmp_path / "notes").mkdir()
+    data = ImageFolder().load(tmp_path)
+    assert data.tree.classes == ("cat", "dog", "fox", "bus", "car", "van")
+    assert data.samples("train").counts().tolist() == [3] * 6
+    assert data.samples("test").counts().tolist() == [1] * 6
+
+
+def test_a_class_called_train(tmp_path):
+    for name in ("bus", "train"):
+        fill(tmp_path / name)
+    assert ImageFolder().load(tmp_path).tree.classes == ("bus", "train")
+
+
+def test_flat_folders_with_a_tree_file(tmp_path):
+    tree = Hierarchy.from_nested({"vehicle": ["van", "bus"], "animal": ["fox", "cat"]})
+    tree.write(tmp_path / "tree.json")
+    for count, name in enumerate(("bus", "cat", "fox", "van"), start=2):
+        fill(tmp_path / "train" / name, count)
+        fill(tmp_path / "test" / name, 1)
+    data = ImageFolder(tree="tree.json").load(tmp_path)
+    assert data.tree == tree
+    assert data.samples("train").counts().tolist() == [5, 2, 4, 3]
+    assert all(needed.found for needed in ImageFolder(tree="tree.json").requirements(tmp_path))
+    fill(tmp_path / "train" / "yak")
+    fill(tmp_path / "test" / "yak")
+    with pytest.raises(
+        ValueError, match=r"'yak' is a folder but no class, by tree file .*tree\.json; 1 such"
+    ):
+        ImageFolder(tree="tree.json").load(tmp_path)
+    for part in ("train", "test"):
+        shutil.rmtree(tmp_path / part / "yak")
+        shutil.rmtree(tmp_path / part / "cat")
+    with pytest.raises(
+        ValueError, match=r"'cat' is a class without a folder, by tree file .*tree\.json; 1 such"
+    ):
+        ImageFolder(tree="tree.json").load(tmp_path)
+
+
+def test_a_tree_file_wants_flat_folders(nested):
+    Hierarchy.from_paths(CLASSES, sep="/").write(nested / "tree.json")
+    with pytest.raises(ValueError, match="side by side, but animal/cat is nested"):
+        ImageFolder(tree="tree.json").load(nested)
+    with pytest.raises(FileNotFoundError, match=r"tree file .*other\.json is missing"):
+        ImageFolder(tree="other.json").load(nested)
+
+
+def test_an_empty_class(nested):
+    (nested / "animal" / "yak").mkdir()
+    (nested / "animal" / "yak" / "notes.txt").write_text("")
+    with pytest.raises(ValueError, match=r"animal/yak holds neither images nor folders"):
+        ImageFolder().load(nested)
+
+
+def test_one_class_only(tmp_path):
+    fill(tmp_path / "cat")
+    with pytest.raises(ValueError, match="'folder' needs at least two classes, found only 'cat'"):
+        ImageFolder().load(tmp_path)
+
+
+def test_one_image_cannot_be_divided(nested):
+    fill(nested / "animal" / "yak", 1)
+    with pytest.raises(ValueError, match="class 'yak' has one image; two are needed"):
+        ImageFolder().load(nested).samples("train")
+
+
+def test_a_broken_image(nested):
+    (nested / "animal" / "cat" / "0.jpg").write_bytes(b"no image")
+    data = ImageFolder(size=16).load(nested)
+    samples = data.samples("train")
+    with pytest.raises(ValueError, match=r"animal/cat/0\.jpg cannot be read"):
+        samples.inputs.take(np.arange(len(samples.inputs)))
+
+
+def test_wrong_folders(nested, tmp_path_factory):
+    empty = tmp_path_factory.mktemp("empty")
+    with pytest.raises(ValueError, match="holds no folder of images"):
+        ImageFolder().load(empty)
+    with pytest.raises(ValueError, match=r"animal/cat holds 5 images where only folders are wanted"):
+        ImageFolder().load(nested / "animal" / "cat")
+    fill(nested / "animal", 1)
+    with pytest.raises(ValueError, match=r"animal holds 1 images where only folders"):
+        ImageFolder().load(nested)
+    with pytest.raises(
+        FileNotFoundError, match=r"nowhere is not a folder; data 'folder' needs there a folder"
+    ):
+        ImageFolder().load(nested / "nowhere")
+    with pytest.raises(ValueError, match="'folder' needs data_dir"):
+        ImageFolder().load(None)
+
+
+def test_parts_that_do_not_fit(tmp_path):
+    fill(tmp_path / "train" / "cat")
+    with pytest.raises(ValueError, match="holds train/ but no test/ or val/"):
+        ImageFolder().load(tmp_path)
+    fill(tmp_path / "test" / "dog")
+    with pytest.raises(ValueError, match=r"class 'cat' is in .*train but not in .*test; 2 classes"):
+        ImageFolder().load(tmp_path)
+    fill(tmp_path / "val" / "cat")
+    with pytest.raises(ValueError, match="both test/ and val/"):
+        ImageFolder().load(tmp_path)
+
+
+def test_wrong_options():
+    for options in ({"test_fraction": 0}, {"test_fraction": 1.0}, {"seed": -1}, {"size": 0}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            ImageFolder(**options)
