@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cophenet.objectives import Objective
     from cophenet.tree import Hierarchy
 
-__all__ = ["Recipe", "RecipeFile", "Scale", "list_recipes", "load_recipe", "recipe_names"]
+__all__ = ["Recipe", "RecipeLine", "Scale", "list_recipes", "load_recipe", "recipe_names"]
 
 Scale = Literal["paper", "laptop"]
 _FOLDER = Path(__file__).parent / "recipes"
@@ -120,16 +120,24 @@ class Recipe(Settings):
 
 
 @dataclass(frozen=True)
-class RecipeFile:
-    """A recipe that comes with the library.
+class RecipeLine:
+    """A recipe that comes with the library, in short.
 
     Attributes:
         name: The name it is loaded by.
-        recipes: The recipe of each scale it has.
+        scale: One of its scales.
+        summary: What it is about.
+        data: Name of the data set.
+        backbone: Name of the backbone.
+        epochs: Passes over the training data.
     """
 
     name: str
-    recipes: Mapping[Scale, Recipe]
+    scale: Scale
+    summary: str
+    data: str
+    backbone: str
+    epochs: int
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -142,13 +150,21 @@ def recipe_names() -> tuple[str, ...]:
     return tuple(sorted(file.stem for file in _FOLDER.glob("*.yaml")))
 
 
-def list_recipes() -> tuple[RecipeFile, ...]:
-    """The recipes that come with the library, at every scale they have."""
+def list_recipes() -> tuple[RecipeLine, ...]:
+    """The recipes that come with the library, at every scale they have; quick, as nothing is checked.
+
+    Example:
+        >>> [(line.scale, line.epochs) for line in list_recipes() if line.name == "entity30"]
+        [('paper', 300), ('laptop', 12)]
+    """
     found = []
     for name in recipe_names():
         document = _read(_FOLDER / f"{name}.yaml")
-        recipes = {scale: load_recipe(name, scale) for scale in _SCALES if scale in document}
-        found.append(RecipeFile(name, recipes))
+        for scale in (known for known in _SCALES if known in document):
+            settings = _at_scale(document, scale)
+            summary, data, model = settings["summary"], settings["data"], settings["model"]
+            line = RecipeLine(name, scale, summary, data["name"], model["backbone"], settings["epochs"])
+            found.append(line)
     return tuple(found)
 
 

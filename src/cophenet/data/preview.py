@@ -1,0 +1,204 @@
+"""What a data set looks like: its sizes as numbers, and its images under their names."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+
+from cophenet.checks import check_number
+from cophenet.data.base import DataSet, Domain, Labels, Part, Samples
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageFont import FreeTypeFont, ImageFont
+
+__all__ = ["SampleCounts", "contact_sheet", "count_samples", "write_sheet"]
+
+_TILE, _GAP, _MARGIN, _COLUMNS = 64, 2, 16, 5
+_LABEL, _HEADER, _BETWEEN = 18, 26, 10
+_INK, _GREY, _RULE = (20, 20, 20), (90, 90, 90), (200, 200, 200)
+
+
+@dataclass(frozen=True)
+class SampleCounts:
+    """Sizes of a part and domain.
+
+    Attributes:
+        part: The part.
+        domain: The domain.
+        samples: How many samples.
+        classes: How many classes.
+        least: Samples of the smallest class.
+        most: Samples of the largest class.
+        missing: Why there are none; empty if there are.
+    """
+
+    part: Part
+    domain: Domain
+    samples: int = 0
+    classes: int = 0
+    least: int = 0
+    most: int = 0
+    missing: str = ""
+
+
+def count_samples(data: DataSet) -> list[SampleCounts]:
+    """Sizes of every part and domain; a domain that the data set cannot have says why.
+
+    Example:
+        >>> from cophenet.data.synthetic import Synthetic
+        >>> counts = count_samples(Synthetic(branching=(2, 5)).load(None))
+        >>> [(count.domain, count.classes) for count in counts[:3]]
+        [('full', 10), ('source', 6), ('target', 4)]
+    """
+    return [_count(data, part, domain) for part in get_args(Part) for domain in get_args(Domain)]
+
+
+def _count(data: DataSet, part: Part, domain: Domain) -> SampleCounts:
+    try:
+        samples = data.samples(part, domain)
+    except ValueError as error:
+        # Only a split can be impossible; whatever is wrong with all of the data is an error.
+        if domain == "full":
+            raise
+        return SampleCounts(part, domain, missing=str(error))
+    counts = samples.counts()
+    return SampleCounts(
+        part, domain, len(samples), samples.tree.num_classes, int(counts.min()), int(counts.max())
+    )
+
+
+def contact_sheet(samples: Samples, *, title: str = "", per_class: int = 3, max_classes: int = 200) -> Image:
+    """The first images of every class under the class's name, below the names of its groups.
+
+    Args:
+        samples: Samples of images.
+        title: A line for the top.
+        per_class: Images of each class.
+        max_classes: Classes beyond this many are left out, and the sheet says so.
+
+    Raises:
+        ValueError: If the samples are no images.
+        ImportError: If pillow is not installed.
+
+    Example:
+        >>> from cophenet.data.digits import Digits
+        >>> contact_sheet(Digits().load(None).samples("train"), per_class=2).mode
+        'RGB'
+    """
+    check_number("per_class", per_class, above=1)
+    check_number("max_classes", max_classes, above=1)
+    first = samples.inputs.take(samples.rows[:1])
+    if first.ndim != 4 or first.shape[1] not in (1, 3):
+        kind = f"inputs of shape {tuple(first.shape[1:])}"
+        raise ValueError(f"a sheet shows images of 1 or 3 channels, these samples are {kind}")
+    groups = _groups(samples, max_classes)
+    left_out = samples.tree.num_classes - sum(len(labels) for _, labels in groups)
+    note = f"{left_out} more classes are not shown" if left_out else ""
+    return _Sheet(groups, title, note, per_class).draw(samples)
+
+
+def write_sheet(samples: Samples, path: str | Path, *, title: str = "", per_class: int = 3) -> None:
+    """Write a contact sheet as a PNG file, which is replaced as a whole.
+
+    Args:
+        samples: Samples of images.
+        path: File to write, ending in .png.
+        title: A line for the top.
+        per_class: Images of each class.
+
+    Raises:
+        ValueError: If the samples are no images, or the file is to be of another kind.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".png":
+        raise ValueError(f"path of a sheet must end in .png, got {str(path)!r}")
+    sheet = contact_sheet(samples, title=title, per_class=per_class)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        sheet.save(temporary, format="PNG")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _groups(samples: Samples, max_classes: int) -> list[tuple[str, list[int]]]:
+    """Labels by the names above them, in the order of the tree."""
+    tree, groups = samples.tree, dict[str, list[int]]()
+    for label in np.argsort(tree.leaves)[:max_classes].tolist():
+        above = tree.path(int(tree.leaves[label]))[:-1]
+        groups.setdefault(" / ".join(above), []).append(label)
+    return list(groups.items())
+
+
+class _Sheet:
+    """A sheet of groups, each a header and rows of cells; a cell is a name and the images below it."""
+
+    def __init__(self, groups: list[tuple[str, list[int]]], title: str, note: str, per_class: int) -> None:
+        from PIL import ImageFont
+
+        self.groups, self.title, self.note, self.per_class = groups, title, note, per_class
+        self.columns = min(_COLUMNS, max(len(labels) for _, labels in groups))
+        self.cell = per_class * (_TILE + _GAP) + _BETWEEN
+        self.row = _LABEL + _TILE + _BETWEEN
+        self.small, self.large = ImageFont.load_default(13), ImageFont.load_default(16)
+        # A sheet of few columns still has room for the title and the names of groups.
+        self.width = max(2 * _MARGIN + self.columns * self.cell, 480)
+
+    def draw(self, samples: Samples) -> Image:
+        from PIL import Image, ImageDraw
+
+        top = _MARGIN + bool(self.title) * _HEADER
+        height = top + sum(self._height(*group) for group in self.groups) + _MARGIN + bool(self.note) * _LABEL
+        sheet = Image.new("RGB", (self.width, height), "white")
+        pen = ImageDraw.Draw(sheet)
+        room = self.width - 2 * _MARGIN
+        pen.text((_MARGIN, _MARGIN), _fitted(self.title, self.large, room), fill=_INK, font=self.large)
+        for name, labels in self.groups:
+            if name:
+                pen.line((_MARGIN, top, self.width - _MARGIN, top), fill=_RULE)
+                pen.text((_MARGIN, top + 4), _fitted(name, self.large, room), fill=_INK, font=self.large)
+            for label, (x, y) in zip(labels, self._cells(top + bool(name) * _HEADER), strict=False):
+                text = _fitted(samples.tree.classes[label], self.small, self.cell - _BETWEEN)
+                pen.text((x, y), text, fill=_GREY, font=self.small)
+                for place, image in enumerate(self._images(samples, label)):
+                    sheet.paste(image, (x + place * (_TILE + _GAP), y + _LABEL))
+            top += self._height(name, labels)
+        pen.text((_MARGIN, top), self.note, fill=_GREY, font=self.small)
+        return sheet
+
+    def _height(self, name: str, labels: list[int]) -> int:
+        return bool(name) * _HEADER + -(-len(labels) // self.columns) * self.row
+
+    def _cells(self, top: int) -> Iterator[tuple[int, int]]:
+        """Corners of the cells of a group, row by row."""
+        while True:
+            for column in range(self.columns):
+                yield _MARGIN + column * self.cell, top
+            top += self.row
+
+    def _images(self, samples: Samples, label: int) -> list[Image]:
+        from PIL import Image
+
+        positions: Labels = np.flatnonzero(samples.labels == label)[: self.per_class]
+        if len(positions) == 0:
+            return []
+        pixels = samples.take(positions)[0].permute(0, 2, 3, 1).numpy()
+        images = [Image.fromarray(one.squeeze(-1) if one.shape[-1] == 1 else one) for one in pixels]
+        # Small images keep their pixels, larger ones are smoothed.
+        method = Image.Resampling.NEAREST if pixels.shape[1] <= _TILE // 4 else Image.Resampling.LANCZOS
+        return [image.resize((_TILE, _TILE), method) for image in images]
+
+
+def _fitted(text: str, font: FreeTypeFont | ImageFont, room: int) -> str:
+    """The text, shortened until it fits."""
+    if font.getlength(text) <= room:
+        return text
+    while text and font.getlength(text + "…") > room:
+        text = text[:-1]
+    return text.rstrip() + "…"
