@@ -1,0 +1,118 @@
+"""JPEG folders: images per second against bare decoding of the same files with pillow."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageEnhance
+from torch import Tensor
+
+from cophenet import Hierarchy
+from cophenet.data.base import Samples
+from cophenet.data.image_augment import BREEDS_CROP, CentreCrop
+from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, ImageFiles
+from cophenet.data.loader import Loader
+from timing import best_times, table, write_json
+
+COUNT = 384
+BATCH = 32
+WIDTH, HEIGHT = 500, 375
+SIDE = 224
+
+
+def photograph(draw: np.random.Generator) -> Image.Image:
+    """Noise of all scales, as much to decode as a photograph of ImageNet (about 110 kB)."""
+    pixels = np.zeros((HEIGHT, WIDTH, 3))
+    for cells, strength in ((3, 60.0), (12, 40.0), (50, 20.0), (200, 10.0)):
+        coarse = draw.normal(0, strength, (cells * 3 // 4, cells, 3)).astype(np.float32)
+        layers = [np.asarray(Image.fromarray(coarse[:, :, c]).resize((WIDTH, HEIGHT))) for c in range(3)]
+        pixels += np.stack(layers, axis=2)
+    return Image.fromarray(np.clip(pixels + 128, 0, 255).astype(np.uint8))
+
+
+def decode(paths: Iterable[str]) -> None:
+    """Decode files with pillow, and nothing else."""
+    for path in paths:
+        with Image.open(path) as image:
+            image.load()
+
+
+def step_by_step(path: str, seed: int) -> Tensor:
+    """The training view as commonly written: decode all, cut, resize, mirror, one filter for each light."""
+    with Image.open(path) as opened:
+        image = opened.convert("RGB")
+    view = BREEDS_CROP.view(image.width, image.height, seed)
+    left, top, right, bottom = (round(edge) for edge in view.box)
+    image = image.crop((left, top, right, bottom)).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+    if view.mirrored:
+        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    filters = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
+    for kind, factor in zip(filters, view.light or (1.0, 1.0, 1.0), strict=True):
+        image = kind(image).enhance(factor)
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+
+
+def tasks(paths: list[str], pool: ThreadPoolExecutor) -> dict[str, Callable[[], object]]:
+    """Ways to go through all files once."""
+    files = ImageFiles(paths, CentreCrop(SIDE, 256), BREEDS_CROP)
+    rows = np.arange(COUNT)
+    batches: list[NDArray[np.int64]] = [rows[i : i + BATCH] for i in range(0, COUNT, BATCH)]
+    tree = Hierarchy.from_paths([("all", "one"), ("all", "two")])
+    samples = Samples(files, rows, rows % 2, tree)
+
+    def load(workers: int) -> None:
+        loader = Loader(
+            samples,
+            BATCH,
+            mean=IMAGENET_MEAN,
+            std=IMAGENET_STD,
+            shuffle=True,
+            augment="views",
+            workers=workers,
+        )
+        for _ in loader:
+            pass
+
+    return {
+        "pillow decoding only": lambda: decode(paths),
+        "pillow decoding only, 2 threads": lambda: list(pool.map(decode, (paths[::2], paths[1::2]))),
+        "training, step by step": lambda: [
+            torch.stack([step_by_step(paths[row], row) for row in batch]) for batch in batches
+        ],
+        "evaluation": lambda: [files.take(batch) for batch in batches],
+        "training": lambda: [files.augmented(batch, batch) for batch in batches],
+        "training, 2 threads": lambda: list(pool.map(lambda batch: files.augmented(batch, batch), batches)),
+        "Loader, 0 workers": lambda: load(0),
+        "Loader, 2 workers": lambda: load(2),
+    }
+
+
+def main() -> None:
+    """Print the table and write it."""
+    torch.set_num_threads(2)
+    draw = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+        paths = [str(Path(folder) / f"{number}.jpg") for number in range(COUNT)]
+        for path in paths:
+            photograph(draw).save(path, quality=95)
+        kilobytes = sum(Path(path).stat().st_size for path in paths) / COUNT / 1000
+        seconds = best_times(tasks(paths, pool), repeats=5)
+    rates = {name: COUNT / time for name, time in seconds.items()}
+    bare = rates["pillow decoding only"]
+    rows = [[name, f"{rate:.0f}", f"{rate / bare:.2f}"] for name, rate in rates.items()]
+    title = f"{WIDTH} x {HEIGHT} JPEG of {kilobytes:.0f} kB to {SIDE} x {SIDE}"
+    print(table(title, ["what", "images/s", "of bare decoding"], rows))
+    write_json(
+        "decoding",
+        {"kilobytes per file": kilobytes, "images per second": rates, "bare decoding": bare},
+    )
+
+
+if __name__ == "__main__":
+    main()
