@@ -1,1 +1,54 @@
-"""Sources of (input, label) with their tree and their source/target split; loaders and samplers."""
+"""Sources of (input, label) with their tree and their source/target split; loaders and samplers.
+
+A source is a name and a folder; what it gives is a `DataSet`: samples by part (train, test) and domain
+(full, source, target), each with the tree of its classes. One file per source.
+"""
+
+from cophenet.data.augment import augment_names, create_augment
+from cophenet.data.base import ArrayInputs, DataSet, Domain, Inputs, Part, Requirement, Samples
+from cophenet.data.breeds import Entity13, Entity30, Living17, NonLiving26
+from cophenet.data.cifar import Cifar10, Cifar100
+from cophenet.data.digits import Digits
+from cophenet.data.download import download
+from cophenet.data.fashion_mnist import FashionMnist
+from cophenet.data.folder import ImageFolder
+from cophenet.data.images import ImageFiles
+from cophenet.data.inat import INat21Mini
+from cophenet.data.loader import Loader
+from cophenet.data.registry import DataSource, create_source, register_source, source_names
+from cophenet.data.sampling import k_shot, stratified_split
+from cophenet.data.synthetic import Synthetic
+from cophenet.data.vectors import Vectors
+
+__all__ = [
+    "ArrayInputs",
+    "Cifar10",
+    "Cifar100",
+    "DataSet",
+    "DataSource",
+    "Digits",
+    "Domain",
+    "Entity13",
+    "Entity30",
+    "FashionMnist",
+    "INat21Mini",
+    "ImageFiles",
+    "ImageFolder",
+    "Inputs",
+    "Living17",
+    "Loader",
+    "NonLiving26",
+    "Part",
+    "Requirement",
+    "Samples",
+    "Synthetic",
+    "Vectors",
+    "augment_names",
+    "create_augment",
+    "create_source",
+    "download",
+    "k_shot",
+    "register_source",
+    "source_names",
+    "stratified_split",
+]
