@@ -46,11 +46,11 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     if content[2] != _UNSIGNED_BYTES:
         raise ValueError(f"{path}: holds values of IDX type {content[2]:#04x}; only unsigned bytes are read")
     start = 4 + 4 * content[3]
-    shape = np.frombuffer(content[4:start], ">u4").tolist() if len(content) >= start else []
+    shape: list[int] = np.frombuffer(content[4:start], ">u4").tolist() if len(content) >= start else []
     if len(content) != start + math.prod(shape):
         raise ValueError(
             f"{path}: {len(content)} bytes do not fit the stated shape {tuple(shape)}; "
             "the file is truncated or damaged"
         )
-    values: NDArray[np.uint8] = np.frombuffer(content, np.uint8, offset=start).reshape(shape)
-    return values.copy()
+    values: NDArray[np.uint8] = np.frombuffer(content, np.uint8, offset=start).copy().reshape(shape)
+    return values

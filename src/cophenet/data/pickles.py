@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import numpy as np
 
@@ -87,9 +87,6 @@ class _PlainUnpickler(pickle.Unpickler):
             asked = f"the pickle asks for {module}.{name}"
             raise _RefusedError(f"{asked}; only plain values and arrays are read")
         return stand_in
-
-    def persistent_load(self, pid: object) -> NoReturn:
-        raise _RefusedError(f"the pickle refers to {pid!r}, which is outside of it")
 
 
 def _unwrap(content: Any) -> Any:

@@ -74,7 +74,9 @@ def stratified_split(labels: Labels, fraction: float, seed: int) -> tuple[Labels
             f"class {int(np.argmax(counts == 1))} has a single sample and cannot be split in two"
         )
     order, starts = _shuffled_by_class(labels, len(counts), seed)
-    shares = np.clip(np.rint(counts * fraction), np.minimum(counts, 1), counts - 1).astype(np.int64)
+    shares = np.clip(np.rint(counts * fraction), np.minimum(counts, 1), np.maximum(counts - 1, 0)).astype(
+        np.int64
+    )
     second = np.concatenate([order[start : start + n] for start, n in zip(starts, shares, strict=True)])
     chosen = np.zeros(len(labels), dtype=bool)
     chosen[second] = True

@@ -91,7 +91,7 @@ class Synthetic(DataSource):
         parts: dict[Part, Samples] = {part: self._draw(tree, rng, modes) for part in ("train", "test")}
 
         def make(part: Part, domain: Domain) -> Samples:
-            # Split only where it is asked for: a star is a tree of clouds too, but has no two sides.
+            # Split only where it is asked for: a small tree may have too few classes for two sides.
             whole = parts[part]
             return whole if domain == "full" else split_by_tree(whole, tree.source_target_split(0.4), domain)
 

@@ -17,6 +17,7 @@ __all__ = ["Features", "GivenLabels", "read_vectors"]
 Features: TypeAlias = NDArray[np.float32]
 GivenLabels: TypeAlias = "NDArray[np.int64] | list[str]"
 
+_ARRAYS = ("features", "labels")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -93,7 +94,7 @@ def _check_labels(labels: NDArray[Any], path: Path) -> GivenLabels:
 
 
 def _pick(arrays: dict[str, Any], path: Path) -> tuple[Any, Any]:
-    missing = [name for name in ("features", "labels") if name not in arrays]
+    missing = [name for name in _ARRAYS if name not in arrays]
     if missing:
         raise ValueError(f"{path}: has no array {missing[0]!r}, only {sorted(arrays)!r}")
     return arrays["features"], arrays["labels"]
@@ -120,11 +121,12 @@ def _read_npy(path: Path) -> tuple[Any, Any]:
 
 def _numpy_load(path: Path) -> Any:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            return {name: loaded[name] for name in ("features", "labels") if name in loaded}
+        # Opened here, for numpy leaves a file open that turns out to be damaged.
+        with path.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded
+            return {name: loaded[name] if name in _ARRAYS else None for name in loaded.files}
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: cannot be read as numpy arrays without objects: {error}") from error
 

@@ -1,0 +1,90 @@
+"""The unpickler builds plain values and arrays, and nothing else whatever it is asked."""
+
+import io
+import os
+import pickle
+import pickletools
+
+import numpy as np
+import pytest
+
+from cophenet.data.pickles import read_plain_pickle
+
+from .written import python2_pickle
+
+
+def read(content):
+    return read_plain_pickle(io.BytesIO(content), "batch")
+
+
+def test_python2_arrays_lists_and_strings_come_back():
+    array = np.arange(300, dtype=np.uint8).reshape(20, 15)
+    content = python2_pickle({"data": array, "labels": [1, 2], "name": "x"})
+    back = read(content)
+    np.testing.assert_array_equal(back[b"data"], array)
+    assert (back[b"labels"], back[b"name"]) == ([1, 2], b"x")
+    # numpy itself reads what the tests write, so these are true pickles of arrays.
+    theirs = pickle.loads(content.replace(b"numpy.core.", b"numpy._core."), encoding="latin1")
+    np.testing.assert_array_equal(theirs["data"], array)
+
+
+class _Reduced:
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def __reduce__(self):
+        return self.parts
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize(
+    "value",
+    [
+        _Reduced(os.system, ("touch {}",)),
+        _Reduced(eval, ("open('{}', 'w')",)),
+        _Reduced(getattr, (np.ndarray, "tofile")),
+        {"data": _Reduced(np.fromfile, ("{}",))},
+        [_Reduced(os.mkdir, ("{}",))],
+    ],
+)
+def test_malicious_pickles_are_refused_and_not_run(tmp_path, protocol, value):
+    target = tmp_path / "made"
+    content = pickle.dumps(value, protocol).replace(b"{}", str(target).encode())
+    with pytest.raises(ValueError, match="batch: "):
+        read(content)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"cos\nsystem\n(S'true'\ntR.", "refused, the pickle asks for os.system"),
+        (b"(S'true'\nios\nsystem\n.", "refused, the pickle asks for os.system"),
+        (b"\x80\x02cnumpy\nload\n.", "refused, the pickle asks for numpy.load"),
+        (
+            b"\x80\x02cnumpy.core.multiarray\nscalar\n.",
+            "refused, the pickle asks for numpy.core.multiarray.sc",
+        ),
+        (b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "refused, the pickle asks for os.system"),
+        (b"\x80\x02cnumpy\ndtype\nU\x02O8\x85R.", "holds an array of b'O8'"),
+        (b"\x80\x02U\x05filesQ.", "persistent"),
+        (b"\x80\x02cnumpy\nndarray\n)R.", "truncated, damaged"),
+        (b"\x80\x02cnumpy\nndarray\n)R(K\x01K\x01K\x01K\x01K\x01tb.", "not made of plain bytes"),
+        (b"\x80\x02\x82\x01.", "truncated, damaged"),
+        (b"\x80\x02]q\x00}b.", "truncated, damaged"),
+        (b"\x80\x02}", "truncated, damaged"),
+    ],
+)
+def test_hand_made_pickles_are_refused(content, message):
+    with pytest.raises(ValueError, match=message):
+        read(content)
+
+
+def test_arrays_of_objects_and_wrong_sizes_are_refused():
+    with pytest.raises(ValueError, match="refused"):
+        read(pickle.dumps(np.array([print], dtype=object), 2))
+    content = python2_pickle({"data": np.zeros((4, 300), np.uint8)})
+    cut = content.replace(b"J\x04\x00\x00\x00", b"J\x05\x00\x00\x00")
+    assert pickletools.optimize(cut)
+    with pytest.raises(ValueError, match="cannot reshape array of size 1200"):
+        read(cut)
