@@ -160,9 +160,10 @@ def data_list() -> None:
 
     Example: cophenet data list
     """
-    from cophenet.data.registry import create_source, source_names
+    from cophenet.data.registry import DataSource, source_names
 
-    _table(("data", "about"), [(name, create_source(name).summary) for name in source_names()])
+    about = {getattr(cls, "name", ""): getattr(cls, "summary", "") for cls in _below(DataSource)}
+    _table(("data", "about"), [(name, about[name]) for name in source_names()])
 
 
 @data_app.command("check")
@@ -278,12 +279,19 @@ def _source(name: str, options: Sequence[str] | None) -> DataSource:
     return create_source(name, **apply_overrides({}, options or ()))
 
 
+def _below(cls: type[object]) -> Iterable[type[object]]:
+    """All classes made from one."""
+    for child in type.__subclasses__(cls):
+        yield child
+        yield from _below(child)
+
+
 def _complete(needed: Iterable[Requirement]) -> bool:
     return all(requirement.found for requirement in needed)
 
 
 def _download(name: str, data_dir: Path | None) -> None:
-    from cophenet.data.download import download
+    from cophenet.data import download
 
     if data_dir is None:
         raise ValueError("--download needs --data-dir, the folder to put the files into")

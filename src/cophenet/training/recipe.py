@@ -76,7 +76,7 @@ class Recipe(Settings):
     data: DataSettings
     tree: TreeSettings = TreeSettings()
     model: ModelSettings
-    objective: ObjectiveSettings = ObjectiveSettings()
+    objective: ObjectiveSettings = Field(default_factory=ObjectiveSettings)
     optimizer: OptimizerSettings
     schedule: ScheduleSettings | None = None
     epochs: Count

@@ -14,16 +14,17 @@ import yaml
 
 __all__ = ["dump_yaml", "parse_yaml"]
 
+_FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan"
 _SCALARS = (
     ("null", r"~|null|", ["~", "n", ""]),
     ("bool", r"true|false", list("tf")),
-    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
-    (
-        "float",
-        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan",
-        list("-+.0123456789"),
-    ),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)", list("-+0123456789")),
+    ("float", _FLOAT, list("-+.0123456789")),
 )
+
+
+class _Dumper(yaml.SafeDumper):
+    """The safe dumper, which also quotes text that only the loader here would take for a number."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -41,7 +42,8 @@ class _Loader(yaml.SafeLoader):
 
 
 for _tag, _pattern, _first in _SCALARS:
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
 
 
 def parse_yaml(text: str) -> Any:
@@ -72,7 +74,12 @@ def dump_yaml(document: Any) -> str:
         lr: 0.0005
         seeds: [0, 1]
     """
-    text: str = yaml.safe_dump(
-        document, default_flow_style=None, allow_unicode=True, sort_keys=False, width=110
+    text: str = yaml.dump(
+        document,
+        Dumper=_Dumper,
+        default_flow_style=None,
+        allow_unicode=True,
+        sort_keys=False,
+        width=110,
     )
     return text

@@ -1,0 +1,264 @@
+"""The command line, in this process and as real ones."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cophenet import Hierarchy
+from cophenet.cli import main
+from cophenet.training import load_recipe
+
+TREE = "animal: [cat, dog]\nvehicle: [car, bus]\n"
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command and gives its exit code, output and error text."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as done:
+            main([str(argument) for argument in arguments])
+        output = capsys.readouterr()
+        return int(done.value.code or 0), output.out, output.err
+
+    return call
+
+
+@pytest.fixture
+def tree_file(tmp_path):
+    path = tmp_path / "tree.yaml"
+    path.write_text(TREE)
+    return path
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A folder of images in two groups of two classes."""
+    for place, name in enumerate(("animal/cat", "animal/dog", "vehicle/bus", "vehicle/car")):
+        folder = tmp_path / "photos" / name
+        folder.mkdir(parents=True)
+        for number in range(5):
+            colour = tuple(np.random.default_rng([place, number]).integers(0, 255, 3).tolist())
+            Image.new("RGB", (40, 30), colour).save(folder / f"{number}.png")
+    return tmp_path / "photos"
+
+
+COMMANDS = (
+    ["recipes"],
+    ["data", "list"],
+    ["data", "check"],
+    ["data", "preview"],
+    ["tree", "show"],
+    ["tree", "check"],
+    ["tree", "convert"],
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example(run, command):
+    code, out, _ = run(*command, "--help")
+    assert code == 0
+    assert f"Example: cophenet {' '.join(command)}" in out
+
+
+@pytest.mark.parametrize("command", [[], ["data"], ["tree"]])
+def test_no_command_shows_the_help(run, command):
+    assert run(*command)[0] == 2
+
+
+def test_version(run):
+    assert run("--version")[:2] == (0, "cophenet 0.1.0\n")
+
+
+def test_recipes_are_listed_one_line_each(run):
+    code, out, _ = run("recipes")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].split() == ["recipe", "data", "paper", "laptop", "about"]
+    cifar = next(line for line in lines if line.startswith("cifar100 "))
+    assert "resnet18, 200 epochs" in cifar
+    assert max(len(line) for line in lines) < 120
+    assert "digits" not in run("recipes", "--scale", "paper")[1]
+
+
+def test_a_recipe_is_printed_as_a_file_that_loads(run, tmp_path):
+    code, out, _ = run(
+        "recipes", "cifar100", "--scale", "paper", "--set", "optimizer.lr=0.05", "--set", "epochs=9"
+    )
+    (tmp_path / "own.yaml").write_text(out)
+    assert code == 0
+    expected = load_recipe("cifar100", "paper", ["optimizer.lr=0.05", "epochs=9"])
+    assert load_recipe(tmp_path / "own.yaml") == expected
+    assert run("recipes", tmp_path / "own.yaml")[1] == out
+
+
+def test_errors_are_one_line_with_a_hint(run):
+    code, out, err = run("recipes", "cifr100")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: recipe must be one of ")
+    assert err.endswith("did you mean 'cifar100'?\n")
+    assert err.count("\n") == 1
+    assert "did you mean 'lr'?" in run("recipes", "cifar100", "--set", "optimizer.lrr=3")[2]
+
+
+def test_debug_shows_the_traceback():
+    with pytest.raises(ValueError, match="cifr100"):
+        main(["recipes", "cifr100", "--debug"])
+
+
+def test_unexpected_errors_are_named_too(run, monkeypatch):
+    monkeypatch.setattr(Hierarchy, "read", lambda *_: 1 / 0)
+    code, _, err = run("tree", "show", "any.yaml")
+    assert code == 1
+    assert err == "error: unexpected ZeroDivisionError: division by zero (--debug shows where)\n"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["recipe"],
+        ["recipes", "--scale", "huge"],
+        ["recipes", "--set", "epochs=3"],
+        ["data", "preview", "digits"],
+        ["data", "check"],
+        ["tree", "show"],
+        ["data", "preview", "digits", "-o", "x.png", "--per-class", "0"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_code_2(run, wrong):
+    code, _, err = run(*wrong)
+    assert code == 2
+    assert "Usage: cophenet" in err
+
+
+def test_data_sets_are_listed(run):
+    code, out, _ = run("data", "list")
+    named = {line.split()[0] for line in out.splitlines()[1:]}
+    assert code == 0
+    assert {"digits", "cifar100", "living17", "inat21-mini", "folder", "vectors", "synthetic"} <= named
+
+
+def test_data_that_needs_no_files_is_counted(run):
+    code, out, _ = run("data", "check", "digits")
+    assert code == 0
+    assert "data 'digits' needs no files" in out
+    assert ["train", "full", "1347", "10", "130", "to", "137"] in [line.split() for line in out.splitlines()]
+    assert "loops" in out
+
+
+def test_what_is_missing_is_told(run, tmp_path):
+    code, out, err = run("data", "check", "cifar100", "--data-dir", tmp_path)
+    assert code == 1
+    assert "MISSING" in out
+    assert str(tmp_path / "cifar-100-python") in out
+    assert err == f"error: files of data 'cifar100' are missing: put them into {tmp_path}\n"
+    assert "give --data-dir" in run("data", "check", "cifar100")[2]
+
+
+def test_a_folder_of_images_is_counted_and_drawn(run, photos, tmp_path):
+    code, out, _ = run("data", "check", "folder", "--data-dir", photos)
+    assert code == 0
+    assert ["train", "full", "16", "4", "4"] in [line.split() for line in out.splitlines()]
+    assert "└── vehicle" in out
+    sheet = tmp_path / "sheet.png"
+    code, out, _ = run("data", "preview", "folder", "--data-dir", photos, "-o", sheet, "--set", "size=48")
+    assert (code, out) == (0, f"wrote {sheet}\n")
+    with Image.open(sheet) as image:
+        assert image.width > 400
+
+
+def test_options_of_data_are_checked(run):
+    assert "has no option 'colour'" in run("data", "check", "digits", "--set", "colour=1")[2]
+    assert "did you mean 'digits'?" in run("data", "check", "digit")[2]
+
+
+def test_a_sheet_of_vectors_is_refused(run, tmp_path):
+    code, _, err = run("data", "preview", "synthetic", "-o", tmp_path / "sheet.png")
+    assert code == 1
+    assert "a sheet shows images" in err
+    assert not (tmp_path / "sheet.png").exists()
+
+
+def test_downloads_need_a_folder_and_a_known_data_set(run, tmp_path, monkeypatch):
+    assert "--download needs --data-dir" in run("data", "check", "cifar100", "--download")[2]
+    asked = []
+    monkeypatch.setattr("cophenet.data.download", lambda *given: asked.append(given))
+    code, _, err = run("data", "check", "cifar100", "--download", "--data-dir", tmp_path)
+    assert asked == [("cifar100", tmp_path)]
+    assert code == 1
+    assert "missing" in err
+
+
+def test_trees_are_drawn(run, tree_file):
+    code, out, _ = run("tree", "show", tree_file)
+    assert code == 0
+    assert out.splitlines()[0] == "4 classes, 7 nodes, height 2 (level1 2, level2 4)"
+    assert out.splitlines()[1:] == str(Hierarchy.read(tree_file)).splitlines()
+    assert len(run("tree", "show", tree_file, "--lines", 6)[1].splitlines()) <= 7
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("[cat, dog]", "CPCC is undefined"),
+        ("{animal: [cat, dog], car: null}", "classes lie at depths 1 to 2"),
+        ("{animal: [cat, dog], vehicle: [car]}", "1 of the inner nodes have a single child"),
+    ],
+)
+def test_what_is_unusual_about_a_tree_is_noted(run, tree_file, text, note):
+    assert "note:" not in run("tree", "check", tree_file)[1]
+    tree_file.write_text(text)
+    code, out, _ = run("tree", "check", tree_file)
+    assert code == 0
+    assert note in out
+
+
+def test_a_bad_tree_is_an_error_that_names_the_file(run, tree_file):
+    tree_file.write_text("{a: [x], b: [x]}")
+    code, _, err = run("tree", "check", tree_file)
+    assert code == 1
+    assert err.startswith(f"error: {tree_file}: ")
+    assert run("tree", "show", tree_file.with_name("no.yaml"))[2].endswith(
+        "no.yaml: No such file or directory\n"
+    )
+
+
+@pytest.mark.parametrize("ending", ["nwk", "json", "csv", "txt"])
+def test_trees_are_converted(run, tree_file, ending):
+    other = tree_file.with_suffix(f".{ending}")
+    assert run("tree", "convert", tree_file, other)[:2] == (0, f"wrote {other}\n")
+    assert Hierarchy.read(other) == Hierarchy.read(tree_file)
+
+
+def test_help_starts_quickly_and_without_torch():
+    code = "import sys; sys.argv = ['cophenet', '--help']; import runpy\n"
+    code += "try: runpy.run_module('cophenet', run_name='__main__')\n"
+    code += "except SystemExit: print(sorted({'torch', 'numpy', 'pydantic'} & set(sys.modules)))"
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        times.append(time.perf_counter() - start)
+    assert out.endswith("[]\n")
+    assert min(times) < 0.5
+
+
+def test_the_module_is_a_command(tree_file):
+    command = [sys.executable, "-m", "cophenet", "tree", "check", str(tree_file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    wrong = subprocess.run([*command[:-1], "no.yaml"], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, wrong.stderr) == (1, "error: no.yaml: No such file or directory\n")
+
+
+def test_names_complete_in_a_shell_without_torch():
+    code = (
+        "from cophenet.cli import _names; import sys; print('cifar100' in _names(), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True False\n"
