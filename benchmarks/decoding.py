@@ -29,7 +29,7 @@ SIDE = 224
 def photograph(draw: np.random.Generator) -> Image.Image:
     """Noise of all scales, as much to decode as a photograph of ImageNet (about 110 kB)."""
     pixels = np.zeros((HEIGHT, WIDTH, 3))
-    for cells, strength in ((3, 60.0), (12, 40.0), (50, 20.0), (200, 10.0)):
+    for cells, strength in ((3, 60.0), (12, 40.0), (50, 20.0), (250, 18.0)):
         coarse = draw.normal(0, strength, (cells * 3 // 4, cells, 3)).astype(np.float32)
         layers = [np.asarray(Image.fromarray(coarse[:, :, c]).resize((WIDTH, HEIGHT))) for c in range(3)]
         pixels += np.stack(layers, axis=2)

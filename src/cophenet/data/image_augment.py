@@ -95,7 +95,7 @@ class RandomCrop:
 
     def view(self, width: int, height: int, seed: int) -> View:
         """The view that belongs to a seed (any integer), for a picture of that width and height."""
-        draw = np.random.default_rng(seed % 2**64)
+        draw = np.random.default_rng(int(seed) % 2**64)
         box = self._box(width, height, draw)
         mirrored = bool(draw.random() < 0.5)
         if self.jitter == 0:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from cophenet.data.base import DataSet, Domain, Labels, Part, Samples, split_by_tree
 from cophenet.data.image_augment import CentreCrop, RandomCrop, View, colour_matrix
@@ -128,28 +129,45 @@ class ImageFiles:
 
 
 def _render(image: Image, view: View, side: int) -> NDArray[np.uint8]:
-    """Cut, resize, mirror and light an opened image; (side, side, 3)."""
+    """Cut, mirror, resize and light an opened image; (side, side, 3)."""
     width, height = image.size
     left, top, right, bottom = view.box
     shrink = next((by for by in (8, 4, 2) if min(right - left, bottom - top) >= by * side), 1)
     # Only JPEG decoders can do this; for others it is without effect.
     image.draft(None, (width // shrink, height // shrink))
-    across, down = image.size[0] / width, image.size[1] / height
-    box = (left * across, top * down, min(right * across, image.size[0]), min(bottom * down, image.size[1]))
+    left, right = _whole(left, right, image.size[0] / width, image.size[0])
+    top, bottom = _whole(top, bottom, image.size[1] / height, image.size[1])
     library = _pillow()
-    # Palettes cannot be resized; going by RGBA keeps their transparent entries from being warned of.
-    rgb = image.convert("RGBA").convert("RGB") if image.mode in ("P", "PA") else image.convert("RGB")
-    seen = rgb.resize((side, side), library.Resampling.BILINEAR, box=box)
-    if view.light is not None:
-        seen = seen.convert("RGB", colour_matrix(view.light, _mean(seen)))
-    pixels: NDArray[np.uint8] = np.asarray(seen)
-    return pixels[:, ::-1] if view.mirrored else pixels
+    cut = image.crop((left, top, right, bottom))
+    if cut.mode in ("P", "PA"):
+        cut = cut.convert("RGBA")  # Keeps pillow from warning of the transparent entries of a palette.
+    if cut.mode != "RGB":
+        cut = cut.convert("RGB")
+    if view.mirrored:
+        cut = cut.transpose(library.Transpose.FLIP_LEFT_RIGHT)
+    seen = _resized(np.array(cut), side)
+    if view.light is None:
+        return seen
+    flat = library.fromarray(seen)
+    # Reducing the whole picture to one pixel is its mean.
+    mean = flat.reduce(side).getpixel((0, 0))
+    lit: NDArray[np.uint8] = np.asarray(flat.convert("RGB", colour_matrix(view.light, mean)))
+    return lit
 
 
-def _mean(image: Image) -> tuple[float, float, float]:
-    counts = np.array(image.histogram(), dtype=np.float64).reshape(3, 256)
-    red, green, blue = (counts @ np.arange(256) / counts[0].sum()).tolist()
-    return red, green, blue
+def _whole(start: float, end: float, scale: float, limit: int) -> tuple[int, int]:
+    """First and last edge of the pixels from start to end once the picture is scaled; at least one pixel."""
+    first = min(round(start * scale), limit - 1)
+    return first, min(max(round(end * scale), first + 1), limit)
+
+
+def _resized(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """Pixels (height, width, 3) brought to (side, side, 3): pillow's filter, which torch computes faster."""
+    # Not pixels[None], whose stride of 0 hides from torch that the channels are last.
+    images = torch.from_numpy(pixels).unsqueeze(0).permute(0, 3, 1, 2)
+    scaled = interpolate(images, (side, side), mode="bilinear", antialias=True, align_corners=False)
+    resized: NDArray[np.uint8] = scaled[0].permute(1, 2, 0).numpy()
+    return resized
 
 
 def _pillow() -> ModuleType:
