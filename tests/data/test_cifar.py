@@ -67,16 +67,17 @@ def test_deeper_trees_of_cifar100():
 
 
 @pytest.mark.parametrize("folder", WRITERS)
-@pytest.mark.parametrize("place", ["inside", "itself", "renamed", "archive"])
+@pytest.mark.parametrize("place", ["inside", "itself", "renamed", "archive", "archive itself"])
 def test_both_formats_in_all_places(tmp_path, folder, place):
     source, write, archive = WRITERS[folder]
     data_dir = tmp_path / "data"
     made = write({"renamed": tmp_path / "other"}.get(place, data_dir / folder))
-    if place == "archive":
+    if place.startswith("archive"):
         written.pack(made, data_dir / archive)
         shutil.rmtree(made)
-    data = source().load(data_dir if place in ("inside", "archive") else made)
-    assert all(need.found for need in source().requirements(data_dir if place != "renamed" else made))
+    given = {"inside": data_dir, "archive": data_dir, "archive itself": data_dir / archive}.get(place, made)
+    data = source().load(given)
+    assert all(need.found for need in source().requirements(given))
     train, test = data.samples("train"), data.samples("test")
     assert (len(train), len(test)) == ((100, 20) if source is Cifar10 else (200, 100))
     images, labels = train.take(np.arange(len(train)))

@@ -140,5 +140,13 @@ def test_normalization_and_augmentation_of_vectors_are_refused():
         next(iter(loader(samples, mean=(0.5,), std=(0.5,))))
     with pytest.raises(ValueError, match="needs images"):
         next(iter(loader(samples, augment="cifar")))
+
+
+def test_epochs_and_steps_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="start must be a whole number"):
-        loader().set_epoch(0, -1)
+        loader().batches(0, -1)
+    with pytest.raises(ValueError, match="start must not exceed the 14 batches of an epoch, got 15"):
+        loader().batches(0, 15)
+    assert list(loader().batches(0, 14)) == []
+    with pytest.raises(ValueError, match="epoch must be a whole number"):
+        loader().set_epoch(-1)

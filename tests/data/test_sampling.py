@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cophenet.data.digits import Digits
@@ -41,6 +41,7 @@ def test_k_shot_refuses_too_few():
             k_shot(TRAIN, k, seed=0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1), st.floats(0.01, 0.99), st.integers(0, 5))
 def test_every_class_gives_its_share(extra, fraction, seed):
     labels = np.array([*extra, *extra])

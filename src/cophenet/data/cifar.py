@@ -117,7 +117,7 @@ class Cifar10(_Cifar):
     """CIFAR-10: 32 x 32 colour images of ten classes, animals and transportation.
 
     Read from `cifar-10-batches-py` or `cifar-10-batches-bin`, or from the `.tar.gz` of either; the data
-    folder holds one of these or is one of the two folders.
+    folder holds one of these or is one of them.
 
     Example:
         >>> Cifar10().requirements(None)[0].path
@@ -139,7 +139,7 @@ class Cifar100(_Cifar):
     """CIFAR-100: 32 x 32 colour images of 100 classes in 20 coarse ones.
 
     Read from `cifar-100-python` or `cifar-100-binary`, or from the `.tar.gz` of either; the data folder
-    holds one of these or is one of the two folders.
+    holds one of these or is one of them.
 
     Args:
         depth: Levels of the tree with the root: 3, or 4 with a mid level, or 5 with a coarser one too.

@@ -188,7 +188,7 @@ def find_layout(data_dir: Path | None, layouts: Sequence[Layout]) -> tuple[Layou
     """Which version is there, and where: a folder or an archive.
 
     Args:
-        data_dir: The folder that holds one of the versions, or is one.
+        data_dir: The folder that holds one of the versions, or one of them itself.
         layouts: The versions, best first.
 
     Returns:
@@ -197,9 +197,8 @@ def find_layout(data_dir: Path | None, layouts: Sequence[Layout]) -> tuple[Layou
     if data_dir is None:
         return None
     for layout in layouts:
-        # Any file of a version shows that it is meant; which ones it lacks is said on reading.
         for place in (data_dir / layout.folder, data_dir, data_dir / _archive(layout)):
-            if place.is_file() or (place.is_dir() and _looks_like(place, layout)):
+            if _looks_like(place, layout):
                 return layout, place
     return None
 
@@ -215,7 +214,12 @@ def _archive(layout: Layout) -> str:
 
 
 def _looks_like(place: Path, layout: Layout) -> bool:
-    return place.name == layout.folder or any((place / name).is_file() for name in layout.files)
+    if place.is_file():
+        return place.name == _archive(layout)
+    # Any file of a version shows that it is meant; which ones it lacks is said on reading.
+    return place.is_dir() and (
+        place.name == layout.folder or any((place / name).is_file() for name in layout.files)
+    )
 
 
 def layout_requirements(layout: Layout, place: Path) -> list[Requirement]:

@@ -115,8 +115,7 @@ class Loader:
             epoch: Number of the epoch, from 0.
             start: The step to begin with, for a run that was interrupted.
         """
-        check_whole("epoch", epoch, 0)
-        check_whole("start", start, 0)
+        self._check(epoch, start)
         self.epoch, self.start = epoch, start
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -130,9 +129,22 @@ class Loader:
             epoch: Number of the epoch, from 0.
             start: The first step wanted.
 
-        Yields:
-            Inputs (n, ...) float32 and labels (n,) int64.
+        Returns:
+            Inputs (n, ...) float32 and labels (n,) int64, batch by batch.
+
+        Raises:
+            ValueError: If there is no such epoch or step.
         """
+        self._check(epoch, start)
+        return self._batches(epoch, start)
+
+    def _check(self, epoch: int, start: int) -> None:
+        check_whole("epoch", epoch, 0)
+        check_whole("start", start, 0)
+        if start > len(self):
+            raise ValueError(f"start must not exceed the {len(self)} batches of an epoch, got {start}")
+
+    def _batches(self, epoch: int, start: int) -> Iterator[tuple[Tensor, Tensor]]:
         order = self._order(epoch)
         steps = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
         steps = steps[start : len(self)]
