@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, layer_norm
 
 from cophenet.models import Backbone, backbone_names, build_heads, create_backbone
+from cophenet.models.resnet import ResNet
 from cophenet.models.vit import VisionTransformer
 from cophenet.objectives import HeadSpec
 
@@ -19,7 +20,6 @@ CASES: dict[str, dict[str, object]] = {
     "resnet18": SMALL,
     "resnet34": SMALL,
     "resnet50": SMALL,
-    "resnet34-w8": SMALL,
     "resnet10-w24": {**SMALL, "norm": "group"},
     "resnet18-w16": SMALL,
     "resnet50-w8": {"input_shape": (3, 40, 32)},
@@ -38,7 +38,7 @@ SIZES = {
         "vit_b_16": 768,
         "vit_l_16": 1024,
     },
-    **{"resnet34-w8": 64, "resnet10-w24": 192, "resnet18-w16": 128, "resnet50-w8": 256},
+    **{"resnet10-w24": 192, "resnet18-w16": 128, "resnet50-w8": 256},
     **{"mlp": 6, "identity": 5},
 }
 
@@ -159,6 +159,18 @@ def test_resnet_initialization() -> None:
     assert weight.std().item() == pytest.approx((2 / (512 * 9)) ** 0.5, rel=0.02)
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
     assert all((norm.weight == 1).all() and (norm.bias == 0).all() for norm in norms)
+
+
+def test_memory_layout_changes_no_value() -> None:
+    net, images = make("resnet18-w16").eval(), torch.randn(2, 1, 8, 8)
+    assert isinstance(net, ResNet)
+    assert net.channels_last
+    maps = net.layer1(net.conv1(images).contiguous(memory_format=torch.channels_last))
+    assert maps.is_contiguous(memory_format=torch.channels_last)
+    features = net(images)
+    net.channels_last = False
+    torch.testing.assert_close(net(images), features, rtol=1e-4, atol=1e-5)
+    assert all(parameter.is_contiguous() for parameter in net.parameters())
 
 
 def test_group_norm_has_no_batch_statistics() -> None:

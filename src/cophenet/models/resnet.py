@@ -98,6 +98,9 @@ class ResNet(Backbone):
         depth: 10, 18, 34 or 50 layers.
         width: Channels of the first stage, which the following ones double.
 
+    Attributes:
+        channels_last: Whether maps are kept in that memory layout on a CPU; narrow networks do.
+
     Example:
         >>> net = ResNet((1, 8, 8), stem="cifar", depth=10, width=8)
         >>> net.forward_features(torch.zeros(2, 1, 8, 8)).shape, net(torch.zeros(2, 1, 8, 8)).shape
@@ -145,11 +148,16 @@ class ResNet(Backbone):
             self.add_module(f"layer{stage + 1}", layer)
             inputs = block.expansion * (width << stage)
         self.num_features = inputs
+        # benchmarks/models.py: narrow maps are faster this way on a CPU, wide ones slower.
+        self.channels_last = width < 32
         _initialize(self)
 
     def forward_features(self, inputs: Tensor) -> Tensor:
         """(B, channels, height, width) -> (B, num_features, h, w)."""
-        maps: Tensor = self.maxpool(relu(self.bn1(self.conv1(inputs))))
+        maps: Tensor = self.conv1(inputs)
+        if self.channels_last and maps.device.type == "cpu":
+            maps = maps.contiguous(memory_format=torch.channels_last)
+        maps = self.maxpool(relu(self.bn1(maps)))
         for layer in (self.layer1, self.layer2, self.layer3, self.layer4):
             maps = layer(maps)
         return maps
