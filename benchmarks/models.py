@@ -59,7 +59,7 @@ def main() -> None:
         batch, shape = CASES[name]
         size = " x ".join(map(str, (batch, *shape)))
         base = speeds["contiguous"]
-        rows += [[name, size, v, f"{s:.0f}", f"{s / base:.2f}"] for v, s in speeds.items()]
+        rows += [[name, size, v, f"{s:.1f}", f"{s / base:.2f}"] for v, s in speeds.items()]
     title = "Forward + backward, CIFAR stem, 1 thread"
     print(table(title, ["backbone", "inputs", "variant", "images/s", "of contiguous"], rows))
     write_json("models", {"capability": torch.backends.cpu.get_cpu_capability(), "images_per_s": results})

@@ -148,7 +148,7 @@ class ResNet(Backbone):
             self.add_module(f"layer{stage + 1}", layer)
             inputs = block.expansion * (width << stage)
         self.num_features = inputs
-        # benchmarks/models.py: narrow maps are faster this way on a CPU, wide ones slower.
+        # benchmarks/models.py: narrow networks are faster this way on a CPU, wide ones are not.
         self.channels_last = width < 32
         _initialize(self)
 
