@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad as zero_pad
 
 from cophenet.checks import check_choice
 
@@ -64,28 +65,34 @@ class PadCropFlipRotate:
         """Augment a batch; the draws are the shifts down and right, the flip (below 0.5) and the angle."""
         if images.ndim != 4:
             raise ValueError(f"augmentation needs images (n, channels, height, width), got {images.shape}")
-        n, channels, height, width = images.shape
-        places = 2 * self.pad + 1
-        down = (draws[:, 0] * places).long() - self.pad
-        right = (draws[:, 1] * places).long() - self.pad
-        rows, columns, seen = self._turned(draws[:, 3], height, width)
-        columns = torch.where((draws[:, 2] < 0.5)[:, None, None], width - 1 - columns, columns)
-        rows, columns = rows + down[:, None, None].int(), columns + right[:, None, None].int()
-        seen &= (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-        # Pixels that come from outside look up pixel 0 and are blanked afterwards.
-        places_in = torch.where(seen, rows * width + columns, 0).view(n, 1, -1).long()
-        picked = images.flatten(2).gather(2, places_in.expand(-1, channels, -1))
-        return (picked * seen.view(n, 1, -1)).view_as(images)
+        channels, height, width = images.shape[1:]
+        # One pixel more than can be shifted in, so that pixel 0 is always a zero.
+        border = self.pad + 1
+        padded = zero_pad(images, (border, border, border, border)).flatten(2)
+        stride = width + 2 * border
+        shifts = (draws[:, :2] * (2 * self.pad + 1)).int() + (border - self.pad)
+        flip = (draws[:, 2] < 0.5).int()
+        start = shifts[:, 0] * stride + shifts[:, 1] + flip * (width - 1)
+        rows, columns = self._turned(draws[:, 3], height, width)
+        seen = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+        places = rows.mul_(stride).add_(columns.mul_(_each(1 - 2 * flip))).add_(_each(start))
+        places = torch.where(seen, places, 0).long().flatten(1)[:, None]
+        return padded.gather(2, places.expand(-1, channels, -1)).view_as(images)
 
-    def _turned(self, draw: Tensor, height: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Row and column that each pixel (n, height, width) comes from, and whether they are inside."""
-        angle = ((2 * draw - 1) * math.radians(self.degrees))[:, None, None]
+    def _turned(self, draw: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
+        """Row and column that each pixel (n, height, width) comes from; some lie outside."""
+        angle = _each((2 * draw - 1) * math.radians(self.degrees))
         y = (torch.arange(height, device=draw.device) + 0.5 - height / 2)[:, None]
         x = torch.arange(width, device=draw.device) + 0.5 - width / 2
         sine, cosine = angle.sin(), angle.cos()
-        rows = (cosine * y + (sine * x + height / 2)).floor().int()
-        columns = (cosine * x + (width / 2 - sine * y)).floor().int()
-        return rows, columns, (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+        rows = cosine * y + (sine * x + height / 2)
+        columns = cosine * x + (width / 2 - sine * y)
+        return rows.floor_().int(), columns.floor_().int()
+
+
+def _each(values: Tensor) -> Tensor:
+    """Numbers of the images, to be used with all their pixels."""
+    return values[:, None, None]
 
 
 _AUGMENTS: dict[str, Callable[[], BatchAugment]] = {"cifar": PadCropFlipRotate}
