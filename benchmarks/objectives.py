@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, relu
+from torch.nn.functional import cross_entropy
 
 from cophenet import Hierarchy
+from cophenet.models import create_backbone
 from cophenet.objectives import Objective, StepOutput, create, objective_names
 from timing import best_times, table, write_json
 
@@ -18,37 +18,10 @@ LIMITS = {"emd": 0.10, "twd": 0.10}
 LIMIT = 0.03
 
 
-class Block(nn.Module):
-    """Two 3x3 convolutions and a shortcut."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.second = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.norms = nn.ModuleList(nn.BatchNorm2d(outputs) for _ in range(2))
-        self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or inputs != outputs:
-            conv = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-            self.shortcut = nn.Sequential(conv, nn.BatchNorm2d(outputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, inputs, s, s) -> (B, outputs, s / stride, s / stride)."""
-        inner = relu(self.norms[0](self.first(x)))
-        return relu(self.norms[1](self.second(inner)) + self.shortcut(x))
-
-
-def resnet18() -> nn.Sequential:
-    """ResNet-18 for 32 x 32 images: a 3x3 stem, no pooling before the blocks."""
-    layers: list[nn.Module] = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
-    widths = [64, 64, 128, 256, WIDTH]
-    for inputs, outputs in pairwise(widths):
-        layers += [Block(inputs, outputs, 1 if inputs == outputs else 2), Block(outputs, outputs, 1)]
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(WIDTH, CLASSES))
-
-
 def network_step(labels: Tensor) -> Callable[[], None]:
     """Forward and backward of the network with cross entropy."""
-    network, images = resnet18(), torch.randn(BATCH, 3, 32, 32)
+    backbone = create_backbone("resnet18", input_shape=(3, 32, 32), stem="cifar")
+    network, images = nn.Sequential(backbone, nn.Linear(WIDTH, CLASSES)), torch.randn(BATCH, 3, 32, 32)
 
     def run() -> None:
         network.zero_grad()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import decoding
 import distances
+import loading
+import metrics
+import models
+import objectives
 import orders
 import whole_sets
 
 
 def main() -> None:
     """Print every table; the numbers are written to benchmarks/results."""
-    for benchmark in (distances, orders, whole_sets):
+    for benchmark in (distances, orders, whole_sets, objectives, metrics, loading, decoding, models):
         benchmark.main()
 
 
