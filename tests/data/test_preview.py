@@ -98,7 +98,9 @@ def test_the_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["sheet.png"]
 
 
-def test_only_png(tmp_path):
+def test_only_png_in_a_folder_that_exists(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"folder .*none of the sheet sheet.png does not exist"):
+        write_sheet(coloured(), tmp_path / "none" / "sheet.png")
     with pytest.raises(ValueError, match=r"must end in .png, got .*sheet.gif"):
         write_sheet(coloured(), tmp_path / "sheet.gif")
 

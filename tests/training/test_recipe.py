@@ -210,6 +210,7 @@ def test_a_group_that_is_off_can_be_given():
         ("optimizer.lr=fast", "--set optimizer.lr=fast: optimizer.lr must be a number, got 'fast'"),
         ("optimizer.lr.x=1", "optimizer.lr is one value, it has no keys"),
         ("optimizer.lr", "must read key=value"),
+        ("scale=laptop", "give --scale instead"),
         ("=3", "must read key=value"),
         ("a..b=3", "must read key=value"),
         ("seeds=[1", "the value is no YAML"),

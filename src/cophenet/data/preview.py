@@ -114,10 +114,13 @@ def write_sheet(samples: Samples, path: str | Path, *, title: str = "", per_clas
 
     Raises:
         ValueError: If the samples are no images, or the file is to be of another kind.
+        FileNotFoundError: If there is no such folder.
     """
     path = Path(path)
     if path.suffix.lower() != ".png":
         raise ValueError(f"path of a sheet must end in .png, got {str(path)!r}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"folder {path.parent} of the sheet {path.name} does not exist")
     sheet = contact_sheet(samples, title=title, per_class=per_class)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:

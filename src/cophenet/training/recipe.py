@@ -198,6 +198,8 @@ def load_recipe(
     if not overrides:
         return recipe
     given = [(text, parse_override(text)[0]) for text in overrides]
+    if ("scale",) in (keys for _, keys in given):
+        raise ValueError("--set scale would keep the settings of the other scale: give --scale instead")
     try:
         return Recipe.model_validate(apply_overrides(recipe.model_dump(), overrides))
     except ValidationError as error:
