@@ -30,7 +30,7 @@ def test_same_seed_same_clouds_and_parts_differ():
 
 @pytest.mark.parametrize("modes", [1, 3])
 def test_distances_are_those_of_the_tree(modes):
-    data = Synthetic(dims=20_000, samples_per_class=6, modes=modes, mode_distance=2.0, spread=0.5).load(None)
+    data = Synthetic(dims=8000, samples_per_class=6, modes=modes, mode_distance=2.0, spread=0.5).load(None)
     inputs = points(data.samples("train"))[0].view(20, 6, -1).double()
     modes_of = torch.stack([inputs[:, i::modes].mean(1) for i in range(modes)], 1)
     spread = (inputs - modes_of.repeat(1, 6 // modes, 1)).square().sum(-1).mean()

@@ -199,8 +199,8 @@ def test_arrays_of_objects_are_never_unpickled(folder):
 
 
 def test_missing_files_and_names_are_told(folder):
-    with pytest.raises(FileNotFoundError, match=r"a.npz is missing; put"):
-        Vectors("a.npz").load(folder)
+    with pytest.raises(FileNotFoundError, match=r"vectors.npz is missing; put"):
+        Vectors().load(folder)
     with pytest.raises(
         ValueError, match=r"extension must be one of .npz, .npy, .safetensors, .parquet, .csv"
     ):

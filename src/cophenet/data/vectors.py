@@ -47,7 +47,7 @@ class Vectors(DataSource):
 
     def __init__(
         self,
-        train: str,
+        train: str = "vectors.npz",
         test: str | None = None,
         tree_file: str | None = None,
         test_share: float = 0.2,
