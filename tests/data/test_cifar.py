@@ -100,9 +100,9 @@ def test_the_real_files_load(data_dir):
         assert len(data.samples(part, "target")) == 40 * per_class
     images = data.samples("train").inputs.values
     assert images.shape == (15000, 3, 32, 32)
-    scaled = images[::5].numpy().astype(np.float64) / 255
-    np.testing.assert_allclose(scaled.mean((0, 2, 3)), data.mean, atol=2e-3)
-    np.testing.assert_allclose(scaled.std((0, 2, 3)), data.std, atol=2e-3)
+    scaled = images[::3].numpy().astype(np.float64) / 255
+    np.testing.assert_allclose(scaled.mean((0, 2, 3)), data.mean, atol=3e-3)
+    np.testing.assert_allclose(scaled.std((0, 2, 3)), data.std, atol=3e-3)
     assert set(data.samples("test").level_labels("coarse")) == set(range(20))
 
 
