@@ -12,6 +12,9 @@ from cophenet import Hierarchy
 from cophenet.cli import main
 from cophenet.training import load_recipe
 
+WEIGHTED = (
+    "{format: cophenet-tree, names: [r, a, b], parents: [-1, 0, 0], weights: [0, 1, 2], classes: [a, b]}"
+)
 TREE = "animal: [cat, dog]\nvehicle: [car, bus]\n"
 
 
@@ -111,7 +114,7 @@ def test_debug_shows_the_traceback():
 
 
 def test_unexpected_errors_are_named_too(run, monkeypatch):
-    monkeypatch.setattr(Hierarchy, "read", lambda *_: 1 / 0)
+    monkeypatch.setattr(Hierarchy, "read", lambda *_, **__: 1 / 0)
     code, _, err = run("tree", "show", "any.yaml")
     assert code == 1
     assert err == "error: unexpected ZeroDivisionError: division by zero (--debug shows where)\n"
@@ -207,6 +210,7 @@ def test_trees_are_drawn(run, tree_file):
     [
         ("[cat, dog]", "CPCC is undefined"),
         ("{animal: [cat, dog], car: null}", "classes lie at depths 1 to 2"),
+        (WEIGHTED, "edge weights range from 1 to 2"),
         ("{animal: [cat, dog], vehicle: [car]}", "1 of the inner nodes have a single child"),
     ],
 )
@@ -226,6 +230,14 @@ def test_a_bad_tree_is_an_error_that_names_the_file(run, tree_file):
     assert run("tree", "show", tree_file.with_name("no.yaml"))[2].endswith(
         "no.yaml: No such file or directory\n"
     )
+
+
+def test_the_header_of_a_table_is_said(run, tmp_path):
+    table = tmp_path / "tree.csv"
+    table.write_text("kind,name\nanimal,cat\nanimal,dog\n")
+    assert "(kind 1, name 2)" in run("tree", "check", table, "--header")[1]
+    assert "3 classes" in run("tree", "check", table, "--no-header")[1]
+    assert run("tree", "check", table)[0] == 1
 
 
 @pytest.mark.parametrize("ending", ["nwk", "json", "csv", "txt"])
@@ -257,8 +269,7 @@ def test_the_module_is_a_command(tree_file):
 
 
 def test_names_complete_in_a_shell_without_torch():
-    code = (
-        "from cophenet.cli import _names; import sys; print('cifar100' in _names(), 'torch' in sys.modules)"
-    )
+    code = "import sys; from cophenet.cli.recipes import complete_names as names\n"
+    code += "print('cifar100' in names(), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True False\n"

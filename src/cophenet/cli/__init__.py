@@ -1,0 +1,73 @@
+"""The command line: parse, call, print. One file per group of commands.
+
+What a command does is in the rooms, and loads when it runs, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from cophenet.cli import data, recipes, tree
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="cophenet",
+    help="Teach networks the shape of a label tree. Add --debug to any command to see the full traceback.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("recipes")(recipes.recipes)
+app.add_typer(data.app, name="data")
+app.add_typer(tree.app, name="tree")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line; errors are one line on stderr and exit code 1, wrong usage is code 2.
+
+    Args:
+        argv: Arguments; None for those of the process.
+
+    Raises:
+        SystemExit: Always, with the exit code.
+    """
+    given = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in given
+    try:
+        app([argument for argument in given if argument != "--debug"], prog_name="cophenet")
+    except Exception as error:
+        if debug:
+            raise
+        typer.echo(_one_line(error), err=True)
+        raise SystemExit(1) from None
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"error: {error.filename}: {error.strerror}"
+    text = " ".join(str(error).split())
+    if isinstance(error, (ValueError, OSError, ImportError)):
+        return f"error: {text}"
+    return f"error: unexpected {type(error).__name__}: {text} (--debug shows where)"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import cophenet
+
+        typer.echo(f"cophenet {cophenet.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    _ = version

@@ -1,0 +1,146 @@
+"""The commands about data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cophenet.cli.printing import print_table, print_tree
+from cophenet.cli.recipes import complete_names
+
+if TYPE_CHECKING:
+    from cophenet.data.base import Requirement
+    from cophenet.data.preview import SampleCounts
+    from cophenet.data.registry import DataSource
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Data sets: list them, check their files, look at them.", no_args_is_help=True)
+
+DataName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the data set.", autocompletion=complete_names)
+]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="Folder that holds its files.")
+]
+DataOptions = Annotated[
+    list[str] | None, typer.Option("--set", metavar="OPTION=VALUE", help="An option of the data set.")
+]
+
+
+class PartName(str, Enum):
+    """Parts of a data set."""
+
+    TRAIN = "train"
+    TEST = "test"
+
+
+class DomainName(str, Enum):
+    """Domains of a data set."""
+
+    FULL = "full"
+    SOURCE = "source"
+    TARGET = "target"
+
+
+@app.command("list")
+def list_sources() -> None:
+    """List the data sets.
+
+    Example: cophenet data list
+    """
+    from cophenet.data.registry import DataSource, source_names
+
+    about = {getattr(cls, "name", ""): getattr(cls, "summary", "") for cls in _below(DataSource)}
+    print_table(("data", "about"), [(name, about[name]) for name in source_names()])
+
+
+@app.command("check")
+def check(
+    name: DataName,
+    data_dir: DataDir = None,
+    download: Annotated[bool, typer.Option("--download", help="First download what is missing.")] = False,
+    options: DataOptions = None,
+) -> None:
+    """Tell which files of a data set are there, and if all are, what is in them.
+
+    Example: cophenet data check cifar100 --data-dir ~/data
+    """
+    from cophenet.data.preview import count_samples
+
+    source = _source(name, options)
+    if download and not _complete(source.requirements(data_dir)):
+        _download(name, data_dir)
+    needed = source.requirements(data_dir)
+    if needed:
+        print_table(("", "file", "what"), [("ok" if n.found else "MISSING", n.path, n.note) for n in needed])
+    else:
+        typer.echo(f"data {name!r} needs no files")
+    if not _complete(needed):
+        where = "give --data-dir" if data_dir is None else f"put them into {data_dir}"
+        raise FileNotFoundError(f"files of data {name!r} are missing: {where}")
+    data = source.load(data_dir)
+    typer.echo()
+    print_table(("part", "domain", "samples", "classes", "per class"), [_row(n) for n in count_samples(data)])
+    typer.echo()
+    print_tree(data.tree, 40)
+
+
+@app.command("preview")
+def preview(
+    name: DataName,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="PNG", help="Picture to write.")],
+    data_dir: DataDir = None,
+    part: Annotated[PartName, typer.Option(help="Which part.")] = PartName.TRAIN,
+    domain: Annotated[DomainName, typer.Option(help="Which domain.")] = DomainName.FULL,
+    per_class: Annotated[int, typer.Option(min=1, help="Images of each class.")] = 3,
+    options: DataOptions = None,
+) -> None:
+    """Write a sheet of images under the names of their groups and classes.
+
+    Example: cophenet data preview cifar100 --data-dir ~/data -o sheet.png
+    """
+    from cophenet.data.preview import write_sheet
+
+    samples = _source(name, options).load(data_dir).samples(part.value, domain.value)
+    what = f"{name}, {part.value}, {domain.value}"
+    title = f"{what}: {len(samples):,} samples of {samples.tree.num_classes} classes"
+    write_sheet(samples, output, title=title, per_class=per_class)
+    typer.echo(f"wrote {output}")
+
+
+def _source(name: str, options: Sequence[str] | None) -> DataSource:
+    from cophenet.data.registry import create_source
+    from cophenet.training.overrides import apply_overrides
+
+    return create_source(name, **apply_overrides({}, options or ()))
+
+
+def _row(count: SampleCounts) -> tuple[object, ...]:
+    if count.missing:
+        return count.part, count.domain, "none", "", count.missing
+    per_class = f"{count.least}" if count.least == count.most else f"{count.least} to {count.most}"
+    return count.part, count.domain, count.samples, count.classes, per_class
+
+
+def _below(cls: type[object]) -> Iterable[type[object]]:
+    """All classes made from one."""
+    for child in type.__subclasses__(cls):
+        yield child
+        yield from _below(child)
+
+
+def _complete(needed: Iterable[Requirement]) -> bool:
+    return all(requirement.found for requirement in needed)
+
+
+def _download(name: str, data_dir: Path | None) -> None:
+    from cophenet.data import download
+
+    if data_dir is None:
+        raise ValueError("--download needs --data-dir, the folder to put the files into")
+    download(name, data_dir)

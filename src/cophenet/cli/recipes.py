@@ -1,0 +1,58 @@
+"""The command about recipes."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from cophenet.cli.printing import print_table
+
+__all__ = ["Scale", "complete_names", "recipes"]
+
+
+class Scale(str, Enum):
+    """Scales of a recipe."""
+
+    PAPER = "paper"
+    LAPTOP = "laptop"
+
+
+def complete_names() -> list[str]:
+    """For completion in a shell: names of recipes and of their data sets, listed without loading torch."""
+    from cophenet.training.recipe import recipe_names
+
+    return list(recipe_names())
+
+
+def recipes(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Recipe by name, or a YAML file.", autocompletion=complete_names),
+    ] = None,
+    scale: Annotated[Scale | None, typer.Option(help="Size of the experiment; laptop unless given.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting.")
+    ] = None,
+) -> None:
+    """List the recipes, or print one with all its settings.
+
+    Example: cophenet recipes cifar100 --scale paper --set optimizer.lr=0.05
+    """
+    from cophenet.training.recipe import list_recipes, load_recipe
+
+    if name is not None:
+        recipe = load_recipe(name, None if scale is None else scale.value, settings or ())
+        typer.echo(recipe.to_yaml(), nl=False)
+        return
+    if settings:
+        raise typer.BadParameter("--set needs the NAME of a recipe")
+    rows: dict[str, dict[str, str]] = {}
+    for line in list_recipes():
+        row = rows.setdefault(line.name, {"recipe": line.name, "data": line.data, "about": line.summary})
+        row[line.scale] = f"{line.backbone}, {line.epochs} epochs"
+    scales = [known.value for known in Scale if scale in (None, known)]
+    columns = ("recipe", "data", *scales, "about")
+    shown = [row for row in rows.values() if scale is None or scale.value in row]
+    print_table(columns, [[row.get(column, "-") for column in columns] for row in shown])

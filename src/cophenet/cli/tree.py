@@ -1,0 +1,88 @@
+"""The commands about tree files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cophenet.cli.printing import print_tree, sizes
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Tree files: show, check and convert them.", no_args_is_help=True)
+
+TreeFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Tree in JSON, YAML, CSV, TSV, edges or Newick.")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first row of a CSV or TSV names the levels."),
+]
+
+
+@app.command("show")
+def show(
+    file: TreeFile,
+    header: Header = None,
+    lines: Annotated[int, typer.Option(min=0, help="Lines to draw at most; 0 for all.")] = 40,
+) -> None:
+    """Draw a tree.
+
+    Example: cophenet tree show animals.yaml
+    """
+    from cophenet.tree import Hierarchy
+
+    print_tree(Hierarchy.read(file, header=header), lines or None)
+
+
+@app.command("check")
+def check(file: TreeFile, header: Header = None) -> None:
+    """Tell whether a file is a tree, and what is unusual about it.
+
+    Example: cophenet tree check animals.yaml
+    """
+    from cophenet.tree import Hierarchy
+
+    tree = Hierarchy.read(file, header=header)
+    typer.echo(f"{file}: {sizes(tree)}")
+    for remark in _remarks(tree):
+        typer.echo(f"note: {remark}")
+
+
+@app.command("convert")
+def convert(
+    file: TreeFile,
+    output: Annotated[
+        Path, typer.Argument(metavar="OUTPUT", help="File to write; its ending says the format.")
+    ],
+    header: Header = None,
+) -> None:
+    """Write a tree in another format.
+
+    Example: cophenet tree convert animals.yaml animals.nwk
+    """
+    from cophenet.tree import Hierarchy
+
+    Hierarchy.read(file, header=header).write(output)
+    typer.echo(f"wrote {output}")
+
+
+def _remarks(tree: Hierarchy) -> Iterable[str]:
+    """What is allowed in a tree but often a mistake."""
+    depths = tree.depths[tree.leaves]
+    weights = set(tree.edge_weights[1:].tolist())
+    if tree.height == 1 and len(weights) == 1:
+        yield "all classes lie right below the root: their distances are alike, so CPCC is undefined"
+    if depths.min() < depths.max():
+        yield f"classes lie at depths {depths.min()} to {depths.max()}"
+    single = tree.num_nodes - tree.collapse().num_nodes
+    if single:
+        yield f"{single} of the inner nodes have a single child"
+    if len(weights) > 1:
+        yield f"edge weights range from {min(weights):g} to {max(weights):g}"
