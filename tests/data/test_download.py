@@ -5,7 +5,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from cophenet.data import download as module
 from cophenet.data.download import REMOTE_FILES, RemoteFile, download, fetch
 
 CONTENT = bytes(range(256)) * 4000
@@ -148,7 +147,8 @@ def test_a_data_set_by_name(server, tmp_path, monkeypatch):
 
 def test_plain_lines_without_rich(server, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    monkeypatch.setattr(module, "_CHUNK", len(CONTENT) // 4)
+    # The package has a function of that name, so the module is not its attribute.
+    monkeypatch.setattr(sys.modules["cophenet.data.download"], "_CHUNK", len(CONTENT) // 4)
     fetch(server.file(), tmp_path)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "archive.tar.gz: 0.3 MB (20 %)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from cophenet.data.images import (
     splittable,
 )
 from cophenet.data.registry import DataSource, register_source
+from cophenet.data.sampling import check_whole, stratified_split
 from cophenet.tree import Hierarchy
 
 __all__ = ["ImageFolder", "class_folders", "unique_names"]
@@ -39,8 +39,8 @@ class ImageFolder(DataSource):
     The innermost folders are the classes, the folders around them the levels above: `animal/cat/1.jpg`. Or
     the classes are all side by side and a tree file holds the hierarchy. Two folders `train` and `test` (or
     `val`) that hold the same classes are the two parts, whatever lies beside them. Without these, a share of
-    every class is drawn for the test part: the same for the same seed and file names, whatever the other
-    classes hold. Hidden files and files that are not images are passed over.
+    every class is drawn for the test part: the same for the same seed and files. Hidden files and files that
+    are not images are passed over.
 
     Source and target are split by the tree's rule. Normalization is ImageNet's.
 
@@ -59,8 +59,7 @@ class ImageFolder(DataSource):
     ) -> None:
         if not 0 < test_fraction < 1:
             raise ValueError(f"test_fraction must lie between 0 and 1, got {test_fraction!r}")
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise ValueError(f"seed must be an integer of at least 0, got {seed!r}")
+        check_whole("seed", seed, 0)
         self.tree_file = tree
         self.crop = CentreCrop(size, round(size * 256 / 224))
         self.test_fraction = test_fraction
@@ -104,18 +103,14 @@ class ImageFolder(DataSource):
 
     def _drawn(self, samples: Samples, part: Part) -> Labels:
         """Positions of the part's samples when the folder has no parts of its own."""
-        kept = []
-        for label, name in enumerate(samples.tree.classes):
-            places = np.flatnonzero(samples.labels == label)
-            if len(places) < 2:
-                raise ValueError(
-                    f"class {name!r} has one image; two are needed to draw a test part, or train/ and test/"
-                )
-            # The draw of a class depends on nothing but its name, its size and the seed.
-            order = np.random.default_rng([self.seed, zlib.crc32(name.encode())]).permutation(places)
-            count = min(max(round(self.test_fraction * len(places)), 1), len(places) - 1)
-            kept.append(np.sort(order[:count] if part == "test" else order[count:]))
-        return np.concatenate(kept)
+        single = np.flatnonzero(samples.counts() == 1)
+        if single.size:
+            raise ValueError(
+                f"class {samples.tree.classes[single[0]]!r} has one image; two are needed to draw a test"
+                " part, or train/ and test/"
+            )
+        train, test = stratified_split(samples.labels, self.test_fraction, self.seed)
+        return train if part == "train" else test
 
 
 def _parts(root: Path) -> dict[Part, Path]:
