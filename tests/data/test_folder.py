@@ -2,9 +2,11 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from cophenet import Hierarchy
 from cophenet.data.folder import ImageFolder
+from cophenet.data.loader import Loader
 from cophenet.data.registry import create_source
 from data.pictures import fill
 
@@ -168,3 +170,17 @@ def test_wrong_options():
     for options in ({"test_fraction": 0}, {"test_fraction": 1.0}, {"seed": -1}, {"size": 0}):
         with pytest.raises(ValueError, match=next(iter(options))):
             ImageFolder(**options)
+
+
+def test_batches_are_the_same_with_any_number_of_workers(nested):
+    train = ImageFolder(size=16).load(nested).samples("train", "source")
+    kept = []
+    for workers in (0, 2):
+        loader = Loader(train, 8, shuffle=True, augment="views", workers=workers, seed=3)
+        kept.append(list(loader.batches(epoch=1)))
+    assert len(kept[0]) == 4
+    for (images, labels), (same_images, same_labels) in zip(*kept, strict=True):
+        assert torch.equal(images, same_images)
+        assert torch.equal(labels, same_labels)
+    views = [next(Loader(train, 8, augment="views").batches(epoch))[0] for epoch in (0, 1)]
+    assert not torch.equal(*views)
