@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from cophenet.objectives import Objective, create, objective_names, register, registry
+from cophenet.objectives import Objective, WithCPCC, create, objective_names, register, registry
 from support import DEVICE
 
 from .steps import DEEP, make, make_step
@@ -90,8 +90,17 @@ def test_a_term_called_cpcc_is_not_overwritten():
         ),
         ("flat", {"weight": 1}, "objective 'flat' has no option 'weight'; it has none"),
         ("fastft", {"reg": 1}, "distance 'fastft' has no option 'reg'"),
-        ("fastft", {"weight": -1}, "weight must be finite and not negative"),
+        ("fastft", {"weight": -1}, "weight must be finite and .*, got -1"),
         ("fastft", {"cpcc": "l2"}, "objective 'fastft' is CPCC already"),
+        ("fastft", {"distance": "emd"}, "objective 'fastft' has no option 'distance', .*; got 'emd'"),
+        ("fastft", {"wieght": 1}, "has no option 'wieght'; .*weight, .*; did you mean 'weight'"),
+        ("hxe", {"cpcc": {"dist": "emd"}}, "has no option 'dist'; .*weight, "),
+        ("hxe", {"cpcc": {"tree": DEEP}}, "cpcc must not hold 'tree'"),
+        ("hxe", {"cpcc": {1: "emd"}}, "cpcc must have option names as keys, got 1"),
+        ("hxe", {"normalize": "no"}, "normalize must be True or False, got 'no'"),
+        ("curriculum", {"epochs": 50}, "epochs must be two positive integers, one per phase, got 50"),
+        ("curriculum", {"epochs": "50"}, "epochs must be two positive integers, one per phase, got '50'"),
+        ("curriculum", {"epochs": (5, 0)}, "epochs must be two positive integers, one per phase"),
         ("hxe", {"cpcc": "l3"}, "distance must be one of"),
         ("hxe", {"cpcc": 0.5}, "cpcc must be a distance name or a mapping of options, got 0.5"),
         ("hxe", {"cpcc": {"distance": "l2", "reg": 1}}, "distance 'l2' has no option 'reg'"),
@@ -127,6 +136,57 @@ def test_import_is_light():
 def test_labels_of_any_integer_type():
     objective = make("hxe")
     step = make_step(objective, [0, 1, 2])
-    for dtype in (torch.int32, torch.uint8):
+    for dtype in (torch.int32, torch.uint8, torch.uint16):
         small = replace(step, labels=step.labels.to(dtype))
         torch.testing.assert_close(objective(small), objective(step))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16])
+@pytest.mark.parametrize("cpcc", [None, "l2"])
+def test_wrong_labels_of_small_types(dtype, cpcc):
+    objective = make("hxe", cpcc=cpcc)
+    step = make_step(objective, [0, 1, 2])
+    labels = torch.tensor([0, 1, 200], device=DEVICE).to(dtype)
+    with pytest.raises(ValueError, match=r"labels must lie in 0..8, the classes of the tree, got 200"):
+        objective(replace(step, labels=labels))
+
+
+def test_many_bad_rows_are_counted_whatever_the_type_of_the_labels():
+    objective = make("rank")
+    step = make_step(objective, [0, 1] * 128)
+    step.features.data[:] = torch.nan
+    with pytest.raises(ValueError, match="features must be finite, got NaN or inf in 256 of 256 samples"):
+        objective(replace(step, labels=step.labels.to(torch.uint8)))
+
+
+@pytest.mark.parametrize("cpcc", [None, "l2"])
+def test_what_is_no_tensor_is_named(cpcc):
+    objective = make("mtl", cpcc=cpcc)
+    step = make_step(objective, [0, 1, 2])
+    array = step.features.detach().cpu().numpy()
+    arrays = {name: values.detach().cpu().numpy() for name, values in step.logits.items()}
+    for wrong, message in (
+        ({"labels": [0, 1, 2]}, "labels must be a torch tensor, got list"),
+        ({"features": array}, "features must be a torch tensor, got ndarray"),
+        ({"logits": arrays}, "logits of head 'kingdom' must be a torch tensor, got ndarray"),
+        ({"logits": step.logits["kind"]}, "logits must be tensors by head name, got Tensor"),
+        ({"phase": "train"}, "phase must be from 0 to 0, got 'train'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            objective(replace(step, **wrong))
+    with pytest.raises(ValueError, match="step must be a StepOutput, got Tensor"):
+        objective(step.features)
+
+
+def test_cpcc_is_added_to_an_objective():
+    with pytest.raises(ValueError, match="base must be an objective, got str"):
+        WithCPCC("flat", "l2")
+
+
+@pytest.mark.parametrize("cast", ["float", "half", "bfloat16"])
+def test_casting_changes_nothing(cast):
+    for name in ("hxe", "soft", "quadruplet", "sumloss", "rank"):
+        objective = make(name)
+        step = make_step(objective, [0, 2, 1, 5, 4, 7])
+        expected = objective(step)
+        torch.testing.assert_close(getattr(objective, cast)()(step), expected, rtol=0, atol=0)

@@ -1,5 +1,7 @@
 """Soft and geometric consistency against their authors' numbers and plain loops."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -163,3 +165,20 @@ def test_wrong_options(name):
     with pytest.raises(ValueError, match="cannot use a tree of one level: there are no two levels"):
         make(name, FLAT_TREE)
     assert total(make(name)(make_step(make(name), [0, 1]))) > 0
+
+
+def test_heads_of_the_wrong_shape_are_named():
+    objective = make("gc")
+    step = make_step(objective, [0, 1, 2])
+    heads = dict(step.heads)
+    for size in ((6, 5), (5, 9)):
+        heads["kind"] = nn.Linear(*size, dtype=torch.float64, device=DEVICE)
+        given = rf"got \({size[1]}, {size[0]}\)"
+        with pytest.raises(ValueError, match=rf"weight of head 'kind' must have shape \(9, 6\), {given}"):
+            objective(replace(step, heads=heads))
+    with pytest.raises(ValueError, match="heads must be modules by head name, got Linear"):
+        objective(replace(step, heads=heads["kind"]))
+    with pytest.raises(ValueError, match="heads must hold a module with a weight for 'kingdom', got None"):
+        objective(replace(step, heads={}))
+    modules = nn.ModuleDict(step.heads)
+    torch.testing.assert_close(objective(replace(step, heads=modules)), objective(step))

@@ -96,6 +96,7 @@ def test_not_finite_features_are_refused():
         ({"weight": 1.5}, "weight must be at most 1"),
         ({"weight": -0.1}, "weight must be finite and at least 0.0"),
         ({"margins": (0.1,)}, "margins must be two numbers"),
+        ({"margins": 0.2}, "margins must be two numbers, got 0.2"),
         ({"margins": (0.1, -0.1)}, "margins must be finite and at least 0.0, got -0.1"),
         ({"level": "kind"}, "cannot use level 'kind': it has 9 groups of 9 classes"),
         ({"level": "species"}, "level must be one of"),
@@ -109,3 +110,15 @@ def test_wrong_options(options, message):
 def test_a_tree_without_siblings_is_refused():
     with pytest.raises(ValueError, match="cannot use a tree of one level: without groups"):
         make("quadruplet", FLAT_TREE)
+
+
+@pytest.mark.parametrize("count", [24, 60])
+def test_tight_features_find_their_nearest_in_float32(count):
+    """Above 25 rows a distance by matrix product would be all rounding here."""
+    generator = torch.Generator().manual_seed(0)
+    labels = (torch.arange(count) % 6).to(DEVICE)
+    features = (3 + 1e-3 * torch.randn(count, 6, generator=generator)).to(DEVICE)
+    single = quadruplet_loss(features, labels, labels // 2, (1e-6, 5e-7))
+    exact = quadruplet_loss(features.double(), labels, labels // 2, (1e-6, 5e-7))
+    assert exact > 0
+    torch.testing.assert_close(single.double(), exact, rtol=1e-3, atol=0)

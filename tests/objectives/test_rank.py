@@ -80,6 +80,19 @@ def test_distances_that_differ_by_rounding_share_a_rank():
     torch.testing.assert_close(ours, expected)
 
 
+@pytest.mark.parametrize("cast", ["float", "half", "bfloat16"])
+def test_casting_the_module_keeps_the_tree_exact(cast):
+    """1000.3 and 0.001 need more digits than float32 has; a rounded tree would lose whole ranks."""
+    tree = DEEP.with_level_weights({1: 1000.3, 2: 0.001, 3: 0.001})
+    labels = [0, 2, 4, 0, 1, 5, 3, 8, 6, 2, 7, 1]
+    objective = make("rank", tree)
+    step = make_step(objective, labels)
+    apart = [float(tree.distances()[a, b]) for a, b in itertools.combinations(labels, 2)]
+    expected = rank_loss(step.features, double(apart))
+    torch.testing.assert_close(objective(step)["rank"], expected)
+    torch.testing.assert_close(getattr(objective, cast)()(step)["rank"], expected)
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="edge weights are not whole numbers"):
         make("rank", DEEP.with_level_weights({1: 0.5}), target="published")

@@ -45,6 +45,11 @@ def create(
     if cls is None:
         if cpcc is not None:
             raise ValueError(f"objective {name!r} is CPCC already; give its options directly, not as cpcc=")
+        if "distance" in options:
+            raise ValueError(
+                f"objective {name!r} has no option 'distance', because its name says the distance; "
+                f"got {options['distance']!r}"
+            )
         return WithCPCC(Flat(tree), {"distance": name, **options})
     check_options(f"objective {name!r}", cls, options)
     objective = cls(tree, **options)

@@ -130,13 +130,18 @@ class Objective(nn.Module, ABC):
             ValueError: If the batch is empty, a shape, type or label is wrong, or a head is missing.
         """
         self._check(step)
+        step = replace(step, labels=step.labels.long())
+        self._check_values(step)
         with torch.autocast(step.features.device.type, enabled=False):
             logits = {name: _full_precision(values) for name, values in step.logits.items()}
-            features, labels = _full_precision(step.features), step.labels.long()
-            return self.terms(replace(step, features=features, logits=logits, labels=labels))
+            return self.terms(replace(step, features=_full_precision(step.features), logits=logits))
 
     def _check(self, step: StepOutput) -> None:
+        if not isinstance(step, StepOutput):
+            raise ValueError(f"step must be a StepOutput, got {type(step).__name__}")
         features, labels = step.features, step.labels
+        _check_tensor("features", features)
+        _check_tensor("labels", labels)
         if features.ndim != 2 or not features.is_floating_point():
             given = f"{tuple(features.shape)} {features.dtype}"
             raise ValueError(f"features must be a floating-point tensor of shape (B, d), got {given}")
@@ -147,13 +152,12 @@ class Objective(nn.Module, ABC):
         if len(labels) == 0:
             raise ValueError("the batch is empty; a loss needs at least one sample")
         self._check_logits(step)
-        self._check_values(step)
 
     def _check_values(self, step: StepOutput) -> None:
         """The one read from the device: a label out of range would otherwise pick a wrong row unseen."""
         bad = torch.zeros_like(step.labels[0])
         if self.compares_features:
-            bad = (~torch.isfinite(step.features)).any(1).sum().to(bad)
+            bad = (~torch.isfinite(step.features)).any(1).sum()
         low, high, infinite = torch.stack((*step.labels.aminmax(), bad)).tolist()
         if low < 0 or high >= self.tree.num_classes:
             wrong = low if low < 0 else high
@@ -165,8 +169,12 @@ class Objective(nn.Module, ABC):
             raise ValueError(f"features must be finite, got NaN or inf in {where}")
 
     def _check_logits(self, step: StepOutput) -> None:
-        if not 0 <= step.phase < len(self.phases):
-            raise ValueError(f"phase must be from 0 to {len(self.phases) - 1}, got {step.phase}")
+        if not isinstance(step.phase, int) or not 0 <= step.phase < len(self.phases):
+            raise ValueError(f"phase must be from 0 to {len(self.phases) - 1}, got {step.phase!r}")
+        if not isinstance(step.logits, Mapping):
+            raise ValueError(f"logits must be tensors by head name, got {type(step.logits).__name__}")
+        for name, values in step.logits.items():
+            _check_tensor(f"logits of head {name!r}", values)
         phase = self.phases[step.phase]
         for head in self.heads:
             if head.name not in phase.heads:
@@ -178,6 +186,11 @@ class Objective(nn.Module, ABC):
             if logits.shape != shape or not logits.is_floating_point():
                 given = f"{tuple(logits.shape)} {logits.dtype}"
                 raise ValueError(f"logits of head {head.name!r} must be floats of shape {shape}, got {given}")
+
+
+def _check_tensor(argument: str, value: object) -> None:
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{argument} must be a torch tensor, got {type(value).__name__}")
 
 
 def _full_precision(values: Tensor) -> Tensor:

@@ -22,11 +22,11 @@ class WithCPCC(Objective):
     """
 
     def __init__(self, base: Objective, cpcc: str | Mapping[str, Any]) -> None:
+        if not isinstance(base, Objective):
+            raise ValueError(f"base must be an objective, got {type(base).__name__}")
         super().__init__(base.tree)
-        if not isinstance(cpcc, (str, Mapping)):
-            raise ValueError(f"cpcc must be a distance name or a mapping of options, got {cpcc!r}")
         self.base, self.heads = base, base.heads
-        self.criterion = CPCCLoss(base.tree, **({"distance": cpcc} if isinstance(cpcc, str) else cpcc))
+        self.criterion = CPCCLoss(base.tree, **_arguments(cpcc))
         distance = self.criterion.distance
         self.name = distance.name if base.name == "flat" else f"{base.name}+{distance.name}"
         self.order_dependent = base.order_dependent or distance.order_dependent
@@ -46,3 +46,17 @@ class WithCPCC(Objective):
         if "cpcc" in terms:
             raise ValueError(f"objective {self.base.name!r} has a term 'cpcc' of its own; leave out cpcc=")
         return {**terms, "cpcc": cpcc}
+
+
+def _arguments(cpcc: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of `CPCCLoss` after the tree; it checks their names and values itself."""
+    if isinstance(cpcc, str):
+        return {"distance": cpcc}
+    if not isinstance(cpcc, Mapping):
+        raise ValueError(f"cpcc must be a distance name or a mapping of options, got {cpcc!r}")
+    for name in cpcc:
+        if not isinstance(name, str):
+            raise ValueError(f"cpcc must have option names as keys, got {name!r}")
+    if "tree" in cpcc:
+        raise ValueError("cpcc must not hold 'tree', because the objective's own tree is used; leave it out")
+    return cpcc

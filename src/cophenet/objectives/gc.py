@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Literal
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from cophenet.checks import check_choice, check_number
-from cophenet.objectives.base import Objective, StepOutput, level_heads
+from cophenet.objectives.base import HeadSpec, Objective, StepOutput, level_heads
 from cophenet.objectives.checks import check_levels
 from cophenet.objectives.levels import LevelMaps
 from cophenet.objectives.registry import register
@@ -74,7 +75,7 @@ class GC(Objective):
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """Cross entropy, and the sum over adjacent levels of their consistency."""
-        rows = [self._weight(step, head.name) for head in self.heads]
+        rows = [self._weight(step, head) for head in self.heads]
         gaps = [
             geometric_consistency(coarse, fine, self.maps.parents(level), self.variant)
             for level, (coarse, fine) in enumerate(pairwise(rows))
@@ -82,9 +83,15 @@ class GC(Objective):
         flat = cross_entropy(step.logits[self.finest], step.labels)
         return {"cross_entropy": flat, "gc": self.weight * torch.stack(gaps).sum()}
 
-    def _weight(self, step: StepOutput, head: str) -> Tensor:
-        module = step.heads.get(head, nn.Identity())
+    def _weight(self, step: StepOutput, head: HeadSpec) -> Tensor:
+        if not isinstance(step.heads, (Mapping, nn.ModuleDict)):
+            raise ValueError(f"heads must be modules by head name, got {type(step.heads).__name__}")
+        module = dict(step.heads.items()).get(head.name)
         weight = getattr(module, "weight", None)
         if not isinstance(weight, Tensor):
-            raise ValueError(f"heads must hold a module with a weight for {head!r}, got {module}")
+            raise ValueError(f"heads must hold a module with a weight for {head.name!r}, got {module}")
+        shape = (head.num_outputs, step.features.shape[1])
+        if weight.shape != shape:
+            given = tuple(weight.shape)
+            raise ValueError(f"the weight of head {head.name!r} must have shape {shape}, got {given}")
         return weight if weight.dtype == torch.float64 else weight.float()

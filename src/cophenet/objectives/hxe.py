@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from cophenet.checks import check_number
 from cophenet.objectives.base import Objective, StepOutput
+from cophenet.objectives.checks import check_flag
+from cophenet.objectives.exact import exact_buffer, keep_exact
 from cophenet.objectives.paths import TreePaths
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy
@@ -28,6 +29,7 @@ def hierarchical_cross_entropy(logits: Tensor, labels: Tensor, paths: TreePaths,
         A scalar, finite for finite logits.
 
     Example:
+        >>> import torch
         >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus")])
         >>> weights = torch.tensor([1.0, 0.0])
         >>> hierarchical_cross_entropy(torch.zeros(1, 3), torch.tensor([1]), TreePaths(tree), weights).exp()
@@ -48,19 +50,20 @@ class HXE(Objective):
     """
 
     name = "hxe"
-    weights: Tensor
 
     def __init__(self, tree: Hierarchy, alpha: float = 0.4, normalize: bool = False) -> None:
         super().__init__(tree)
         check_number("alpha", alpha)
+        check_flag("normalize", normalize)
         self.alpha, self.normalize = alpha, normalize
         self.paths = TreePaths(tree)
         weights = np.exp(-alpha * np.arange(1, tree.height + 1))
         if normalize:
             weights /= np.exp(-alpha * tree.depths).sum()
-        self.register_buffer("weights", torch.from_numpy(weights), persistent=False)
+        keep_exact(self, "weights", weights)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """The hierarchical cross entropy; it takes the place of the plain one."""
         logits = step.logits[self.finest]
-        return {"hxe": hierarchical_cross_entropy(logits, step.labels, self.paths, self.weights)}
+        weights = exact_buffer(self, "weights")
+        return {"hxe": hierarchical_cross_entropy(logits, step.labels, self.paths, weights)}

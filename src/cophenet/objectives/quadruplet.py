@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from cophenet.checks import check_number
 from cophenet.objectives.base import Objective, StepOutput
-from cophenet.objectives.checks import check_levels
+from cophenet.objectives.checks import check_levels, check_pair
 from cophenet.objectives.registry import register
 from cophenet.objectives.vectors import unit_rows
 from cophenet.tree import Hierarchy
@@ -54,7 +54,9 @@ def quadruplet_loss(
     others = same_class & ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
     kinds = torch.stack((others, same_group & ~same_class, ~same_group))
     valid = kinds.any(2).all(0)
-    apart = torch.cdist(features.detach(), features.detach())
+    # By difference: a matrix product would pick wrong ones among samples that are close to each other.
+    fixed = features.detach()
+    apart = torch.cdist(fixed, fixed, compute_mode="donot_use_mm_for_euclid_dist")
     # argmax gives the first of equal values: the first positive in batch order.
     chosen = torch.stack((others.long().argmax(1), _nearest(apart, kinds[1]), _nearest(apart, kinds[2])))
     # Only the three chosen distances of each anchor carry gradients, by difference and so exactly.
@@ -93,9 +95,8 @@ class Quadruplet(Objective):
         check_number("weight", weight)
         if weight > 1:
             raise ValueError(f"weight must be at most 1, because cross entropy has the rest, got {weight}")
-        if len(margins) != 2:
-            raise ValueError(f"margins must be two numbers, got {margins!r}")
-        for margin in margins:
+        self.margins = check_pair("margins", margins, "two numbers")
+        for margin in self.margins:
             check_number("margins", margin)
         depth = tree.height - 1 if level is None else depth_of(tree, level)
         coarse, groups = tree.cut(depth)
@@ -104,7 +105,7 @@ class Quadruplet(Objective):
                 f"objective {self.name!r} cannot use level {tree.level_names[depth - 1]!r}: it has "
                 f"{coarse.num_classes} groups of {tree.num_classes} classes, so no siblings or no others"
             )
-        self.weight, self.margins = weight, tuple(margins)
+        self.weight = weight
         self.register_buffer("groups", torch.tensor(groups), persistent=False)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy, pdist
 
 from cophenet.checks import check_choice, check_number
 from cophenet.objectives.base import Objective, StepOutput
+from cophenet.objectives.exact import exact_buffer, keep_exact
 from cophenet.objectives.paths import TreePaths
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy
@@ -72,7 +73,6 @@ class Rank(Objective):
 
     name = "rank"
     compares_features = True
-    depths: Tensor
 
     def __init__(
         self, tree: Hierarchy, weight: float = 1.0, target: Literal["mean", "published"] = "mean"
@@ -85,13 +85,13 @@ class Rank(Objective):
         self.weight: float = weight
         self.target: Literal["mean", "published"] = target
         self.paths = TreePaths(tree)
-        self.register_buffer("depths", self.paths.along(tree.weighted_depths), persistent=False)
+        keep_exact(self, "depths", tree.weighted_depths[self.paths.nodes])
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """Both terms."""
-        labels = step.labels
-        own = self.depths[labels, -1]
-        apart = own[:, None] + own - 2 * self.paths.shared(self.depths, labels, labels)
+        labels, depths = step.labels, exact_buffer(self, "depths")
+        own = depths[labels, -1]
+        apart = own[:, None] + own - 2 * self.paths.shared(depths, labels, labels)
         first, second = torch.triu_indices(len(labels), len(labels), 1, device=labels.device)
         loss = rank_loss(step.features, apart[first, second], self.target)
         flat = cross_entropy(step.logits[self.finest], labels)
