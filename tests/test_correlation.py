@@ -161,13 +161,13 @@ def test_ten_thousand_classes_need_no_table():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weight": -1.0}, "weight must be finite and not negative, got -1.0"),
+        ({"weight": -1.0}, "weight must be finite and at least 0.0, got -1.0"),
         ({"weight": float("nan")}, "got nan"),
         ({"flow_weights": "even"}, "flow_weights must be one of uniform, distance, inverse, got 'even'"),
         ({"flow_weights": torch.ones(3)}, "masses of a batch go to forward"),
         ({"distance": "emdd"}, "got 'emdd'; did you mean 'emd'"),
         ({"distance": "sinkhorn", "rag": 1}, "distance 'sinkhorn' has no option 'rag'; its options are reg"),
-        ({"distance": "l2", "p": 1}, "distance 'l2' has no option 'p'; it has none"),
+        ({"distance": "l2", "p": 1}, "distance 'l2' has no option 'p'; it has none, beside distance, weight"),
         ({"distance": L2(), "p": 1}, "go with a distance given by name"),
     ],
 )

@@ -34,16 +34,20 @@ _HOME = {
     "tree_wasserstein": "transport",
 }
 
+_ROOMS = ("data", "metrics", "models", "objectives", "training", "transport", "tree")
+
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version
 
         return version("cophenet")
+    if name in _ROOMS:
+        return import_module(f"cophenet.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'cophenet' has no attribute {name!r}")
     return getattr(import_module(f"cophenet.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted((*__all__, *_ROOMS))

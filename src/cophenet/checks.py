@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-__all__ = ["check_choice", "check_number", "check_options"]
+__all__ = ["check_choice", "check_number", "check_options", "check_whole"]
 
 
 def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:
@@ -21,7 +21,7 @@ def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:
         ValueError: variant must be one of paper, haf, got 'half'; did you mean 'haf'?
     """
     names = tuple(allowed)
-    if value not in names:
+    if not isinstance(value, str) or value not in names:
         hint = _hint(value, names)
         raise ValueError(f"{argument} must be one of {', '.join(names)}, got {value!r}{hint}")
 
@@ -40,8 +40,27 @@ def check_number(argument: str, value: float, *, above: float = 0.0, least: bool
         raise ValueError(f"{argument} must be finite and {bound} {above}, got {value!r}")
 
 
-def check_options(what: str, cls: type, options: Mapping[str, Any]) -> None:
+def check_whole(argument: str, value: object, least: int) -> None:
+    """Refuse what is not a whole number of at least a bound.
+
+    Example:
+        >>> check_whole("n_orders", 1.5, 1)
+        Traceback (most recent call last):
+        ValueError: n_orders must be a whole number of at least 1, got 1.5
+    """
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or value < least:  # type: ignore[operator]
+        raise ValueError(f"{argument} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_options(what: str, cls: type, options: Mapping[str, Any], also: Sequence[str] = ()) -> None:
     """Refuse options that a class does not take as arguments; `tree` is none.
+
+    Args:
+        what: What has the options, for the message.
+        cls: The class.
+        options: The options given.
+        also: Arguments that the caller takes itself, named in the message too.
 
     Example:
         >>> class Smooth:
@@ -51,11 +70,13 @@ def check_options(what: str, cls: type, options: Mapping[str, Any]) -> None:
         ValueError: objective 'smooth' has no option 'amont'; its options are amount; did you mean 'amount'?
     """
     arguments = inspect.signature(cls).parameters.values()
-    allowed = [a.name for a in arguments if a.kind is a.POSITIONAL_OR_KEYWORD and a.name != "tree"]
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    allowed = [a.name for a in arguments if a.kind in kinds and a.name != "tree"]
     for name in options:
         if name not in allowed:
             has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
-            raise ValueError(f"{what} has no option {name!r}; {has}{_hint(name, allowed)}")
+            beside = f", beside {', '.join(also)}" if also else ""
+            raise ValueError(f"{what} has no option {name!r}; {has}{beside}{_hint(name, [*also, *allowed])}")
 
 
 def _hint(value: object, names: Iterable[str]) -> str:

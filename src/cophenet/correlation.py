@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from cophenet.checks import check_choice, check_number
 from cophenet.transport.base import ClassDistance, create_distance
-from cophenet.transport.grouping import FlowWeights, Scheme, group_by_class
-
-if TYPE_CHECKING:
-    from cophenet.tree import Hierarchy
+from cophenet.transport.first_order import first_order
+from cophenet.transport.grouping import FlowWeights, Scheme, group_by_class, without_autocast
+from cophenet.tree import Hierarchy
 
 __all__ = ["CPCCLoss", "cpcc"]
 
 # Larger trees get no table of all distances; theirs are computed for the classes of each batch.
 _TABLE_CLASSES = 2048
+_ARGUMENTS = ("distance", "weight", "flow_weights", "level")
 
 
 def _is_constant(low: float, high: float, tolerance: float = 1e-12) -> bool:
@@ -40,7 +37,7 @@ def _unit(values: Tensor) -> Tensor:
 class _Correlation(torch.autograd.Function):
     """`offset + scale * r`, r Pearson's correlation with a unit vector, and whether r is undefined.
 
-    It then counts as 0 with gradient 0. NaN is not undefined, so that it is never hidden.
+    It then counts as 0 with gradient 0. NaN and inf are not undefined, so that they are never hidden.
     """
 
     @staticmethod
@@ -50,7 +47,7 @@ class _Correlation(torch.autograd.Function):
         tolerance = 1e-12 if rho.dtype == torch.float64 else 1e-6
         low, high = rho.aminmax()
         spread = high - low
-        undefined = spread <= tolerance * torch.maximum(high, -low)
+        undefined = (spread <= tolerance * torch.maximum(high, -low)) & torch.isfinite(spread)
         centered = (rho - rho.mean()).div_(spread)
         norm: Tensor = torch.linalg.vector_norm(centered)
         unit = centered.div_(norm)
@@ -58,10 +55,10 @@ class _Correlation(torch.autograd.Function):
         slope = (direction - r * unit).mul_(scale / (norm * spread)).masked_fill_(undefined, 0.0)
         ctx.save_for_backward(slope)
         ctx.mark_non_differentiable(undefined)
-        return r.masked_fill_(undefined, 0.0).mul_(scale).add_(offset), undefined
+        return r.masked_fill_(undefined, 0.0).clamp_(-1, 1).mul_(scale).add_(offset), undefined
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None, None, None]:
         (slope,) = ctx.saved_tensors
         return grad * slope, None, None, None
@@ -95,7 +92,11 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
         >>> round(cpcc(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([2.0, 4.0, 4.0])).item(), 3)
         1.0
     """
+    if not isinstance(rho, Tensor):
+        raise ValueError(f"rho must be a torch tensor, got {type(rho).__name__}")
     t = torch.as_tensor(t)
+    if t.requires_grad:
+        raise ValueError("t is the tree's side and gets no gradient, but requires it; are rho and t swapped?")
     if rho.ndim != 1 or rho.shape != t.shape:
         raise ValueError(f"rho and t must have one shape (P,), got {tuple(rho.shape)} and {tuple(t.shape)}")
     if not rho.is_floating_point():
@@ -104,8 +105,10 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
         for name, values in (("rho", rho), ("t", t)):
             if not torch.isfinite(values).all():
                 raise ValueError(f"{name} must be finite, got NaN or inf")
-        if not _is_constant(t.min().item(), t.max().item()):
-            r, undefined = _correlation(rho, _unit(t.double()))
+        tolerance = 1e-12 if t.dtype == torch.float64 else 1e-6
+        if not _is_constant(t.min().item(), t.max().item(), tolerance):
+            wide = rho if rho.dtype == torch.float64 else rho.float()
+            r, undefined = _correlation(wide, _unit(t.double()))
             if not undefined:
                 return r
         reason = "one side is constant"
@@ -152,12 +155,12 @@ class CPCCLoss(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        if not (math.isfinite(weight) and weight >= 0):
-            raise ValueError(f"weight must be finite and not negative, got {weight}")
-        if not isinstance(flow_weights, str) or flow_weights not in get_args(Scheme):
-            allowed = ", ".join(get_args(Scheme))
-            hint = "masses of a batch go to forward"
-            raise ValueError(f"flow_weights must be one of {allowed}, got {flow_weights!r}; {hint}")
+        if not isinstance(tree, Hierarchy):
+            raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
+        check_number("weight", weight)
+        if isinstance(flow_weights, Tensor):
+            raise ValueError("flow_weights must be the name of a scheme; masses of a batch go to forward")
+        check_choice("flow_weights", flow_weights, get_args(Scheme))
         self.num_classes = tree.num_classes
         regroup = None
         if level is not None:
@@ -165,7 +168,8 @@ class CPCCLoss(nn.Module):
             regroup = torch.tensor(ancestors)
         self.register_buffer("regroup", regroup, persistent=False)
         self.tree = tree
-        self.distance = create_distance(distance, tree, **options)
+        self.distance = create_distance(distance, tree, _ARGUMENTS, **options)
+        self.distance.lazy_checks = True
         self.weight = weight
         self.flow_weights = flow_weights
         self.level = level
@@ -190,8 +194,11 @@ class CPCCLoss(nn.Module):
             A scalar, in float32 or float64.
         """
         scheme: FlowWeights = self.flow_weights if flow_weights is None else flow_weights
-        loss = _uncompiled_loss() if torch.compiler.is_compiling() else _loss
-        return loss(self, features, labels, scheme)
+        if torch.compiler.is_compiling():
+            # What is grouped depends on the data, so it is not traced; to say so costs a second of imports.
+            eager = torch.compiler.disable(_loss)  # type: ignore[no-untyped-call]
+            return cast(Tensor, eager(self, features, labels, scheme))
+        return _loss(self, features, labels, scheme)
 
     def tree_distances(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
         """(P,) tree distances of class pairs."""
@@ -203,7 +210,7 @@ class CPCCLoss(nn.Module):
 
 
 def _loss(criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: FlowWeights) -> Tensor:
-    with torch.autocast(features.device.type, enabled=False):
+    with without_autocast(features):
         batch = group_by_class(
             features,
             labels,
@@ -214,19 +221,10 @@ def _loss(criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: F
         )
         t = criterion.tree_distances(batch.classes[batch.first], batch.classes[batch.second])
         if len(t) < 2 or _is_constant(t.min(), t.max()):
+            criterion.distance.skip(batch)
             return (batch.features * 0).sum() + criterion.weight
         # The tree's side is known on the host: its part of the correlation costs the device nothing.
         direction = t - t.mean()
         direction /= np.linalg.norm(direction)
         rho, weight = criterion.distance(batch), criterion.weight
         return _correlation(rho, batch.on_device(direction), scale=-weight, offset=weight)[0]
-
-
-@cache
-def _uncompiled_loss() -> Callable[..., Tensor]:
-    """The loss as a function torch.compile does not trace into: what it groups depends on the data.
-
-    Made when it is first needed, because it costs a second of imports.
-    """
-    loss: Callable[..., Tensor] = torch.compiler.disable(_loss)  # type: ignore[no-untyped-call]
-    return loss

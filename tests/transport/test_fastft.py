@@ -73,7 +73,7 @@ def test_principal_directions_are_leading_eigenvectors():
     ("options", "message"),
     [
         ({"order": "random"}, "order must be one of batch, principal, got 'random'"),
-        ({"n_orders": 2}, "n_orders must be at least 1, and 1 with order='batch', got 2"),
+        ({"n_orders": 2}, "n_orders must be 1 with order='batch', got 2"),
         ({"order": "principal", "n_orders": 0}, "got 0"),
     ],
 )

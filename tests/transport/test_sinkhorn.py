@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cophenet.transport import _sinkhorn_solver as sinkhorn_solver
-from cophenet.transport import blocks, ground, sinkhorn
+from cophenet.transport import blocks, class_distances, ground, sinkhorn
 from cophenet.transport._sinkhorn_solver import _SAFE_RANGE
 from cophenet.transport.base import create_distance
 from cophenet.transport.grouping import group_by_class
@@ -200,12 +200,21 @@ def test_an_accelerator_grows_its_budget_before_it_warns(monkeypatch):
     for module in (ground, sinkhorn, sinkhorn_solver):
         monkeypatch.setattr(module, "is_host", lambda _: False)
     distance = Sinkhorn(reg=0.01, max_iterations=100)
+    distance.lazy_checks = True
     for _ in range(2):
         distance(batch)
     assert distance._budget == 100
     with pytest.warns(RuntimeWarning, match="did not converge within 100 iterations"):
         distance(batch)
     distance(batch)
+
+
+def test_one_call_on_an_accelerator_warns_at_once(monkeypatch):
+    z, y = random_batch(8, SIZES)
+    for module in (ground, sinkhorn, sinkhorn_solver):
+        monkeypatch.setattr(module, "is_host", lambda _: False)
+    with pytest.warns(RuntimeWarning, match="did not converge within 100 iterations"):
+        class_distances(z, y, "sinkhorn", reg=0.01, max_iterations=100)
 
 
 def test_a_solve_that_does_not_converge_warns_once():
@@ -274,11 +283,11 @@ def test_both_domains_agree(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"reg": 0.0}, "reg must be positive and finite, got 0.0"),
+        ({"reg": 0.0}, "reg must be finite and above 0.0, got 0.0"),
         ({"reg": math.nan}, "reg"),
         ({"differentiate": "no"}, "differentiate must be one of plan-constant, through, got 'no'"),
-        ({"tolerance": -1.0}, "tolerance must be positive or None, got -1.0"),
-        ({"max_iterations": 0}, "max_iterations must be at least 1, got 0"),
+        ({"tolerance": -1.0}, "tolerance must be finite and above 0.0, got -1.0"),
+        ({"max_iterations": 0}, "max_iterations must be a whole number of at least 1, got 0"),
     ],
 )
 def test_wrong_options_are_named(options, named):

@@ -89,12 +89,12 @@ def test_many_projections_approach_a_constant_times_the_shift():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_projections": 0}, "n_projections must be at least 1, got 0"),
-        ({"p": 0.5}, "p must be at least 1, got 0.5"),
-        ({"p": float("nan")}, "p must be at least 1, got nan"),
+        ({"n_projections": 0}, "n_projections must be a whole number of at least 1, got 0"),
+        ({"p": 0.5}, "p must be finite and at least 1.0, got 0.5"),
+        ({"p": float("nan")}, "p must be finite and at least 1.0, got nan"),
         (
             {"directions": torch.ones(3)},
-            r"directions must be a floating-point tensor \(d, n_projections\), got \(3,\)",
+            r"directions must be a finite floating-point tensor \(d, n_projections\), got shape \(3,\)",
         ),
     ],
 )

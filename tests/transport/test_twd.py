@@ -300,7 +300,7 @@ def test_options_are_checked_and_the_distance_pickles():
     with pytest.raises(ValueError, match="fit must be one of batch, pair, got 'all'"):
         create_distance("twd", tree, fit="all")
     for penalty in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="penalty must be a finite number of at least 0"):
+        with pytest.raises(ValueError, match="penalty must be finite and at least 0"):
             TreeWasserstein(tree, penalty=penalty)
     batch = group_by_class(*random_batch(0, [2, 3, 1, 2]))
     distance = create_distance("twd", tree)

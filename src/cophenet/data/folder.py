@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from cophenet.checks import check_whole
 from cophenet.data.base import DataSet, Labels, Part, Requirement, Samples
 from cophenet.data.image_augment import CentreCrop, RandomCrop
 from cophenet.data.images import (
@@ -22,7 +23,7 @@ from cophenet.data.images import (
     splittable,
 )
 from cophenet.data.registry import DataSource, register_source
-from cophenet.data.sampling import check_whole, stratified_split
+from cophenet.data.sampling import stratified_split
 from cophenet.tree import Hierarchy
 
 __all__ = ["ImageFolder", "class_folders", "unique_names"]

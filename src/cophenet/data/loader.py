@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from cophenet.checks import check_choice
+from cophenet.checks import check_choice, check_whole
 from cophenet.data.augment import augment_names, create_augment
 from cophenet.data.base import ArrayInputs, Labels, Samples
-from cophenet.data.sampling import check_whole
 
 __all__ = ["Loader"]
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from cophenet.data.base import Labels, Samples
+    from cophenet.checks import check_whole
+from cophenet.data.base import Labels, Samples
 
-__all__ = ["check_whole", "k_shot", "stratified_split"]
+__all__ = ["k_shot", "stratified_split"]
 
 
 def k_shot(samples: Samples, k: int, seed: int) -> Samples:
@@ -88,9 +89,3 @@ def _shuffled_by_class(labels: Labels, classes: int, seed: int) -> tuple[Labels,
     keys = np.random.default_rng(seed).random(len(labels))
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=classes))[:-1]])
     return np.lexsort((keys, labels)), starts
-
-
-def check_whole(argument: str, value: object, least: int) -> None:
-    """Refuse what is not a whole number, or below a bound."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{argument} must be a whole number of at least {least}, got {value!r}")

@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cophenet.checks import check_number
+from cophenet.checks import check_number, check_whole
 from cophenet.data.base import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
 from cophenet.data.registry import DataSource, register_source
-from cophenet.data.sampling import check_whole
 from cophenet.tree import Hierarchy
 
 __all__ = ["Synthetic"]

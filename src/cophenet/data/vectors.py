@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from cophenet.checks import check_whole
 from cophenet.data.base import ArrayInputs, DataSet, Domain, Labels, Part, Requirement, Samples, split_by_tree
 from cophenet.data.registry import DataSource, register_source
-from cophenet.data.sampling import check_whole, stratified_split
+from cophenet.data.sampling import stratified_split
 from cophenet.data.vector_files import GivenLabels, read_vectors
 from cophenet.tree import Hierarchy
 

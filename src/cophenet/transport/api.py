@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
-import torch
 from torch import Tensor
 
 from cophenet.transport.base import ClassDistance, create_distance
-from cophenet.transport.grouping import FlowWeights, group_by_class
+from cophenet.transport.grouping import FlowWeights, group_by_class, without_autocast
 from cophenet.transport.plan import TransportPlan
-
-if TYPE_CHECKING:
-    from cophenet.tree import Hierarchy
+from cophenet.tree import Hierarchy
 
 __all__ = ["class_distances"]
 
@@ -73,14 +70,17 @@ def class_distances(
         ValueError: If an argument is wrong, or the distance has no plan to return.
 
     Example:
+        >>> import torch
         >>> z = torch.tensor([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0]])
         >>> classes, rho = class_distances(z, torch.tensor([4, 4, 9, 9]), "fastft")
         >>> classes, rho
         (tensor([4, 9]), tensor([3.]))
     """
+    if tree is not None and not isinstance(tree, Hierarchy):
+        raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
     measure = create_distance(distance, tree, **options)
     known = None if tree is None else tree.num_classes
-    with torch.autocast(features.device.type, enabled=False):
+    with without_autocast(features):
         batch = group_by_class(
             features,
             labels,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -36,12 +37,15 @@ class ClassDistance(nn.Module, ABC):
         order_dependent: Whether the order of samples within a class changes the value.
         needs_tree: Whether it must be given the label tree, as the argument `tree`.
         plans_on_host: Whether it reads the features on the host, as `batch.on_host`.
+        lazy_checks: Whether to read on an accelerator what shows convergence only in the next call, so that
+            a training step does not wait for it; `CPCCLoss` sets it.
     """
 
     name: ClassVar[str]
     order_dependent: ClassVar[bool] = False
     needs_tree: ClassVar[bool] = False
     plans_on_host: ClassVar[bool] = False
+    lazy_checks: bool = False
 
     @abstractmethod
     def forward(self, batch: ClassBatch) -> Tensor:
@@ -57,6 +61,9 @@ class ClassDistance(nn.Module, ABC):
         raise ValueError(
             f"distance {self.name!r} has no transport plan; emd, sinkhorn, ft and fastft have one"
         )
+
+    def skip(self, batch: ClassBatch) -> None:
+        """What a call would change in the distance's state, without its value: nothing, unless it draws."""
 
 
 class PlanDistance(ClassDistance):
@@ -87,9 +94,18 @@ class SeededDistance(ClassDistance):
         super().__init__()
         if generator is None:
             generator = torch.Generator().manual_seed(0)
-        elif generator.device.type != "cpu":
-            raise ValueError(f"generator must be on the CPU, alike for all devices, got {generator.device}")
+        elif not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
+            given = getattr(generator, "device", repr(generator))
+            raise ValueError(f"generator must be a torch.Generator on the CPU, got {given}")
         self.generator = generator
+
+    @abstractmethod
+    def draw(self, width: int) -> Tensor:
+        """The random numbers of one call for features of some width."""
+
+    def skip(self, batch: ClassBatch) -> None:
+        """Draw all the same, so that ranks that see other batches go on alike."""
+        self.draw(batch.features.shape[1])
 
     def get_extra_state(self) -> Tensor:
         """The generator's state, for `state_dict`."""
@@ -112,8 +128,9 @@ class SeededDistance(ClassDistance):
 
 def register_distance(cls: _Distance) -> _Distance:
     """Class decorator: make a distance available under its `name`."""
-    if cls.name in _REGISTRY:
-        raise ValueError(f"a distance named {cls.name!r} is registered already")
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or name in _REGISTRY:
+        raise ValueError(f"a distance needs a name of its own, {cls.__name__} has {name!r}")
     _REGISTRY[cls.name] = cls
     return cls
 
@@ -123,12 +140,15 @@ def distance_names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-def create_distance(distance: str | ClassDistance, tree: Any = None, **options: Any) -> ClassDistance:
+def create_distance(
+    distance: str | ClassDistance, tree: Any = None, also: Sequence[str] = (), **options: Any
+) -> ClassDistance:
     """Make a distance by name, or pass one through.
 
     Args:
         distance: A registered name, or a distance object (then without options).
         tree: The label tree, handed to distances that need one.
+        also: Arguments that the caller takes itself, named in errors about options.
         **options: The distance's own options.
 
     Raises:
@@ -139,8 +159,10 @@ def create_distance(distance: str | ClassDistance, tree: Any = None, **options: 
             raise ValueError(
                 f"options {sorted(options)} go with a distance given by name, not with an object"
             )
+        if distance.needs_tree and tree is not None and getattr(distance, "tree", tree) not in (None, tree):
+            raise ValueError(f"distance {distance.name!r} was made for another tree; give its name instead")
         return distance
     check_choice("distance", distance, _REGISTRY)
     cls = _REGISTRY[distance]
-    check_options(f"distance {distance!r}", cls, options)
+    check_options(f"distance {distance!r}", cls, options, also)
     return cls(tree=tree, **options) if cls.needs_tree else cls(**options)

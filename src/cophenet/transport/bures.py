@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.blocks import pair_strips
+from cophenet.transport.first_order import first_order
 
 __all__ = ["Bures"]
 
@@ -48,7 +48,7 @@ class _CrossNuclearNorms(torch.autograd.Function):
         return norms
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (rows,) = ctx.saved_tensors
         out = torch.zeros_like(rows)

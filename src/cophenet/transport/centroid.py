@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cophenet.checks import check_number
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import planned_cost
@@ -77,15 +78,16 @@ class Poincare(ClassDistance):
         >>> from cophenet.transport.grouping import group_by_class
         >>> z = torch.tensor([[3.0, 0.0], [0.0, 4.0]])
         >>> Poincare(norm=0.5)(group_by_class(z, torch.tensor([0, 1])))
-        tensor([1.6804])
+        tensor([1.6807])
     """
 
     name = "poincare"
 
     def __init__(self, norm: float = 1 - 1e-5) -> None:
         super().__init__()
-        if not 0 < norm < 1:
-            raise ValueError(f"norm must lie between 0 and 1, got {norm}")
+        check_number("norm", norm, least=False)
+        if norm >= 1:
+            raise ValueError(f"norm must be below 1, got {norm}")
         self.norm = norm
 
     def forward(self, batch: ClassBatch) -> Tensor:

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from cophenet.transport.batch import ClassBatch, is_host
+from cophenet.transport.first_order import first_order
 from cophenet.transport.ground import CANCELS, distance_strip
 
 __all__ = ["distance_sums"]
@@ -58,7 +58,7 @@ class _DistanceSums(torch.autograd.Function):
         return torch.cat([strip.double() @ by_class for strip in strips])
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         z, weights, segments = ctx.saved_tensors
         with torch.autocast(z.device.type, enabled=False):

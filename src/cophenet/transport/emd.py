@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cophenet.checks import check_choice
 from cophenet.transport.base import PlanDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import distance_strip, planned_cost
@@ -73,6 +74,8 @@ def _strips(z: Tensor, problems: PairProblems) -> Iterator[tuple[CostStrip, Indi
             if len(inside):
                 columns = slice(int(starts[column]), int(starts[column_stop]))
                 cost = distance_strip(z, rows, columns).cpu().numpy()
+                if not np.isfinite(cost).all():
+                    raise ValueError(f"features must be smaller: their distances overflow {z.dtype}")
                 yield CostStrip(cost, rows.start, columns.start), inside
 
 
@@ -123,8 +126,7 @@ class EMD(PlanDistance):
 
     def __init__(self, solver: Solver = "auto") -> None:
         super().__init__()
-        if solver not in get_args(Solver):
-            raise ValueError(f"solver must be one of {', '.join(get_args(Solver))}, got {solver!r}")
+        check_choice("solver", solver, get_args(Solver))
         if solver == "numba" and find_spec("numba") is None:
             raise ImportError(_MISSING)
         self.solver: Solver = solver

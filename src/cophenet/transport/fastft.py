@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from cophenet.checks import check_choice, check_whole
 from cophenet.transport.base import PlanDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import planned_cost, sample_distances
@@ -19,6 +20,12 @@ Order = Literal["batch", "principal"]
 _POWER_ITERATIONS = 8
 
 
+def _residuals(batch: ClassBatch) -> Tensor:
+    """(B, d) samples less their class mean; exact also for tight classes far from the origin."""
+    z = batch.features.detach()
+    return (z - batch.means().detach()[batch.segments]).to(z.dtype)
+
+
 def principal_directions(batch: ClassBatch, count: int) -> Tensor:
     """Leading eigenvectors of the pooled within-class covariance, by block power iteration.
 
@@ -29,8 +36,8 @@ def principal_directions(batch: ClassBatch, count: int) -> Tensor:
     Returns:
         (d, count) orthonormal directions, without gradient.
     """
-    z = batch.features.detach()
-    residual = z - batch.means().detach().to(z.dtype)[batch.segments]
+    z = batch.features
+    residual = _residuals(batch)
     if batch.weights is not None:
         share = batch.weights * batch.on_device(batch.counts).to(z.dtype)[batch.segments]
         residual = residual * share.sqrt()[:, None]
@@ -70,10 +77,10 @@ class FastFlowTree(PlanDistance):
 
     def __init__(self, order: Order = "batch", n_orders: int = 1) -> None:
         super().__init__()
-        if order not in get_args(Order):
-            raise ValueError(f"order must be one of {', '.join(get_args(Order))}, got {order!r}")
-        if n_orders < 1 or (order == "batch" and n_orders != 1):
-            raise ValueError(f"n_orders must be at least 1, and 1 with order='batch', got {n_orders}")
+        check_choice("order", order, get_args(Order))
+        check_whole("n_orders", n_orders, 1)
+        if order == "batch" and n_orders != 1:
+            raise ValueError(f"n_orders must be 1 with order='batch', got {n_orders}")
         self.order = order
         self.n_orders = n_orders
 
@@ -91,7 +98,8 @@ class FastFlowTree(PlanDistance):
         if self.order == "batch":
             return greedy_plan(batch), None
         count = min(self.n_orders, batch.features.shape[1])
-        scores = principal_directions(batch, count).T @ batch.features.detach().T
+        # Within a class the residuals are in the order of the samples themselves.
+        scores = principal_directions(batch, count).T @ _residuals(batch).T
         plans = [greedy_plan(batch, arrangement) for arrangement in batch.sort_within_classes(scores)]
         if count == 1:
             return plans[0], None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from cophenet.transport.base import PlanDistance, SeededDistance, register_distance
 from cophenet.transport.batch import ClassBatch
@@ -191,9 +192,13 @@ class FlowTree(SeededDistance, PlanDistance):
     order_dependent = True
     plans_on_host = True
 
+    def draw(self, width: int) -> Tensor:
+        """(width,) shift of the QuadTree."""
+        return torch.rand(width, generator=self.generator, dtype=torch.float64)
+
     def plan(self, batch: ClassBatch) -> TransportPlan:
         """The plan of every pair on a freshly shifted QuadTree."""
-        shift = torch.rand(batch.features.shape[1], generator=self.generator, dtype=torch.float64)
+        shift = self.draw(batch.features.shape[1])
         host = batch.on_host
         cells = quadtree_cells(host.features.detach().double().numpy(), shift.numpy())
         weights = None if host.weights is None else host.weights.double().numpy()

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from cophenet.transport.batch import is_host
+from cophenet.transport.first_order import first_order
 from cophenet.transport.plan import TransportPlan
 
 __all__ = ["distance_strip", "planned_cost", "sample_distances"]
@@ -169,7 +169,7 @@ class _PlannedCost(torch.autograd.Function):
         return plan.total(plan.mass * distance)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         z, distance = ctx.saved_tensors
         plan: TransportPlan = ctx.plan

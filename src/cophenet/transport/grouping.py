@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch, is_host
 
-__all__ = ["FlowWeights", "Scheme", "group_by_class"]
+__all__ = ["FlowWeights", "Scheme", "group_by_class", "without_autocast"]
 
 Scheme = Literal["uniform", "distance", "inverse"]
 FlowWeights = Scheme | Tensor
@@ -25,6 +25,8 @@ def _check_shapes(features: Tensor, labels: Tensor) -> None:
     if not isinstance(features, Tensor) or not isinstance(labels, Tensor):
         kinds = f"{type(features).__name__} and {type(labels).__name__}"
         raise ValueError(f"features and labels must be torch tensors, got {kinds}")
+    if features.layout != torch.strided:
+        raise ValueError(f"features must be a dense tensor, got layout {features.layout}")
     if features.ndim != 2 or not features.is_floating_point():
         given = f"{tuple(features.shape)} {features.dtype}"
         raise ValueError(f"features must be a floating-point tensor of shape (B, d), got {given}")
@@ -42,9 +44,10 @@ def _check_shapes(features: Tensor, labels: Tensor) -> None:
 
 def _check_flow_weights(weights: FlowWeights, features: Tensor) -> None:
     if not isinstance(weights, Tensor):
-        if weights not in get_args(Scheme):
+        if not isinstance(weights, str) or weights not in get_args(Scheme):
             allowed = ", ".join(get_args(Scheme))
-            raise ValueError(f"flow_weights must be one of {allowed} or a tensor, got {weights!r}")
+            given = repr(weights) if isinstance(weights, str) else type(weights).__name__
+            raise ValueError(f"flow_weights must be one of {allowed} or a tensor, got {given}")
         return
     if weights.shape != features.shape[:1] or not weights.is_floating_point():
         given = f"{tuple(weights.shape)} {weights.dtype}"
@@ -92,11 +95,11 @@ def _softmax_weights(batch: ClassBatch, sign: float) -> Tensor:
 def _flow_weights(batch: ClassBatch, scheme: FlowWeights) -> Tensor | None:
     """(B,) flow weights; given ones are in the order of the batch's rows already."""
     if isinstance(scheme, Tensor):
-        raw = scheme.to(batch.features.dtype)
+        raw = scheme.double()
         # Scaling by the largest first keeps tiny and huge given weights from under- or overflowing.
-        peak = torch.zeros_like(raw[: batch.num_classes]).scatter_reduce(0, batch.segments, raw, "amax")
+        peak = raw.new_zeros(batch.num_classes).scatter_reduce(0, batch.segments, raw, "amax")
         raw = raw / peak[batch.segments]
-        return raw / batch.class_sums(raw)[batch.segments]
+        return (raw / batch.class_sums(raw)[batch.segments]).to(batch.features.dtype)
     if scheme == "uniform":
         return None
     return _softmax_weights(batch, 1.0 if scheme == "distance" else -1.0)
@@ -131,6 +134,12 @@ def _check_host(
     if num_classes is not None and not 0 <= host_labels[0] <= host_labels[-1] < num_classes:
         wrong = labels[(labels < 0) | (labels >= num_classes)][0].item()
         raise ValueError(f"labels must lie in 0..{num_classes - 1}, the classes of the tree, got {wrong}")
+
+
+def without_autocast(features: Tensor) -> torch.autocast:
+    """Context in which nothing on the device of the features is computed in half precision."""
+    device = getattr(features, "device", None)
+    return torch.autocast(device.type if isinstance(device, torch.device) else "cpu", enabled=False)
 
 
 def group_by_class(
@@ -184,7 +193,8 @@ def group_by_class(
     _check_host(host_labels, flags, features, labels, num_classes)
     starts = np.flatnonzero(np.concatenate(([True], host_labels[1:] != host_labels[:-1])))
     counts = np.diff(starts, append=len(host_labels))
-    batch = ClassBatch(z, order, host_labels[starts], counts, None, *_all_pairs(len(starts)))
+    pairs = (side.copy() for side in _all_pairs(len(starts)))
+    batch = ClassBatch(z, order, host_labels[starts], counts, None, *pairs)
     if not values:
         return replace(batch, weights=_flow_weights(batch, scheme))
     copy = replace(batch, features=values[0], order=torch.arange(len(z)))

@@ -10,13 +10,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from cophenet.checks import check_choice, check_number, check_whole
 from cophenet.transport._sinkhorn_solver import entropic_plan, implicit_gradient
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch, is_host
 from cophenet.transport.blocks import Strip, pair_strips
-from cophenet.transport.ground import CANCELS, distance_strip, pull_direct
+from cophenet.transport.first_order import first_order
+from cophenet.transport.ground import CANCELS, distance_strip, planned_cost, pull_direct
 from cophenet.transport.plan import TransportPlan
 
 __all__ = ["Sinkhorn"]
@@ -120,7 +121,7 @@ class _EntropicCost(torch.autograd.Function):
         return value
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (z,) = ctx.saved_tensors
         out = torch.zeros_like(z)
@@ -163,15 +164,11 @@ class Sinkhorn(ClassDistance):
         max_iterations: int = 1000,
     ) -> None:
         super().__init__()
-        if not 0 < reg < float("inf"):
-            raise ValueError(f"reg must be positive and finite, got {reg}")
-        if differentiate not in get_args(Differentiate):
-            allowed = ", ".join(get_args(Differentiate))
-            raise ValueError(f"differentiate must be one of {allowed}, got {differentiate!r}")
-        if tolerance is not None and not tolerance > 0:
-            raise ValueError(f"tolerance must be positive or None, got {tolerance}")
-        if max_iterations < 1:
-            raise ValueError(f"max_iterations must be at least 1, got {max_iterations}")
+        check_number("reg", reg, least=False)
+        check_choice("differentiate", differentiate, get_args(Differentiate))
+        if tolerance is not None:
+            check_number("tolerance", tolerance, least=False)
+        check_whole("max_iterations", max_iterations, 1)
         self.reg = float(reg)
         self.relative = relative
         self.differentiate = differentiate
@@ -208,14 +205,16 @@ class Sinkhorn(ClassDistance):
             sender, receiver = torch.where(swapped, column, row), torch.where(swapped, row, column)
             place = start[strip.pairs][pair] + local[sender] * columns[strip.pairs][pair] + local[receiver]
             source[place], target[place], mass[place] = sender, receiver, blocks[pair, i, j]
-        return self(batch), TransportPlan(source, target, mass, offsets)
+        plan = TransportPlan(source, target, mass, offsets)
+        constant = self.differentiate == "plan-constant"
+        return planned_cost(batch.features, plan) if constant else self(batch), plan
 
     def _solve(self, batch: ClassBatch) -> Iterator[_Solution]:
         """Solve strip by strip, then say whether all of it converged."""
         z = batch.features.detach()
         if self._pending is not None:
             self._judge(bool(self._pending))
-        iterations = self.max_iterations if is_host(z) else self._budget
+        iterations = self._budget if self._lazy(z) else self.max_iterations
         tolerance = self.tolerance or _TOLERANCE[z.dtype]
         converged = []
         for strip in pair_strips(batch):
@@ -248,8 +247,11 @@ class Sinkhorn(ClassDistance):
             change -= along * a[:, :, None] * b[:, None, :]
         return change.add_(plan)
 
+    def _lazy(self, values: Tensor) -> bool:
+        return self.lazy_checks and not is_host(values)
+
     def _note(self, converged: Tensor) -> None:
-        if is_host(converged):
+        if not self._lazy(converged):
             self._judge(bool(converged))
             return
         # Copied behind the work of this step and read in the next, when grouping that step's batch has

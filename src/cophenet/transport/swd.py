@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from cophenet.checks import check_number, check_whole
 from cophenet.transport.base import SeededDistance, register_distance
 from cophenet.transport.batch import ClassBatch
+from cophenet.transport.first_order import first_order
 from cophenet.transport.plan import TransportPlan, uniform_plan, weighted_plan
 
 __all__ = ["SlicedWasserstein"]
@@ -30,7 +31,7 @@ class _SlicedCost(torch.autograd.Function):
         return plan.total(per_entry.mul_(plan.mass))
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (gap,) = ctx.saved_tensors
         plan: TransportPlan = ctx.plan
@@ -44,8 +45,16 @@ class _SlicedCost(torch.autograd.Function):
 
 def _root(power: Tensor, p: float) -> Tensor:
     """power^(1/p), with gradient 0 at 0."""
-    positive = power > 0
-    return torch.where(positive, power.where(positive, 1.0).pow(1 / p), 0.0)
+    nonzero = power != 0
+    return torch.where(nonzero, power.where(nonzero, 1.0).pow(1 / p), 0.0)
+
+
+def _check_directions(directions: Tensor) -> None:
+    wanted = "directions must be a finite floating-point tensor (d, n_projections)"
+    if not isinstance(directions, Tensor) or not directions.is_floating_point():
+        raise ValueError(f"{wanted}, got {getattr(directions, 'dtype', type(directions).__name__)}")
+    if directions.ndim != 2 or not directions.numel() or not torch.isfinite(directions).all():
+        raise ValueError(f"{wanted}, got shape {tuple(directions.shape)} or NaN or inf in it")
 
 
 @register_distance
@@ -80,18 +89,16 @@ class SlicedWasserstein(SeededDistance):
         directions: Tensor | None = None,
     ) -> None:
         super().__init__(generator)
-        if n_projections < 1:
-            raise ValueError(f"n_projections must be at least 1, got {n_projections}")
-        if not p >= 1:
-            raise ValueError(f"p must be at least 1, got {p}")
-        if directions is not None and (directions.ndim != 2 or not directions.is_floating_point()):
-            given = f"{tuple(directions.shape)} {directions.dtype}"
-            raise ValueError(f"directions must be a floating-point tensor (d, n_projections), got {given}")
+        check_whole("n_projections", n_projections, 1)
+        check_number("p", p, above=1.0)
+        if directions is not None:
+            _check_directions(directions)
         self.n_projections = n_projections
         self.p = float(p)
         self.register_buffer("directions", None if directions is None else directions.double())
 
-    def _draw(self, width: int) -> Tensor:
+    def draw(self, width: int) -> Tensor:
+        """(width, n_projections) float64 directions: new ones, or those given."""
         if self.directions is None:
             raw = torch.randn(width, self.n_projections, generator=self.generator, dtype=torch.float64)
             length: Tensor = torch.linalg.vector_norm(raw, dim=0)
@@ -100,12 +107,12 @@ class SlicedWasserstein(SeededDistance):
             raise ValueError(
                 f"directions are for features of width {len(self.directions)}, got width {width}"
             )
-        return self.directions
+        return self.directions.double()  # the module may have been cast since
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
         # In float64: what is left after sorting is small against the projections themselves.
-        directions = self._draw(batch.features.shape[1]).to(batch.features.device)
+        directions = self.draw(batch.features.shape[1]).to(batch.features.device)
         x = directions.T @ batch.features.double().T
         ranks = batch.sort_within_classes(x.detach())
         ordered = x.gather(1, ranks)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from cophenet.checks import check_choice, check_number
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch, is_host
 from cophenet.transport.distance_sums import distance_sums
@@ -109,12 +109,10 @@ class TreeWasserstein(ClassDistance):
 
     def __init__(self, tree: Hierarchy | None = None, fit: Fit = "batch", penalty: float = 0.0) -> None:
         super().__init__()
-        if fit not in get_args(Fit):
-            raise ValueError(f"fit must be one of {', '.join(get_args(Fit))}, got {fit!r}")
+        check_choice("fit", fit, get_args(Fit))
         if fit == "batch" and tree is None:
             raise ValueError("tree is needed by distance 'twd' with fit='batch': give one, or use fit='pair'")
-        if not 0 <= penalty < math.inf:
-            raise ValueError(f"penalty must be a finite number of at least 0, got {penalty}")
+        check_number("penalty", penalty)
         self.tree, self.fit, self.penalty = tree, fit, float(penalty)
 
     def forward(self, batch: ClassBatch) -> Tensor:
