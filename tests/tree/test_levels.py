@@ -4,7 +4,7 @@ from hypothesis import given, settings
 
 from cophenet.tree import Hierarchy
 
-from .trees import animals, cifar100, line_up, trees, walk
+from .trees import animals, cifar100, line_up, namesakes, trees, walk
 
 
 @settings(max_examples=60, deadline=None)
@@ -45,7 +45,33 @@ def test_cut_calls_namesakes_by_path():
     assert tree.cut(2)[0].classes == ("a/other", "b/other", "z")
 
 
-@pytest.mark.parametrize("level", [0, 3, -1, True, 1.0, None])
+def test_cut_numbers_a_path_that_is_another_class():
+    tree = Hierarchy.from_paths([("x", "other", "1"), ("z", "other", "2"), ("z", "x/other", "3")])
+    assert tree.cut(2)[0].classes == ("x/other (2)", "z/other", "x/other")
+
+
+def test_cut_numbers_a_path_that_is_an_inner_sibling():
+    tree = Hierarchy.from_paths([("a", "x"), ("a", "a/x", "y"), ("b", "c", "x", "z")])
+    cut, labels = tree.cut(3)
+    assert cut.classes == ("a/x (2)", "y", "b/c/x")
+    assert labels.tolist() == [0, 1, 2]
+
+
+@settings(max_examples=200, deadline=None)
+@given(tree=namesakes())
+def test_cut_of_namesakes(tree):
+    for depth in range(1, tree.height + 1):
+        small, labels = tree.cut(depth)
+        nodes = tree.ancestors(depth).tolist()
+        expected = [[walk(tree, a)[b] for b in nodes] for a in nodes]
+        np.testing.assert_allclose(small.distances(labels), expected)
+        for node, label in zip(nodes, labels.tolist(), strict=True):
+            alone = len({other for other in nodes if tree.names[other] == tree.names[node]}) == 1
+            assert small.classes[label].startswith(tree.names[node] if alone else "/".join(tree.path(node)))
+            assert not alone or small.classes[label] == tree.names[node]
+
+
+@pytest.mark.parametrize("level", [0, 3, -1, True, 1.0, None, np.True_])
 def test_no_such_depth(level):
     with pytest.raises(ValueError, match="depth from 1 to 2 or a level name"):
         animals().cut(level)

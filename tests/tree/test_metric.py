@@ -71,3 +71,50 @@ def test_many_classes_without_a_table():
 def test_bad_requests(classes, kind, message):
     with pytest.raises(ValueError, match=message):
         animals().distances(classes, kind=kind)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), kind=st.sampled_from(["path", "lca-height", "wu-palmer"]))
+def test_pairs_are_those_of_the_table(data, kind):
+    tree = data.draw(trees(max_nodes=30))
+    label = st.integers(0, tree.num_classes - 1)
+    pairs = np.array(data.draw(st.lists(st.tuples(label, label), max_size=40)), dtype=np.int64).reshape(-1, 2)
+    found = tree.pair_distances(pairs[:, 0], pairs[:, 1], kind=kind)
+    np.testing.assert_array_equal(found, tree.distances(kind=kind)[pairs[:, 0], pairs[:, 1]])
+    assert found.dtype == np.float64
+    assert found.shape == (len(pairs),)
+
+
+def test_all_pairs_of_cifar100():
+    tree = cifar100()
+    first, second = np.divmod(np.arange(10_000), 100)
+    for kind in ("path", "lca-height", "wu-palmer"):
+        square = tree.pair_distances(first, second, kind=kind).reshape(100, 100)
+        np.testing.assert_array_equal(square, tree.distances(kind=kind))
+    assert tree.pair_distances(["bee", "bee"], ["beetle", "ray"]).tolist() == [2.0, 4.0]
+
+
+def test_pairs_need_no_table_of_all_classes():
+    count = 100_000
+    tree = Hierarchy.from_paths([(f"g{label // 100}", f"c{label}") for label in range(count)])
+    first = np.arange(count)
+    assert (tree.pair_distances(first, first[::-1]) == 4).all()
+    assert (tree.pair_distances(first, first // 100 * 100 + (first + 1) % 100) == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind", "message"),
+    [
+        ([0], [1], "cosine", "kind must be one of .*'path'.* got 'cosine'"),
+        ([0, 4], [1, 1], "path", "first must be labels from 0 to 3, got 4"),
+        ([0], [-1], "path", "second must be labels from 0 to 3, got -1"),
+        ([0, 1], [1], "path", "same length, got 2 and 1 classes"),
+        (0, [1], "path", "first must be a one-dimensional list"),
+        ([0], None, "path", "second must be a one-dimensional list"),
+        ([0.5], [1], "path", "unknown class 0.5"),
+        ([True], [1], "path", "unknown class"),
+    ],
+)
+def test_bad_pairs(first, second, kind, message):
+    with pytest.raises(ValueError, match=message):
+        animals().pair_distances(first, second, kind=kind)

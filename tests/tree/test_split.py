@@ -85,6 +85,9 @@ def test_fraction_without_exact_float():
     [
         ({"fraction": 0.0}, "between 0 and 1"),
         ({"fraction": "all"}, "between 0 and 1"),
+        ({"fraction": "0.4"}, "between 0 and 1, got '0.4'"),
+        ({"fraction": True}, "between 0 and 1, got True"),
+        ({"fraction": 0.4, "level": True}, "level must be a depth"),
         ({"fraction": 1.0}, "between 0 and 1"),
         ({"fraction": float("nan")}, "between 0 and 1"),
         ({"fraction": 0.4}, "leaves no coarse class"),

@@ -1,9 +1,10 @@
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from cophenet.tree import Hierarchy
 
-from .trees import animals, cifar100, trees
+from .trees import animals, cifar100, namesakes, trees
 
 
 def test_depth_variants_of_cifar100():
@@ -68,6 +69,8 @@ def test_bad_groups(level, groups, message):
 def test_insert_checks_weight_and_name():
     with pytest.raises(ValueError, match="positive and finite"):
         animals().insert_level(1, [2], weight=0.0)
+    with pytest.raises(ValueError, match="weight must be positive and finite, got '2'"):
+        animals().insert_level(1, [2], weight="2")
     with pytest.raises(ValueError, match="must differ"):
         animals().insert_level(1, [2], name="level2")
 
@@ -83,7 +86,31 @@ def test_merge_keeps_classes_of_the_level():
     assert tree.height == 1
 
 
-def test_merge_that_would_confuse_groups():
-    tree = Hierarchy.from_paths([("a", "other", "x"), ("b", "other", "y")])
-    with pytest.raises(ValueError, match="two children called 'other'"):
-        tree.merge_level(1)
+def test_merge_calls_namesakes_by_the_vanished_parent():
+    tree = Hierarchy.from_paths([("a", "other", "x"), ("b", "other", "y"), ("b", "z")])
+    merged = tree.merge_level(1)
+    assert merged.classes == tree.classes
+    assert [merged.path(leaf) for leaf in merged.leaves] == [("a/other", "x"), ("b/other", "y"), ("z",)]
+
+
+def test_merge_keeps_a_class_and_numbers_what_is_taken():
+    tree = Hierarchy.from_paths([("a", "other"), ("b", "other", "y"), ("c", "b/other")])
+    merged = tree.merge_level(1)
+    assert [merged.path(leaf) for leaf in merged.leaves] == [("other",), ("b/other (2)", "y"), ("b/other",)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(tree=namesakes())
+def test_merge_and_collapse_of_namesakes(tree):
+    for depth in range(1, tree.height):
+        merged = tree.merge_level(depth)
+        assert merged.classes == tree.classes
+        assert merged.height == tree.height - 1
+    short = tree.collapse()
+    assert short.classes == tree.classes
+    np.testing.assert_allclose(short.distances(), tree.distances())
+
+
+def test_collapse_numbers_the_namesake_of_a_class():
+    tree = Hierarchy.from_paths([("p", "x"), ("x", "y"), ("x", "z")])
+    assert tree.collapse().names == ("root", "x", "x (2)", "y", "z")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
@@ -63,6 +64,29 @@ def trees(draw: st.DrawFn, names: st.SearchStrategy[str] | None = None, max_node
     return tree
 
 
+NAMESAKES = ["a", "b", "x", "a/x", "b/x", "a/a/x", "x (2)", "a/x (2)", "a (2)"]
+
+
+@st.composite
+def namesakes(draw: st.DrawFn, max_nodes: int = 16) -> Hierarchy:
+    """Trees whose inner nodes share names with each other and with classes, joined and numbered ones too."""
+    size = draw(st.integers(2, max_nodes))
+    parents = [-1, *(draw(st.integers(max(0, node - 5), node - 1)) for node in range(1, size))]
+    names = ["root"]
+    for node in range(1, size):
+        is_leaf = node not in parents
+        taken = {names[other] for other in range(1, node) if is_leaf or parents[other] == parents[node]}
+        free = [name for name in NAMESAKES if name not in taken]
+        names.append(draw(st.sampled_from(free)) if free else f"n{node}")
+    leaves = {node for node in range(size) if node not in parents}
+    for node in range(1, size):
+        if node not in leaves and any(
+            names[other] == names[node] and parents[other] == parents[node] for other in leaves
+        ):
+            names[node] = f"n{node}"
+    return Hierarchy.from_parents(parents, names)
+
+
 def walk(tree: Hierarchy, start: int) -> dict[int, float]:
     """Weighted distance from a node to every other, edge by edge."""
     near: dict[int, list[tuple[int, float]]] = {node: [] for node in range(tree.num_nodes)}
@@ -97,3 +121,10 @@ def line_up(tree: Hierarchy, node: int) -> list[int]:
 def slow_ancestor(tree: Hierarchy, one: int, other: int) -> int:
     above = set(line_up(tree, other))
     return next(node for node in line_up(tree, one) if node in above)
+
+
+def there_and_back(tree: Hierarchy, folder: Path, extension: str) -> Hierarchy:
+    """Write the tree and read it again."""
+    path = folder / f"tree.{extension}"
+    tree.write(path)
+    return Hierarchy.read(path)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, complain, fresh_names
+from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, complain, fresh_names, is_number
 
 
 def parts_from_paths(
@@ -176,12 +176,12 @@ def parts_from_edges(
 
 
 def _edge_weight(edge: Sequence[Any], lines: Sequence[int] | None, row: int) -> float:
-    weight = edge[2] if len(edge) == 3 else 1.0
-    if isinstance(weight, bool) or not isinstance(weight, (int, float, np.number)):
+    weight: float = edge[2] if len(edge) == 3 else 1.0
+    if not is_number(weight):
         complain(
             f"the weight of the edge {edge[0]!r} -> {edge[1]!r} must be a number, got {weight!r}", lines, row
         )
-    return float(weight)
+    return weight
 
 
 def parts_from_parents(

@@ -44,6 +44,16 @@ def sizes(tree: Hierarchy) -> IntArray:
     return sealed(np.array(result, dtype=np.int64))
 
 
+def classes(tree: Hierarchy) -> tuple[str, ...]:
+    """Class names in label order."""
+    return tuple(tree.names[leaf] for leaf in tree.leaves.tolist())
+
+
+def labels(tree: Hierarchy) -> dict[str, int]:
+    """Label of each class by its name."""
+    return {name: label for label, name in enumerate(tree.classes)}
+
+
 def leaf_gaps(tree: Hierarchy) -> tuple[IntArray, IntArray]:
     """Place of each class in tree order, and the lowest common ancestor of each leaf and the next one.
 
@@ -53,3 +63,18 @@ def leaf_gaps(tree: Hierarchy) -> tuple[IntArray, IntArray]:
     # The node after a leaf hangs on the lowest common ancestor of that leaf and the next leaf.
     gaps = np.append(tree.parents[tree.leaves[order[:-1]] + 1], tree.num_nodes)
     return np.argsort(order), gaps
+
+
+def gap_minima(tree: Hierarchy) -> IntArray:
+    """Lowest common ancestors of runs of leaves: entry (j, i) is that of the 2**j gaps from gap i on.
+
+    Nodes are numbered depth first, so the lowest common ancestor of a run is the smallest of its gaps.
+    Shape: (log2(num_classes) + 1 or less, num_classes).
+    """
+    gaps = tree._leaf_gaps[1]
+    rows = max(1, (tree.num_classes - 1).bit_length())
+    result = np.tile(gaps, (rows, 1))
+    for row in range(1, rows):
+        half = 1 << (row - 1)
+        np.minimum(result[row - 1, :-half], result[row - 1, half:], out=result[row, :-half])
+    return sealed(result)

@@ -10,7 +10,8 @@ import numpy as np
 
 from cophenet.tree.levels import depth_of
 from cophenet.tree.metric import ClassList, to_labels
-from cophenet.tree.parts import Parts
+from cophenet.tree.names import tell_apart
+from cophenet.tree.parts import Parts, check_positive
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
@@ -81,8 +82,9 @@ def collapse(tree: Hierarchy) -> Hierarchy:
     """The tree without chains: an inner node with a single child is joined with that child.
 
     Edge weights add up, so distances between classes do not change. The joined node has the name of the
-    upper node, or that of the class where the chain ends in one. The root stays. Depths change unevenly, so
-    the levels of a tree that had chains get the default names.
+    upper node, or that of the class where the chain ends in one; an inner node that already has the name of
+    a class that moves up beside it gets a number, as in ``cat (2)``. The root stays. Depths change unevenly,
+    so the levels of a tree that had chains get the default names.
 
     Returns:
         A tree with the same classes and the same distances.
@@ -110,9 +112,10 @@ def collapse(tree: Hierarchy) -> Hierarchy:
             names[node] = names[upper]
     keep = np.flatnonzero(~single).tolist()
     place = np.cumsum(~single) - 1
+    above = [-1, *(int(place[parents[node]]) for node in keep[1:])]
     parts = Parts(
-        parents=[-1, *(int(place[parents[node]]) for node in keep[1:])],
-        names=[names[node] for node in keep],
+        parents=above,
+        names=tell_apart(above, [names[node] for node in keep], set(above)),
         weights=[weights[node] for node in keep],
         classes=tree.classes,
     )
@@ -137,8 +140,7 @@ def with_weights(tree: Hierarchy, node: int | str | Sequence[str], factor: float
         array([4., 5., 5.])
     """
     top = tree.node(node)
-    if not (isinstance(factor, (int, float, np.number)) and np.isfinite(factor) and factor > 0):
-        raise ValueError(f"factor must be positive and finite, got {factor!r}")
+    check_positive("factor", factor)
     if tree.heights[top] == 0:
         raise ValueError(f"node {node!r} is a class and has no edges below it")
     weights = tree.edge_weights.copy()
@@ -169,6 +171,7 @@ def with_level_weights(tree: Hierarchy, weights: Mapping[int, float] | Mapping[s
         raise ValueError(f"weights must map levels to weights, as {{1: 2.0}} does, got {weights!r}")
     result = tree.edge_weights.copy()
     for level, weight in weights.items():
+        check_positive(f"weights: the weight of level {level!r}", weight)
         result[tree.depths == depth_of(tree, level)] = weight
     return type(tree)(replace(parts_of(tree), weights=result.tolist()))
 

@@ -232,20 +232,14 @@ class Hierarchy:
         """Largest depth of a class, in edges."""
         return len(self.level_names)
 
-    @cached_property
-    def classes(self) -> tuple[str, ...]:
-        """Class names in label order."""
-        return tuple(self.names[leaf] for leaf in self.leaves.tolist())
-
+    classes = cached_property(derive.classes)
     depths = cached_property(derive.depths)
     weighted_depths = cached_property(derive.weighted_depths)
     heights = cached_property(derive.heights)
     sizes = cached_property(derive.sizes)
+    _labels = cached_property(derive.labels)
     _leaf_gaps = cached_property(derive.leaf_gaps)
-
-    @cached_property
-    def _labels(self) -> dict[str, int]:
-        return {name: label for label, name in enumerate(self.classes)}
+    _gap_minima = cached_property(derive.gap_minima)
 
     def index(self, name: str) -> int:
         """Label of a class.
@@ -268,6 +262,7 @@ class Hierarchy:
     merge_level = variants.merge_level
     distances = metric.distances
     condensed = metric.condensed
+    pair_distances = metric.pair_distances
     subset = edit.subset
     reorder = edit.reorder
     collapse = edit.collapse

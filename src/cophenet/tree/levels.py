@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cophenet.tree.names import free_names
 from cophenet.tree.parts import IntArray, Parts, sealed
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def node(tree: Hierarchy, where: int | str | Sequence[str]) -> int:
         >>> tree.node("vehicle"), tree.node(("vehicle", "car"))
         (3, 4)
     """
-    if isinstance(where, (int, np.integer)):
+    if isinstance(where, (int, np.integer)) and not isinstance(where, bool):
         if not 0 <= where < tree.num_nodes:
             raise ValueError(f"node must be an index from 0 to {tree.num_nodes - 1}, got {where}")
         return int(where)
@@ -68,6 +69,8 @@ def node(tree: Hierarchy, where: int | str | Sequence[str]) -> int:
             )
             raise ValueError(f"node {where!r} {problem}")
         return found[0]
+    if not isinstance(where, (Sequence, np.ndarray)):
+        raise ValueError(f"node must be an index, a name or a path, got {where!r}")
     index = 0
     for name in where:
         end = index + int(tree.sizes[index])
@@ -128,7 +131,8 @@ def cut(tree: Hierarchy, level: int | str) -> tuple[Hierarchy, IntArray]:
 
     Edge weights are kept, so distances between the new classes are those between the same nodes in this
     tree. The new classes are in the order of their smallest old label. Where several of them share a name,
-    each of these is called by its path, joined with ``/``.
+    each of these is called by its path, joined with ``/``, with a number where that name is taken, as in
+    ``animal/other (2)``.
 
     Args:
         tree: This tree.
@@ -149,11 +153,7 @@ def cut(tree: Hierarchy, level: int | str) -> tuple[Hierarchy, IntArray]:
     by_label = np.argsort(first)
     new_label = np.empty_like(by_label)
     new_label[by_label] = np.arange(len(by_label))
-    names = list(tree.names)
-    counts = Counter(names[node] for node in nodes)
-    for node in nodes:
-        if counts[tree.names[node]] > 1:
-            names[node] = "/".join(tree.path(int(node)))
+    names = _names_of_classes(tree, nodes.tolist())
     keep = np.flatnonzero(tree.depths <= depth)
     place = np.cumsum(tree.depths <= depth) - 1
     parts = Parts(
@@ -164,3 +164,19 @@ def cut(tree: Hierarchy, level: int | str) -> tuple[Hierarchy, IntArray]:
         level_names=tree.level_names[:depth],
     )
     return type(tree)(parts), sealed(new_label[inverse])
+
+
+def _names_of_classes(tree: Hierarchy, nodes: list[int]) -> list[str]:
+    """The names of all nodes where some become classes, which must differ from each other."""
+    names = list(tree.names)
+    counts = Counter(names[node] for node in nodes)
+    alike = [node for node in nodes if counts[names[node]] > 1]
+    # A class above the level may have siblings that stay inner nodes, whose names are taken too.
+    nearby = np.isin(tree.parents, tree.parents[alike])
+    nearby[nodes] = False
+    taken = [names[node] for node in np.flatnonzero(nearby)]
+    taken += [names[node] for node in nodes if counts[names[node]] == 1]
+    paths = ["/".join(tree.path(node)) for node in alike]
+    for node, name in zip(alike, free_names(paths, taken), strict=True):
+        names[node] = name
+    return names

@@ -25,9 +25,13 @@ def to_labels(tree: Hierarchy, classes: ClassList | None) -> IntArray:
     """Labels of the chosen classes, given by label or by name; None for all. Shape: (k,)."""
     if classes is None:
         return np.arange(tree.num_classes)
+    return _checked_labels(tree, classes, "classes")
+
+
+def _checked_labels(tree: Hierarchy, classes: ClassList, argument: str) -> IntArray:
     array = np.asarray(classes)
     if array.ndim != 1:
-        raise ValueError(f"classes must be a one-dimensional list of labels or names, got {classes!r}")
+        raise ValueError(f"{argument} must be a one-dimensional list of labels or names, got {classes!r}")
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)
     if not np.issubdtype(array.dtype, np.integer):
@@ -37,7 +41,7 @@ def to_labels(tree: Hierarchy, classes: ClassList | None) -> IntArray:
     wrong = (array < 0) | (array >= tree.num_classes)
     if wrong.any():
         bad = array[np.argmax(wrong)]
-        raise ValueError(f"classes must be labels from 0 to {tree.num_classes - 1}, got {bad}")
+        raise ValueError(f"{argument} must be labels from 0 to {tree.num_classes - 1}, got {bad}")
     return array.astype(np.int64)
 
 
@@ -68,8 +72,7 @@ def distances(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = 
         array([[0., 2.],
                [2., 0.]])
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
+    _check_kind(kind)
     labels = to_labels(tree, classes)
     order = np.argsort(tree.leaves[labels], kind="stable")
     place = np.argsort(order)
@@ -81,6 +84,11 @@ def distances(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = 
         shared = _running_minima(own, gaps, start, min(start + step, len(labels)))
         result[order[rows]] = _combine(own[rows, None], own, shared, kind).take(place, axis=1)
     return result
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
 
 
 def _combine(one: FloatArray, other: FloatArray, shared: FloatArray, kind: str) -> FloatArray:
@@ -110,23 +118,68 @@ def condensed(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = 
     return square[np.triu(np.ones(square.shape, dtype=bool), 1)]
 
 
+def pair_distances(tree: Hierarchy, first: ClassList, second: ClassList, *, kind: str = "path") -> FloatArray:
+    """Distances of given pairs of classes, without the table of all pairs.
+
+    With k classes in the tree and P pairs, the first call takes O(k log k) time and memory for a table that
+    the tree keeps, and every call O(P), whatever the depth of the tree.
+
+    Args:
+        tree: This tree.
+        first: Labels or names of the first classes of the pairs, with any repeats, shape (P,).
+        second: Those of the second classes, shape (P,).
+        kind: As for :meth:`distances`.
+
+    Returns:
+        Array of shape (P,), float64, equal to ``distances(kind=kind)[first, second]``.
+
+    Example:
+        >>> import numpy as np
+        >>> from cophenet.tree import Hierarchy
+        >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog"), ("vehicle", "car")])
+        >>> tree.pair_distances(np.array([0, 0, 2, 2]), np.array([1, 2, 1, 2]))
+        array([2., 4., 4., 0.])
+    """
+    _check_kind(kind)
+    one, other = _checked_labels(tree, first, "first"), _checked_labels(tree, second, "second")
+    if len(one) != len(other):
+        raise ValueError(
+            f"first and second must have the same length, got {len(one)} and {len(other)} classes"
+        )
+    ranks = tree._leaf_gaps[0]
+    start, stop = np.minimum(ranks[one], ranks[other]), np.maximum(ranks[one], ranks[other])
+    # Two runs of 2**row gaps cover all gaps in between; frexp gives the exact binary exponent.
+    row = np.maximum(np.frexp((stop - start).astype(np.float64))[1] - 1, 0)
+    end = np.maximum(stop - (1 << row), 0)
+    lowest = np.minimum(tree._gap_minima[row, start], tree._gap_minima[row, end])
+    lowest = np.where(start == stop, tree.leaves[one], lowest)
+    own, others = (_depths(tree, tree.leaves[labels], kind) for labels in (one, other))
+    return _combine(own, others, _depths(tree, lowest, kind), kind)
+
+
+def _depths(tree: Hierarchy, nodes: IntArray, kind: str) -> FloatArray:
+    """What counts as depth, growing from the root down: weighted depth, number of nodes, or minus the height.
+
+    Shapes: (n,) -> (n,).
+    """
+    if kind == "path":
+        return tree.weighted_depths[nodes]
+    return (tree.depths[nodes] + 1 if kind == "wu-palmer" else -tree.heights[nodes]).astype(np.float64)
+
+
 def _depths_along(tree: Hierarchy, labels: IntArray, kind: str) -> tuple[FloatArray, FloatArray]:
     """Depth of each class and of its lowest common ancestor with the next one, for classes in tree order.
 
-    What counts as depth grows from the root down: weighted depth, number of nodes, or minus the height.
     Shapes: (k,) -> (k,), (k - 1,).
     """
-    depth = tree.weighted_depths
-    if kind != "path":
-        depth = (tree.depths + 1 if kind == "wu-palmer" else -tree.heights).astype(np.float64)
-    own = depth[tree.leaves[labels]]
+    own = _depths(tree, tree.leaves[labels], kind)
     if len(labels) < 2:
         return own, own[:0]
     ranks, gaps = tree._leaf_gaps
     rank = ranks[labels]
     # reduceat takes the range up to the next start, or one element where that is empty: a repeated class.
     lowest = np.minimum.reduceat(gaps, rank)[:-1]
-    return own, depth[np.where(rank[:-1] == rank[1:], tree.leaves[labels[:-1]], lowest)]
+    return own, _depths(tree, np.where(rank[:-1] == rank[1:], tree.leaves[labels[:-1]], lowest), kind)
 
 
 def _running_minima(own: FloatArray, gaps: FloatArray, start: int, stop: int) -> FloatArray:

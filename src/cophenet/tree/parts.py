@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -77,6 +79,17 @@ def check_name(name: object, lines: Sequence[int] | None = None, item: int = 0) 
     """Refuse what cannot be the name of a node or a level."""
     if not is_name(name):
         complain(f"a name must be a non-empty string of valid Unicode without NUL, got {name!r}", lines, item)
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a real number, of Python or numpy; neither a bool nor a string is one."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def check_positive(argument: str, value: float) -> None:
+    """Refuse what cannot be an edge weight or multiply one."""
+    if not (is_number(value) and 0 < value <= sys.float_info.max):
+        raise ValueError(f"{argument} must be positive and finite, got {value!r}")
 
 
 def fresh_names(taken: Iterable[str], count: int) -> list[str]:
@@ -156,12 +169,16 @@ def _checked_weights(parts: Parts, root: int) -> FloatArray:
         weights = np.ones(size)
         weights[root] = 0.0
         return weights
+    if len(parts.weights) != size:
+        raise ValueError(f"weights must have one entry per node: got {len(parts.weights)} for {size} nodes")
+    for node, weight in enumerate(parts.weights):
+        if not is_number(weight):
+            message = f"weights must be numbers: the edge above {parts.names[node]!r} has weight {weight!r}"
+            complain(message, parts.lines, node)
     try:
         weights = np.array(parts.weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"weights must be numbers, got {list(parts.weights)[:3]!r}...") from None
-    if weights.shape != (size,):
-        raise ValueError(f"weights must have one entry per node: got shape {weights.shape} for {size} nodes")
+    except OverflowError:
+        raise ValueError(f"edge weights must be finite, the largest is {max(parts.weights)}") from None
     good = np.isfinite(weights) & (weights > 0)
     good[root] = weights[root] == 0
     if not good.all():

@@ -10,7 +10,7 @@ import numpy as np
 
 from cophenet.tree.levels import nodes_at
 from cophenet.tree.metric import ClassList, to_labels
-from cophenet.tree.parts import IntArray, sealed
+from cophenet.tree.parts import IntArray, is_number, sealed
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
@@ -88,7 +88,7 @@ def _label_map(tree: Hierarchy, labels: IntArray) -> IntArray:
 
 
 def _by_rule(tree: Hierarchy, fraction: float, level: int | str | None) -> tuple[IntArray, IntArray]:
-    if not (isinstance(fraction, (int, float, np.number)) and 0 < fraction < 1):
+    if not (is_number(fraction) and 0 < fraction < 1):
         raise ValueError(f"fraction must lie between 0 and 1, got {fraction!r}")
     # 1 for nodes of the source and 2 for those of the target, handed down to the classes below.
     side = np.zeros(tree.num_nodes, dtype=np.int64)

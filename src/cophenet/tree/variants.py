@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cophenet.tree.levels import depth_of, nodes_at
-from cophenet.tree.parts import Parts, default_level_names
+from cophenet.tree.names import tell_apart
+from cophenet.tree.parts import Parts, check_positive, default_level_names
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
@@ -53,6 +54,7 @@ def insert_level(
         ('level1', 'mid', 'level3')
     """
     depth = depth_of(tree, level)
+    check_positive("weight", weight)
     if isinstance(groups, Mapping):
         made = _named_groups(tree, depth, groups)
     else:
@@ -126,7 +128,9 @@ def merge_level(tree: Hierarchy, level: int | str) -> Hierarchy:
     """A shallower tree: the inner nodes of a level vanish and their children move up to their parents.
 
     The edges above the vanished nodes go with them and all other edges keep their weights, so it undoes
-    :meth:`insert_level`. Classes of that level stay where they are.
+    :meth:`insert_level`. Classes of that level stay where they are. An inner node that would share its name
+    with a new sibling is called by the vanished parent and itself, as in ``pet/other``, with a number where
+    that name is taken, as in ``pet/other (2)``.
 
     Args:
         tree: This tree.
@@ -156,9 +160,12 @@ def merge_level(tree: Hierarchy, level: int | str) -> Hierarchy:
     place = np.cumsum(~gone) - 1
     names = tree.level_names[: depth - 1] + tree.level_names[depth:]
     default = tree.level_names == default_level_names(tree.height)
+    parents = [-1, *place[above[keep[1:]]].tolist()]
+    old = [tree.names[node] for node in keep]
+    longer = [f"{tree.names[tree.parents[node]]}/{tree.names[node]}" for node in keep]
     parts = Parts(
-        parents=[-1, *place[above[keep[1:]]].tolist()],
-        names=[tree.names[node] for node in keep],
+        parents=parents,
+        names=tell_apart(parents, old, set(parents), longer),
         weights=tree.edge_weights[keep].tolist(),
         classes=tree.classes,
         level_names=None if default else names,

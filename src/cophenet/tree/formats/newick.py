@@ -2,15 +2,22 @@
 
 Names may stand in single quotes, and lengths may be left out (1). Unlike in the oldest form of the format,
 an underscore is an underscore. Inner nodes without a name are called node1, node2, ...
+
+Files of other tools are read as far as a label tree can hold them: a length of the root, which has no edge
+above it, is ignored, and so are comments. An inner label may stand for many nodes, as bootstrap values do;
+only where it repeats among the children of one node do the later ones get a number, as in ``100 (2)``. A
+length that is zero or negative is refused, because edge weights are positive.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from cophenet.tree.formats.notes import dump_notes, parse_note
+from cophenet.tree.names import tell_apart
 from cophenet.tree.parts import DEFAULT_ROOT, Parts, fresh_names
 
 if TYPE_CHECKING:
@@ -80,7 +87,8 @@ def parse(text: str) -> Parts:
 def _take(reader: _Reader, token: str, line: int) -> bool:
     """Take one token; True at the end of the tree."""
     if reader.state == "number":
-        reader.weights[reader.node] = _length(token, line)
+        length = _length(reader, token, line)
+        reader.weights[reader.node] = length if reader.node else 0.0
         reader.state = "structure"
     elif token == "(":
         if reader.state != "subtree":
@@ -117,11 +125,22 @@ def _unexpected(token: str, line: int) -> NoReturn:
     raise ValueError(f"line {line}: {token!r} is not expected here; names with spaces need single quotes")
 
 
-def _length(token: str, line: int) -> float:
+def _length(reader: _Reader, token: str, line: int) -> float:
     try:
-        return float(token)
+        length = float(token)
     except ValueError:
         raise ValueError(f"line {line}: a branch length must be a number, got {token!r}") from None
+    if reader.node and not 0 < length < math.inf:
+        name = reader.names[reader.node]
+        where = f"the branch above {name!r}" if name else "the branch above an inner node without a name"
+        advice = "leave it out (1)"
+        if reader.node in reader.inner:
+            advice = "remove the parentheses of this node, so that its children move up"
+        raise ValueError(
+            f"line {line}: edge weights must be positive and finite: {where} has length {token}; "
+            f"give it a small positive length, or {advice}"
+        )
+    return length
 
 
 def _close(reader: _Reader, line: int) -> None:
@@ -136,6 +155,7 @@ def _name_inner_nodes(reader: _Reader) -> None:
     unnamed = [node for node, name in enumerate(reader.names) if not name]
     for node, name in zip(unnamed, fresh_names(reader.names, len(unnamed)), strict=True):
         reader.names[node] = name
+    reader.names = tell_apart(reader.parents, reader.names, reader.inner)
 
 
 def dump(tree: Hierarchy) -> str:
