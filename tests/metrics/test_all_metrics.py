@@ -139,6 +139,63 @@ def test_no_samples_is_said(name):
 
 
 @every_metric
+def test_scalars_are_float64_whatever_goes_in(name):
+    x, y = samples(CASES[name].kind)
+    x = x.float() if x.is_floating_point() else x
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for count in (0, 1, len(y)):
+            value = fed(name, x[:count], y[:count]).compute()
+            parts = value.values() if isinstance(value, dict) else [value]
+            assert all(part.dtype == torch.float64 for part in parts)
+
+
+@every_metric
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16])
+def test_labels_of_small_types(name, dtype):
+    x, y = samples(CASES[name].kind)
+    same(fed(name, x, y.to(dtype)).compute(), fed(name, x, y).compute())
+
+
+@every_metric
+@pytest.mark.parametrize("tree", [{"a": ["b"]}, None], ids=["dict", "none"])
+def test_what_is_no_tree_is_named(name, tree):
+    if name == "MAPAtR":
+        pytest.skip("it needs no tree")
+    options = {"HierarchicalPrecisionAtK": {"k": 1}, "PrototypeMAP": {"prototypes": torch.eye(2), "level": 1}}
+    with pytest.raises(
+        ValueError, match=r"tree must be a cophenet.Hierarchy, got|tree and level go together"
+    ):
+        getattr(metrics, name)(tree=tree, **options.get(name, {}))
+
+
+@pytest.mark.parametrize("tree", [{"a": ["b"]}, None], ids=["dict", "none"])
+def test_functions_name_what_is_no_tree(tree):
+    p, y = samples("probabilities")
+    guesses, features = samples("classes")[0], samples("features")[0]
+    for call in (
+        lambda: metrics.level_accuracy(p, y, tree),
+        lambda: metrics.full_path_accuracy(p, y, tree),
+        lambda: metrics.level_calibration_error(p, y, tree),
+        lambda: metrics.expected_cost(p, tree),
+        lambda: metrics.decision_cost(p, y, tree),
+        lambda: metrics.hierarchical_distance(p, y, tree),
+        lambda: metrics.mistake_severity(p, y, tree),
+        lambda: metrics.hierarchical_precision_recall(guesses, y, tree),
+        lambda: metrics.hierarchical_precision_at_k(features, y, tree, k=1),
+        lambda: metrics.average_hierarchical_precision(features, y, tree),
+        lambda: metrics.level_labels(y, tree, 1),
+    ):
+        with pytest.raises(ValueError, match=r"tree must be a cophenet.Hierarchy, got (dict|NoneType)"):
+            call()
+
+
+def test_a_wrong_word_has_a_hint():
+    with pytest.raises(ValueError, match="by must be one of sum, argmax, got 'argmx'; did you mean 'argmax'"):
+        metrics.LevelAccuracy(TREE, by="argmx")
+
+
+@every_metric
 def test_one_class(name):
     x, y = samples(CASES[name].kind, classes=1)
     metric = fed(name, x, y)

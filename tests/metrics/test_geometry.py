@@ -8,8 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cophenet import class_distances, cpcc, metrics
+from cophenet import CPCCLoss, class_distances, cpcc, metrics
 from cophenet.metrics import tables
+from cophenet.metrics.modules.base import METRIC_OPTIONS
 from metrics.cases import TREE
 from support import DEVICE, double, random_batch
 
@@ -61,6 +62,23 @@ def test_fewer_than_four_classes_always_fit_a_tree():
     assert metrics.delta_hyperbolicity(double([0.0] * 6))["relative"].item() == 0
 
 
+def test_three_classes_off_the_triangle_are_still_zero():
+    """Two are farther apart than by way of the third; no class may count twice in a quadruple."""
+    for samples in (None, 50):
+        values = metrics.delta_hyperbolicity(double([1.0, 5.0, 1.0]), samples)
+        assert (values["delta"].item(), values["relative"].item()) == (0, 0)
+
+
+@given(st.integers(0, 99), st.integers(4, 7))
+@settings(max_examples=20, deadline=None)
+def test_delta_off_the_triangle_is_the_loop(seed, size):
+    rho = np.random.default_rng(seed).uniform(0, 1, size * (size - 1) // 2) ** 4
+    exact = metrics.delta_hyperbolicity(double(rho))["delta"].item()
+    assert exact == pytest.approx(slow_delta(rho))
+    drawn = metrics.delta_hyperbolicity(double(rho), 2000, torch.Generator().manual_seed(seed))
+    assert drawn["delta"].item() == pytest.approx(exact)
+
+
 def test_distortion():
     tree_metric = double(TREE.condensed())
     perfect = metrics.tree_distortion(7 * tree_metric, tree_metric)
@@ -100,6 +118,59 @@ def test_cpcc_of_any_distance_and_level(distance, level):
     torch.testing.assert_close(metric.compute(), cpcc(rho, double(tree.condensed())))
 
 
+DISTANCE_METRICS = [metrics.CPCC, metrics.TreeDistortion, metrics.DeltaHyperbolicity]
+every_kind = pytest.mark.parametrize("kind", DISTANCE_METRICS, ids=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("flow_weights", ["uniform", "distance", "inverse"])
+def test_cpcc_with_flow_weights(flow_weights):
+    z, y = random_batch(0, [4] * 9)
+    metric = metrics.CPCC(TREE, "emd", flow_weights=flow_weights).to(DEVICE)
+    rho = class_distances(z, y, "emd", flow_weights=flow_weights)[1]
+    torch.testing.assert_close(metric(z, y), cpcc(rho, double(TREE.condensed())))
+
+
+@every_kind
+def test_options_of_torchmetrics_go_to_it(kind):
+    def alone():
+        return False
+
+    given_ = dict.fromkeys(METRIC_OPTIONS, False)
+    given_ |= {"dist_sync_fn": None, "process_group": None, "distributed_available_fn": alone}
+    metric = kind(TREE, "sinkhorn", reg=5.0, **given_)
+    assert metric.sync_on_compute is metric.compute_with_cache is False
+    assert metric.distributed_available_fn is alone
+    assert metric.distance.reg == 5.0
+    with pytest.raises(
+        ValueError, match=r"has no option 'sync_on_computer'; .*did you mean 'sync_on_compute'"
+    ):
+        kind(TREE, "l2", sync_on_computer=False)
+
+
+@every_kind
+def test_a_distance_that_does_not_converge_says_so_every_time(kind):
+    z, y = random_batch(0, [4] * 9)
+    metric = kind(TREE, "sinkhorn", reg=0.01, max_iterations=1).to(DEVICE)
+    for _ in range(2):
+        metric.reset()
+        metric.update(z, y)
+        with pytest.warns(RuntimeWarning, match="sinkhorn did not converge within 1 iterations"):
+            metric.compute()
+
+
+def test_a_distance_shared_with_a_loss_keeps_its_state():
+    z, y = random_batch(0, [4] * 9)
+    loss = CPCCLoss(TREE, "swd")
+    before = loss.distance.get_extra_state()
+    metric = metrics.CPCC(TREE, loss.distance).to(DEVICE)
+    values = []
+    for _ in range(2):
+        metric.reset()
+        values.append(metric(z, y))
+    assert values[0] == values[1]
+    assert torch.equal(loss.distance.get_extra_state(), before)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -114,6 +185,11 @@ def test_cpcc_of_any_distance_and_level(distance, level):
         (lambda: metrics.tree_distortion(double([[1.0]]), double([1.0])), r"rho must be .* shape \(P,\)"),
         (lambda: metrics.CPCC(TREE, "l2", reg=1.0), "has no option 'reg'"),
         (lambda: metrics.CPCC(TREE, level=9), "level must be"),
+        (
+            lambda: metrics.CPCC(TREE, "l2", flow_weight="inverse"),
+            "has no option 'flow_weight'; .*did you mean 'flow_weights'",
+        ),
+        (lambda: metrics.CPCC(TREE, flow_weights="invers"), "flow_weights must be one of .*'inverse'"),
     ],
 )
 def test_wrong_arguments_are_named(call, message):

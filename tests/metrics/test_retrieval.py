@@ -167,3 +167,18 @@ def test_undefined_is_said():
 def test_wrong_arguments_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call(*random_batch(0, SIZES))
+
+
+def test_prototypes_must_be_unpacked():
+    z, y = random_batch(0, SIZES)
+    both = metrics.class_prototypes(z, y)
+    message = (
+        r"prototypes must be a torch tensor, got tuple; unpack .*: classes, prototypes = class_prototypes"
+    )
+    for call in (lambda: metrics.prototype_map(z, y, both), lambda: metrics.PrototypeMAP(both)):
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(ValueError, match=r"prototypes must be a torch tensor, got list$"):
+        metrics.prototype_map(z, y, both[1].tolist())
+    classes, prototypes = both
+    assert 0 < metrics.prototype_map(z, y, prototypes, classes) <= 1

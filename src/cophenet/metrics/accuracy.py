@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from cophenet.metrics.checks import check_choice, check_k, check_probabilities, check_scores, ratio
+from cophenet.checks import check_choice
+from cophenet.metrics.checks import check_k, check_probabilities, check_scores, check_tree, ratio
 from cophenet.metrics.tables import TreeTables, full_precision, row_blocks, tree_tables
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def accuracy_compute(hits: Tensor, samples: int | Tensor, tree: Hierarchy) -> di
 
 def check_accuracy_options(tree: Hierarchy, by: str, top_k: int) -> None:
     """Raise if an option is not allowed."""
+    check_tree(tree)
     check_choice("by", by, ("sum", "argmax"))
     check_k("top_k", top_k, tree.num_classes)
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from cophenet.tree import Hierarchy
+from cophenet.tree import Hierarchy
 
 __all__ = [
-    "check_choice",
     "check_features",
     "check_indices",
     "check_k",
     "check_probabilities",
     "check_scores",
+    "check_tree",
     "ratio",
     "undefined",
 ]
@@ -37,10 +35,10 @@ def ratio(total: Tensor, samples: int | Tensor, name: str, reason: str = "there 
     return total.double() / samples
 
 
-def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Raise unless the value is one of the allowed words."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+def check_tree(tree: Hierarchy) -> None:
+    """Raise unless it is a label tree."""
+    if not isinstance(tree, Hierarchy):
+        raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
 
 
 def check_k(name: str, value: int | None, highest: int, lowest: int = 1) -> None:
@@ -57,11 +55,12 @@ def check_indices(name: str, indices: Tensor, length: int, bound: int | None) ->
         raise ValueError(f"{name} must have shape ({length},), got {tuple(indices.shape)}")
     if indices.is_floating_point() or indices.is_complex() or indices.dtype == torch.bool:
         raise ValueError(f"{name} must be integers, got {indices.dtype}")
+    indices = indices.long()
     if bound is not None and length:
         low, high = (int(end) for end in indices.aminmax())
         if low < 0 or high >= bound:
             raise ValueError(f"{name} must lie in 0..{bound - 1}, got {low if low < 0 else high}")
-    return indices.long()
+    return indices
 
 
 def _check_matrix(name: str, values: Tensor, width: int | None) -> None:
@@ -80,6 +79,7 @@ def _check_device(name: str, values: Tensor, labels: Tensor) -> None:
 
 def check_scores(scores: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
     """The labels as int64; raise unless scores are (N, C) without NaN and labels classes of the tree."""
+    check_tree(tree)
     _check_matrix("scores", scores, tree.num_classes)
     classes = check_indices("labels", labels, len(scores), tree.num_classes)
     _check_device("scores", scores, labels)
@@ -91,6 +91,7 @@ def check_scores(scores: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
 
 def check_probabilities(probabilities: Tensor, tree: Hierarchy) -> None:
     """Raise unless rows are (C,) distributions over the classes of the tree."""
+    check_tree(tree)
     _check_matrix("probabilities", probabilities, tree.num_classes)
     if not probabilities.numel():
         return

@@ -87,20 +87,32 @@ def _largest_gap(table: Tensor) -> Tensor:
     size = len(table)
     first, second = torch.triu_indices(size, size, 1, device=table.device)
     largest = table.new_zeros(())
+    # With these diagonals the gap of a quadruple that has a class twice is minus infinity.
+    far, near = table.clone().fill_diagonal_(torch.inf), table.clone().fill_diagonal_(-torch.inf)
     for rows in row_blocks(len(first), 4 * size * size):
-        i, j = table[first[rows]], table[second[rows]]
+        i, j = far[first[rows]], far[second[rows]]
         others = torch.maximum(i[:, :, None] + j[:, None, :], j[:, :, None] + i[:, None, :])
-        gaps = table[first[rows], second[rows], None, None] + table - others
+        gaps = table[first[rows], second[rows], None, None] + near - others
         largest = torch.maximum(largest, gaps.amax())
     return largest
+
+
+def _draw_quadruples(size: int, count: int, generator: torch.Generator | None) -> Tensor:
+    """Four different numbers below `size`, ascending, for each draw. (4, count)."""
+    drawn = torch.empty(0, count, dtype=torch.int64)
+    for taken in range(4):
+        number = torch.randint(size - taken, (count,), generator=generator)
+        for smaller in drawn:
+            number += number >= smaller
+        drawn = torch.cat((drawn, number[None])).sort(0).values
+    return drawn
 
 
 def _sampled_gap(table: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
     """The largest gap among quadruples drawn at random."""
     largest = table.new_zeros(())
     for rows in row_blocks(samples, 16):
-        drawn = torch.randint(len(table), (4, rows.stop - rows.start), generator=generator).to(table.device)
-        a, b, c, d = drawn
+        a, b, c, d = _draw_quadruples(len(table), rows.stop - rows.start, generator).to(table.device)
         sums = torch.stack((table[a, b] + table[c, d], table[a, c] + table[b, d], table[a, d] + table[b, c]))
         high = sums.topk(2, dim=0).values
         largest = torch.maximum(largest, (high[0] - high[1]).amax())
@@ -113,8 +125,8 @@ def delta_hyperbolicity(
     """Gromov's four-point delta: 0 exactly for distances that some tree has.
 
     Of the three ways to pair four classes up, delta is half the gap between the two largest sums of
-    distances, at most over all quadruples. Exact in O(k^4) time and bounded memory: for k = 100 classes
-    below a second. Fewer than four classes fit a tree always: 0.
+    distances, the largest over all quadruples of different classes. Exact in O(k^4) time and bounded
+    memory: for k = 100 classes below a second. Fewer than four classes fit a tree always: 0.
 
     Args:
         distances: (k (k - 1) / 2,) in the order of `itertools.combinations`.
@@ -134,10 +146,13 @@ def delta_hyperbolicity(
         {'delta': 1.0, 'relative': 1.0}
     """
     table = _square(_check_condensed("distances", distances))
-    if samples is None:
+    if samples is not None:
+        check_k("samples", samples, MOST_SAMPLES)
+    if len(table) < 4:
+        gap = table.new_zeros(())
+    elif samples is None:
         gap = _largest_gap(table)
     else:
-        check_k("samples", samples, MOST_SAMPLES)
         gap = _sampled_gap(table, samples, generator)
     widest = table.amax()
     return {"delta": gap / 2, "relative": gap / widest if widest > 0 else torch.zeros_like(gap)}

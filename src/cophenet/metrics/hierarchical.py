@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from cophenet.metrics.checks import check_choice, check_k, ratio
+from cophenet.checks import check_choice
+from cophenet.metrics.checks import check_k, check_tree, ratio
 from cophenet.metrics.retrieval import Gallery, Search, make_search
 from cophenet.metrics.tables import TreeTables, row_blocks, tree_tables
 
@@ -70,8 +71,9 @@ def precision_curve(
     return torch.where(most > 0, found / most, torch.ones_like(most))
 
 
-def check_precision_options(k: int | None, similarity: str, average: bool) -> None:
+def check_precision_options(tree: Hierarchy, k: int | None, similarity: str, average: bool) -> None:
     """Raise if an option is not allowed; the size of the gallery is checked when it is known."""
+    check_tree(tree)
     check_choice("similarity", similarity, ("lca-height", "wu-palmer"))
     if k is not None or not average:
         check_k("k", k, 2**31, 1 + average)
@@ -131,7 +133,7 @@ def hierarchical_precision_at_k(
         >>> hierarchical_precision_at_k(features, torch.tensor([0, 0, 2, 1]), tree, k=1).item()
         1.0
     """
-    check_precision_options(k, similarity, average=False)
+    check_precision_options(tree, k, similarity, average=False)
     search = make_search(features, labels, gallery, tree.num_classes)
     return precision_compute(search, tree, k, similarity, average=False)
 
@@ -170,6 +172,6 @@ def average_hierarchical_precision(
         >>> average_hierarchical_precision(features, torch.tensor([0, 0, 2, 1]), tree, k=2).item()
         0.5
     """
-    check_precision_options(k, similarity, average=True)
+    check_precision_options(tree, k, similarity, average=True)
     search = make_search(features, labels, gallery, tree.num_classes)
     return precision_compute(search, tree, k, similarity, average=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from cophenet.metrics.checks import check_choice, check_indices, check_k, check_scores, ratio
+from cophenet.checks import check_choice
+from cophenet.metrics.checks import check_indices, check_k, check_scores, check_tree, ratio
 from cophenet.metrics.tables import row_blocks, tree_tables
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def hierarchical_distance(
         >>> hierarchical_distance(scores, torch.tensor([0, 1]), tree, k=2).item()
         1.0
     """
+    check_tree(tree)
     check_k("k", k, tree.num_classes)
     return distance_compute(*distance_update(scores, labels, tree, k, best, mistakes_only=False))
 
@@ -108,6 +110,7 @@ def mistake_severity(scores: Tensor, labels: Tensor, tree: Hierarchy, k: int = 1
         >>> mistake_severity(scores, torch.tensor([1, 2]), tree).item()
         1.5
     """
+    check_tree(tree)
     check_k("k", k, tree.num_classes)
     total, mistakes = distance_update(scores, labels, tree, k, best=False, mistakes_only=True)
     return severity_compute(total, mistakes, len(scores))
@@ -121,6 +124,7 @@ def path_update(
     The sums are of shared, predicted and true nodes ("micro"), or of each sample's precision, recall and
     F1 ("macro").
     """
+    check_tree(tree)
     bound = tree.num_nodes if nodes else tree.num_classes
     predictions = check_indices("predictions", predictions, len(predictions), bound)
     labels = check_indices("labels", labels, len(predictions), tree.num_classes)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cophenet.metrics.checks import check_features, check_indices, ratio
+from cophenet.metrics.checks import check_features, check_indices, check_tree, ratio
 from cophenet.metrics.tables import full_precision, product, row_blocks
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def level_labels(labels: Tensor, tree: Hierarchy, level: int | str) -> Tensor:
         >>> level_labels(torch.tensor([0, 1, 2]), tree, "level1")
         tensor([0, 1, 0])
     """
+    check_tree(tree)
     labels = check_indices("labels", labels, len(labels), tree.num_classes)
     return torch.tensor(tree.cut(level)[1], device=labels.device)[labels]
 
@@ -118,6 +119,10 @@ def average_precisions(features: Tensor, labels: Tensor, prototypes: Tensor, cla
 
 def check_prototypes(prototypes: Tensor, classes: Tensor | None) -> Tensor:
     """The class of each prototype; raise unless there are some, finite and of different classes."""
+    if not isinstance(prototypes, Tensor):
+        hint = "; unpack what class_prototypes gives: classes, prototypes = class_prototypes(...)"
+        given = f"{type(prototypes).__name__}{hint if isinstance(prototypes, tuple) else ''}"
+        raise ValueError(f"prototypes must be a torch tensor, got {given}")
     if classes is None:
         classes = torch.arange(len(prototypes), device=prototypes.device)
     try:

@@ -12,7 +12,18 @@ from torchmetrics.utilities import dim_zero_cat
 
 from cophenet.metrics.checks import check_features
 
-__all__ = ["SampleMetric", "SumMetric"]
+__all__ = ["METRIC_OPTIONS", "SampleMetric", "SumMetric"]
+
+# Options of `torchmetrics.Metric`, for classes that have other options besides.
+METRIC_OPTIONS = (
+    "compute_on_cpu",
+    "compute_with_cache",
+    "dist_sync_fn",
+    "dist_sync_on_step",
+    "distributed_available_fn",
+    "process_group",
+    "sync_on_compute",
+)
 
 
 class SumMetric(Metric):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from cophenet.checks import check_choice
 from cophenet.metrics import accuracy, calibration, decisions, mistakes
-from cophenet.metrics.checks import check_choice, check_k
+from cophenet.metrics.checks import check_k, check_tree
 from cophenet.metrics.modules.base import SumMetric
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class FullPathAccuracy(SumMetric):
     higher_is_better = True
 
     def __init__(self, tree: Hierarchy, **kwargs: Any) -> None:
+        check_tree(tree)
         super().__init__(**kwargs)
         self.tree = tree
 
@@ -109,6 +111,7 @@ class HierarchicalDistance(SumMetric):
     higher_is_better = False
 
     def __init__(self, tree: Hierarchy, k: int = 1, best: bool = False, **kwargs: Any) -> None:
+        check_tree(tree)
         check_k("k", k, tree.num_classes)
         super().__init__(**kwargs)
         self.tree, self.k, self.best = tree, k, best
@@ -142,6 +145,7 @@ class MistakeSeverity(SumMetric):
     mistakes: Tensor
 
     def __init__(self, tree: Hierarchy, k: int = 1, **kwargs: Any) -> None:
+        check_tree(tree)
         check_k("k", k, tree.num_classes)
         super().__init__(**kwargs)
         self.add_state("mistakes", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
@@ -182,6 +186,7 @@ class HierarchicalPrecisionRecall(SumMetric):
     def __init__(
         self, tree: Hierarchy, average: mistakes.Average = "micro", nodes: bool = False, **kwargs: Any
     ) -> None:
+        check_tree(tree)
         check_choice("average", average, ("micro", "macro"))
         super().__init__((3,), **kwargs)
         self.tree, self.average, self.nodes = tree, average, nodes
@@ -214,6 +219,7 @@ class LevelCalibrationError(SumMetric):
     higher_is_better = False
 
     def __init__(self, tree: Hierarchy, bins: int = 15, **kwargs: Any) -> None:
+        check_tree(tree)
         check_k("bins", bins, calibration.MOST_BINS)
         super().__init__((tree.num_levels, bins), **kwargs)
         self.tree, self.bins = tree, bins
@@ -246,6 +252,7 @@ class DecisionCost(SumMetric):
     higher_is_better = False
 
     def __init__(self, tree: Hierarchy, kind: decisions.Kind = "lca-height", **kwargs: Any) -> None:
+        check_tree(tree)
         check_choice("kind", kind, decisions.KINDS)
         super().__init__(**kwargs)
         self.tree, self.kind = tree, kind

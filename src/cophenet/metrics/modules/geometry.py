@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Tensor
 
+from cophenet.checks import check_choice
 from cophenet.correlation import cpcc
-from cophenet.metrics.checks import undefined
+from cophenet.metrics.checks import check_tree, undefined
 from cophenet.metrics.geometry import delta_hyperbolicity, tree_distortion
-from cophenet.metrics.modules.base import SampleMetric
+from cophenet.metrics.modules.base import METRIC_OPTIONS, SampleMetric
 from cophenet.metrics.prototypes import level_labels
 from cophenet.transport import ClassDistance, class_distances, create_distance
+from cophenet.transport.grouping import Scheme
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
@@ -28,7 +30,8 @@ class DistanceMetric(SampleMetric):
         tree: The label tree.
         distance: Distance between two classes, by name or as an object.
         level: Group the samples by their ancestors at this level instead of by class.
-        **options: The distance's own options.
+        flow_weights: "uniform", "distance" or "inverse".
+        **options: The distance's own options, and those of `torchmetrics.Metric`.
     """
 
     def __init__(
@@ -36,12 +39,17 @@ class DistanceMetric(SampleMetric):
         tree: Hierarchy,
         distance: str | ClassDistance = "l2",
         level: int | str | None = None,
+        flow_weights: Scheme = "uniform",
         **options: Any,
     ) -> None:
-        super().__init__(tree.num_classes)
-        self.tree, self.level = tree, level
+        check_tree(tree)
+        check_choice("flow_weights", flow_weights, get_args(Scheme))
+        own = {name: options.pop(name) for name in METRIC_OPTIONS if name in options}
+        super().__init__(tree.num_classes, **own)
+        self.tree, self.level, self.flow_weights = tree, level, flow_weights
         self.level_tree = tree if level is None else tree.cut(level)[0]
-        self.distance = create_distance(distance, self.level_tree, **options)
+        also = ("distance", "level", "flow_weights", *METRIC_OPTIONS)
+        self.distance = create_distance(distance, self.level_tree, also, **options)
 
     def distances(self) -> tuple[Tensor, Tensor]:
         """(k,) classes present; (P,) distances of their pairs."""
@@ -50,12 +58,22 @@ class DistanceMetric(SampleMetric):
             return labels, features.new_zeros(0)
         if self.level is not None:
             labels = level_labels(labels, self.tree, self.level)
-        # A copy, so that a random distance draws the same directions each time it is asked.
-        return class_distances(features, labels, copy.deepcopy(self.distance), tree=self.level_tree)
+        # A copy, so that a random distance draws the same directions each time it is asked. There is no later
+        # call of it, so it must say at once if it did not converge.
+        measure = copy.deepcopy(self.distance)
+        measure.lazy_checks = False
+        return class_distances(
+            features, labels, measure, flow_weights=self.flow_weights, tree=self.level_tree
+        )
 
     def tree_distances(self, classes: Tensor) -> Tensor:
         """(P,) tree distances of the pairs of classes."""
         return torch.from_numpy(self.level_tree.condensed(classes.cpu().numpy())).to(classes.device)
+
+
+def _nothing(name: str, rho: Tensor) -> Tensor:
+    value = undefined(name, "there are no samples")
+    return torch.tensor(value, dtype=torch.float64, device=rho.device)
 
 
 class CPCC(DistanceMetric):
@@ -67,7 +85,9 @@ class CPCC(DistanceMetric):
         tree: The label tree.
         distance: Distance between two classes, by name or as an object.
         level: Group the samples by their ancestors at this level, by depth or name, instead of by class.
-        **options: The distance's own options, such as `reg=10.0` for "sinkhorn".
+        flow_weights: "uniform", "distance" or "inverse": how much each sample of a class weighs.
+        **options: The distance's own options, such as `reg=10.0` for "sinkhorn", and those of
+            `torchmetrics.Metric`.
 
     Example:
         >>> from cophenet import Hierarchy
@@ -85,7 +105,8 @@ class CPCC(DistanceMetric):
         """A scalar in [-1, 1]."""
         classes, rho = self.distances()
         with torch.autocast(rho.device.type, enabled=False):
-            return cpcc(rho, self.tree_distances(classes))
+            # In the precision of the distances, so that equal ones are told from rounding.
+            return cpcc(rho, self.tree_distances(classes)).double()
 
 
 class TreeDistortion(DistanceMetric):
@@ -97,7 +118,9 @@ class TreeDistortion(DistanceMetric):
         tree: The label tree.
         distance: Distance between two classes, by name or as an object.
         level: Group the samples by their ancestors at this level, by depth or name, instead of by class.
-        **options: The distance's own options, such as `reg=10.0` for "sinkhorn".
+        flow_weights: "uniform", "distance" or "inverse": how much each sample of a class weighs.
+        **options: The distance's own options, such as `reg=10.0` for "sinkhorn", and those of
+            `torchmetrics.Metric`.
 
     Example:
         >>> from cophenet import Hierarchy
@@ -113,7 +136,7 @@ class TreeDistortion(DistanceMetric):
         """Scalars "average" and "worst"."""
         classes, rho = self.distances()
         if not len(classes):
-            nothing = torch.tensor(undefined("tree distortion", "there are no samples"), device=rho.device)
+            nothing = _nothing("tree distortion", rho)
             return {"average": nothing, "worst": nothing}
         return tree_distortion(rho, self.tree_distances(classes))
 
@@ -127,7 +150,9 @@ class DeltaHyperbolicity(DistanceMetric):
         tree: The label tree.
         distance: Distance between two classes, by name or as an object.
         level: Group the samples by their ancestors at this level, by depth or name, instead of by class.
-        **options: The distance's own options, such as `reg=10.0` for "sinkhorn".
+        flow_weights: "uniform", "distance" or "inverse": how much each sample of a class weighs.
+        **options: The distance's own options, such as `reg=10.0` for "sinkhorn", and those of
+            `torchmetrics.Metric`.
 
     Example:
         >>> from cophenet import Hierarchy
@@ -143,8 +168,6 @@ class DeltaHyperbolicity(DistanceMetric):
         """Scalars "delta" and "relative"."""
         classes, rho = self.distances()
         if not len(classes):
-            nothing = torch.tensor(
-                undefined("delta-hyperbolicity", "there are no samples"), device=rho.device
-            )
+            nothing = _nothing("delta-hyperbolicity", rho)
             return {"delta": nothing, "relative": nothing}
         return delta_hyperbolicity(rho)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from cophenet.metrics import hierarchical, retrieval
+from cophenet.metrics.checks import check_tree
 from cophenet.metrics.modules.base import SampleMetric
 from cophenet.metrics.prototypes import check_prototypes, level_labels, prototype_compute
 
@@ -49,6 +50,8 @@ class PrototypeMAP(SampleMetric):
     ) -> None:
         if (tree is None) != (level is None):
             raise ValueError(f"tree and level go together, got {tree!r} and level {level!r}")
+        if tree is not None:
+            check_tree(tree)
         super().__init__(None if tree is None else tree.num_classes, **kwargs)
         self.tree, self.level = tree, level
         self.register_buffer("classes", check_prototypes(prototypes, classes), persistent=False)
@@ -110,7 +113,7 @@ class HierarchicalPrecisionAtK(SampleMetric):
     def __init__(
         self, tree: Hierarchy, k: int, similarity: hierarchical.Similarity = "lca-height", **kwargs: Any
     ) -> None:
-        hierarchical.check_precision_options(k, similarity, average=False)
+        hierarchical.check_precision_options(tree, k, similarity, average=False)
         super().__init__(tree.num_classes, **kwargs)
         self.tree, self.k, self.similarity = tree, k, similarity
 
@@ -148,7 +151,7 @@ class AverageHierarchicalPrecision(SampleMetric):
         similarity: hierarchical.Similarity = "lca-height",
         **kwargs: Any,
     ) -> None:
-        hierarchical.check_precision_options(k, similarity, average=True)
+        hierarchical.check_precision_options(tree, k, similarity, average=True)
         super().__init__(tree.num_classes, **kwargs)
         self.tree, self.k, self.similarity = tree, k, similarity
 
