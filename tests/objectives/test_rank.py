@@ -82,7 +82,7 @@ def test_distances_that_differ_by_rounding_share_a_rank():
 
 @pytest.mark.parametrize("cast", ["float", "half", "bfloat16"])
 def test_casting_the_module_keeps_the_tree_exact(cast):
-    """1000.3 with 0.001 and less needs more digits than float32 has; a rounded tree would lose whole ranks."""
+    """1000.3 beside 0.001 and less needs more digits than float32 has; rounding would lose ranks."""
     tree = DEEP.with_level_weights({1: 1000.3, 2: 0.001, 3: 0.00001})
     labels = [0, 2, 4, 0, 1, 5, 3, 8, 6, 2, 7, 1]
     objective = make("rank", tree)
