@@ -101,7 +101,7 @@ def test_a_recipe_is_printed_as_a_file_that_loads(run, tmp_path):
 
 def test_errors_are_one_line_with_a_hint(run):
     code, out, err = run("recipes", "cifr100")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert err.startswith("error: recipe must be one of ")
     assert err.endswith("did you mean 'cifar100'?\n")
     assert err.count("\n") == 1
@@ -182,7 +182,7 @@ def test_options_of_data_are_checked(run):
 
 def test_a_sheet_of_vectors_is_refused(run, tmp_path):
     code, _, err = run("data", "preview", "synthetic", "-o", tmp_path / "sheet.png")
-    assert code == 1
+    assert code == 2
     assert "a sheet shows images" in err
     assert not (tmp_path / "sheet.png").exists()
 
@@ -225,7 +225,7 @@ def test_what_is_unusual_about_a_tree_is_noted(run, tree_file, text, note):
 def test_a_bad_tree_is_an_error_that_names_the_file(run, tree_file):
     tree_file.write_text("{a: [x], b: [x]}")
     code, _, err = run("tree", "check", tree_file)
-    assert code == 1
+    assert code == 2
     assert err.startswith(f"error: {tree_file}: ")
     assert run("tree", "show", tree_file.with_name("no.yaml"))[2].endswith(
         "no.yaml: No such file or directory\n"
@@ -237,7 +237,7 @@ def test_the_header_of_a_table_is_said(run, tmp_path):
     table.write_text("kind,name\nanimal,cat\nanimal,dog\n")
     assert "(kind 1, name 2)" in run("tree", "check", table, "--header")[1]
     assert "3 classes" in run("tree", "check", table, "--no-header")[1]
-    assert run("tree", "check", table)[0] == 1
+    assert run("tree", "check", table)[0] == 2
 
 
 @pytest.mark.parametrize("ending", ["nwk", "json", "csv", "txt"])
@@ -273,3 +273,9 @@ def test_names_complete_in_a_shell_without_torch():
     code += "print('cifar100' in names(), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True False\n"
+
+
+def test_a_missing_option_is_named(run):
+    code, _, err = run("data", "check", "vectors")
+    assert code == 2
+    assert "data 'vectors' needs the option train" in err

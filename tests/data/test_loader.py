@@ -150,3 +150,13 @@ def test_epochs_and_steps_that_do_not_exist_are_refused():
     assert list(loader().batches(0, 14)) == []
     with pytest.raises(ValueError, match="epoch must be a whole number"):
         loader().set_epoch(-1)
+
+
+def test_images_are_resized_last():
+    samples = TRAIN
+    plain = next(iter(Loader(samples, 4)))[0]
+    large = next(iter(Loader(samples, 4, size=16)))[0]
+    assert large.shape == (4, 1, 16, 16)
+    torch.testing.assert_close(large.mean(), plain.mean(), rtol=0.02, atol=0)
+    with pytest.raises(ValueError, match="size must be a whole number of at least 1, got 0"):
+        Loader(samples, 4, size=0)

@@ -28,7 +28,7 @@ app.add_typer(tree.app, name="tree")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line; errors are one line on stderr and exit code 1, wrong usage is code 2.
+    """Run the command line; errors are one line on stderr, exit code 2 for wrong input and 1 for the rest.
 
     Args:
         argv: Arguments; None for those of the process.
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if debug:
             raise
         typer.echo(_one_line(error), err=True)
-        raise SystemExit(1) from None
+        raise SystemExit(2 if isinstance(error, ValueError) else 1) from None
 
 
 def _one_line(error: Exception) -> str:

@@ -53,10 +53,9 @@ def list_sources() -> None:
 
     Example: cophenet data list
     """
-    from cophenet.data.registry import DataSource, source_names
+    from cophenet.data import source_summaries
 
-    about = {getattr(cls, "name", ""): getattr(cls, "summary", "") for cls in _below(DataSource)}
-    print_table(("data", "about"), [(name, about[name]) for name in source_names()])
+    print_table(("data", "about"), list(source_summaries().items()))
 
 
 @app.command("check")
@@ -125,13 +124,6 @@ def _row(count: SampleCounts) -> tuple[object, ...]:
         return count.part, count.domain, "none", "", count.missing
     per_class = f"{count.least}" if count.least == count.most else f"{count.least} to {count.most}"
     return count.part, count.domain, count.samples, count.classes, per_class
-
-
-def _below(cls: type[object]) -> Iterable[type[object]]:
-    """All classes made from one."""
-    for child in type.__subclasses__(cls):
-        yield child
-        yield from _below(child)
 
 
 def _complete(needed: Iterable[Requirement]) -> bool:

@@ -15,7 +15,7 @@ from cophenet.data.folder import ImageFolder
 from cophenet.data.images import ImageFiles
 from cophenet.data.inat import INat21Mini
 from cophenet.data.loader import Loader
-from cophenet.data.registry import DataSource, create_source, register_source, source_names
+from cophenet.data.registry import DataSource, create_source, register_source, source_names, source_summaries
 from cophenet.data.sampling import k_shot, stratified_split
 from cophenet.data.synthetic import Synthetic
 from cophenet.data.vectors import Vectors
@@ -50,5 +50,6 @@ __all__ = [
     "k_shot",
     "register_source",
     "source_names",
+    "source_summaries",
     "stratified_split",
 ]

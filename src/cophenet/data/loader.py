@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset
 
 from cophenet.checks import check_choice, check_whole
@@ -48,6 +49,7 @@ class Loader:
         shuffle: Whether every epoch has its own order, or all have the order of the samples.
         augment: `"none"`; `"cifar"`, see `PadCropFlipRotate`; `"views"`, the random views that the source of
             image files defines (crops, flips and light).
+        size: Side to which images in memory are resized, bilinear, after augmentation; None leaves them.
         drop_last: Whether a last batch that is not full is left out.
         device: Where the batches are wanted.
         workers: Processes that read files; 0 to read here. Inputs in memory are always read here.
@@ -72,6 +74,7 @@ class Loader:
         seed: int = 0,
         shuffle: bool = False,
         augment: str = "none",
+        size: int | None = None,
         drop_last: bool = False,
         device: torch.device | str = "cpu",
         workers: int = 0,
@@ -79,8 +82,11 @@ class Loader:
         for name, value, least in (("batch_size", batch_size, 1), ("seed", seed, 0), ("workers", workers, 0)):
             check_whole(name, value, least)
         check_choice("augment", augment, ("none", *augment_names(), "views"))
+        if size is not None:
+            check_whole("size", size, 1)
         self.samples = samples
         self.batch_size = batch_size
+        self.size = size
         self.seed = seed
         self.shuffle = shuffle
         self.drop_last = drop_last
@@ -174,7 +180,11 @@ class Loader:
             return inputs
         if self._mean and inputs.shape[1] != len(self._mean):
             raise ValueError(f"mean has {len(self._mean)} channels, the images have {inputs.shape[1]}")
-        return inputs.float().mul_(self._scale).add_(self._shift)
+        images = inputs.float().mul_(self._scale).add_(self._shift)
+        if self.size is None:
+            return images
+        shape = (self.size, self.size)
+        return interpolate(images, shape, mode="bilinear", align_corners=False, antialias=True)
 
 
 def _normalization(mean: Sequence[float], std: Sequence[float]) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -9,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from cophenet.checks import check_choice, check_options
 from cophenet.data.base import DataSet, Requirement
 
-__all__ = ["DataSource", "create_source", "register_source", "source_names"]
+__all__ = ["DataSource", "create_source", "register_source", "source_names", "source_summaries"]
 
 _REGISTRY: dict[str, type[DataSource]] = {}
 _Source = TypeVar("_Source", bound="type[DataSource]")
@@ -53,6 +54,11 @@ def source_names() -> tuple[str, ...]:
     return tuple(sorted(_REGISTRY))
 
 
+def source_summaries() -> dict[str, str]:
+    """Names of all data sets, with a line about each."""
+    return {name: _REGISTRY[name].summary for name in source_names()}
+
+
 def create_source(name: str, **options: Any) -> DataSource:
     """Make a data source by name.
 
@@ -62,4 +68,9 @@ def create_source(name: str, **options: Any) -> DataSource:
     check_choice("data", name, source_names())
     cls = _REGISTRY[name]
     check_options(f"data {name!r}", cls, options)
+    arguments = inspect.signature(cls).parameters.values()
+    needed = [a.name for a in arguments if a.default is a.empty and a.kind is a.POSITIONAL_OR_KEYWORD]
+    missing = [option for option in needed if option not in options]
+    if missing:
+        raise ValueError(f"data {name!r} needs the option {', '.join(missing)}")
     return cls(**options)

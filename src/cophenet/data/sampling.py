@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cophenet.checks import check_whole
+
 if TYPE_CHECKING:
-    from cophenet.checks import check_whole
-from cophenet.data.base import Labels, Samples
+    from cophenet.data.base import Labels, Samples
 
 __all__ = ["k_shot", "stratified_split"]
 
