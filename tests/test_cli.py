@@ -273,9 +273,3 @@ def test_names_complete_in_a_shell_without_torch():
     code += "print('cifar100' in names(), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True False\n"
-
-
-def test_a_missing_option_is_named(run):
-    code, _, err = run("data", "check", "vectors")
-    assert code == 2
-    assert "data 'vectors' needs the option train" in err
