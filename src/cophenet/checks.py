@@ -53,14 +53,21 @@ def check_whole(argument: str, value: object, least: int) -> None:
         raise ValueError(f"{argument} must be a whole number of at least {least}, got {value!r}")
 
 
-def check_options(what: str, cls: type, options: Mapping[str, Any], also: Sequence[str] = ()) -> None:
-    """Refuse options that a class does not take as arguments; `tree` is none.
+def check_options(
+    what: str,
+    cls: type,
+    options: Mapping[str, Any],
+    also: Sequence[str] = (),
+    fixed: Iterable[str] = ("tree",),
+) -> None:
+    """Refuse options that a class does not take as arguments.
 
     Args:
         what: What has the options, for the message.
         cls: The class.
         options: The options given.
         also: Arguments that the caller takes itself, named in the message too.
+        fixed: Arguments of the class that are no options, because the caller decides them.
 
     Example:
         >>> class Smooth:
@@ -71,7 +78,7 @@ def check_options(what: str, cls: type, options: Mapping[str, Any], also: Sequen
     """
     arguments = inspect.signature(cls).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    allowed = [a.name for a in arguments if a.kind in kinds and a.name != "tree"]
+    allowed = [a.name for a in arguments if a.kind in kinds and a.name not in fixed]
     for name in options:
         if name not in allowed:
             has = f"its options are {', '.join(allowed)}" if allowed else "it has none"

@@ -83,31 +83,31 @@ def test_flat_folders_with_a_tree_file(tmp_path):
     for count, name in enumerate(("bus", "cat", "fox", "van"), start=2):
         fill(tmp_path / "train" / name, count)
         fill(tmp_path / "test" / name, 1)
-    data = ImageFolder(tree="tree.json").load(tmp_path)
+    data = ImageFolder(tree_file="tree.json").load(tmp_path)
     assert data.tree == tree
     assert data.samples("train").counts().tolist() == [5, 2, 4, 3]
-    assert all(needed.found for needed in ImageFolder(tree="tree.json").requirements(tmp_path))
+    assert all(needed.found for needed in ImageFolder(tree_file="tree.json").requirements(tmp_path))
     fill(tmp_path / "train" / "yak")
     fill(tmp_path / "test" / "yak")
     with pytest.raises(
         ValueError, match=r"'yak' is a folder but no class, by tree file .*tree\.json; 1 such"
     ):
-        ImageFolder(tree="tree.json").load(tmp_path)
+        ImageFolder(tree_file="tree.json").load(tmp_path)
     for part in ("train", "test"):
         shutil.rmtree(tmp_path / part / "yak")
         shutil.rmtree(tmp_path / part / "cat")
     with pytest.raises(
         ValueError, match=r"'cat' is a class without a folder, by tree file .*tree\.json; 1 such"
     ):
-        ImageFolder(tree="tree.json").load(tmp_path)
+        ImageFolder(tree_file="tree.json").load(tmp_path)
 
 
 def test_a_tree_file_wants_flat_folders(nested):
     Hierarchy.from_paths(CLASSES, sep="/").write(nested / "tree.json")
     with pytest.raises(ValueError, match="side by side, but animal/cat is nested"):
-        ImageFolder(tree="tree.json").load(nested)
+        ImageFolder(tree_file="tree.json").load(nested)
     with pytest.raises(FileNotFoundError, match=r"tree file .*other\.json is missing"):
-        ImageFolder(tree="other.json").load(nested)
+        ImageFolder(tree_file="other.json").load(nested)
 
 
 def test_an_empty_class(nested):

@@ -46,7 +46,7 @@ class ImageFolder(DataSource):
     Source and target are split by the tree's rule. Normalization is ImageNet's.
 
     Args:
-        tree: File of the tree whose classes are the folders, in the data folder or by full path.
+        tree_file: File of the tree whose classes are the folders, in the data folder or by full path.
         size: Side of the images in pixels.
         test_fraction: Share of each class that is drawn for the test part, at least one image.
         seed: Which images are drawn.
@@ -56,12 +56,12 @@ class ImageFolder(DataSource):
     summary = "any folder of images; nested folders or a tree file are the hierarchy"
 
     def __init__(
-        self, tree: str | None = None, size: int = 224, test_fraction: float = 0.2, seed: int = 0
+        self, tree_file: str | None = None, size: int = 224, test_fraction: float = 0.2, seed: int = 0
     ) -> None:
         if not 0 < test_fraction < 1:
             raise ValueError(f"test_fraction must lie between 0 and 1, got {test_fraction!r}")
         check_whole("seed", seed, 0)
-        self.tree_file = tree
+        self.tree_file = tree_file
         self.crop = CentreCrop(size, round(size * 256 / 224))
         self.test_fraction = test_fraction
         self.seed = seed
@@ -176,7 +176,9 @@ def unique_names(paths: Iterable[Sequence[str]]) -> list[ClassPath]:
 def _arrange(paths: list[ClassPath], file: Path) -> tuple[Hierarchy, list[ClassPath]]:
     """The tree of a file, and the class folders in its order."""
     if not file.is_file():
-        raise FileNotFoundError(f"tree file {file} is missing; put it there or give its full path as tree")
+        raise FileNotFoundError(
+            f"tree file {file} is missing; put it there or give its full path as tree_file"
+        )
     tree = Hierarchy.read(file)
     nested = [path for path in paths if len(path) > 1]
     if nested:

@@ -76,7 +76,8 @@ def _create_own(name: str, input_shape: Sequence[int], options: dict[str, Any]) 
     base, width = _parse(name)
     check_choice("backbone", base, _REGISTRY)
     cls, sizes = _REGISTRY[base]
-    check_options(f"backbone {name!r}", cls, options)
+    # A name stands for its sizes, so they are no options beside it.
+    check_options(f"backbone {name!r}", cls, options, fixed={*sizes, "width"})
     return cls(input_shape, **{**sizes, **width}, **options)
 
 
