@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch
+from cophenet.transport.ragged import ragged_range
 
 __all__ = ["TransportPlan", "greedy_plan", "uniform_plan", "weighted_plan"]
 
@@ -70,12 +71,6 @@ def _ceil_div(a: Indices, b: Indices) -> Indices:
     return -(-a // b)
 
 
-def _ragged_arange(lengths: Indices) -> Indices:
-    """0..n-1 for each n in lengths, end to end."""
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
-
-
 def _uniform_cuts(m: Indices, n: Indices) -> tuple[Indices, Indices]:
     """Cut [0, mn] at the multiples of n and of m, for every size pair at once.
 
@@ -90,7 +85,7 @@ def _uniform_cuts(m: Indices, n: Indices) -> tuple[Indices, Indices]:
     start = np.cumsum(pieces) - pieces
     cuts = np.empty(int(pieces.sum()), dtype=np.int64)
     for size, other in ((m, n), (n, m)):
-        index = _ragged_arange(size) + 1  # the index-th cut of this side is at index * other
+        index = ragged_range(size) + 1  # the index-th cut of this side is at index * other
         step, own, opposite, shared = (np.repeat(x, size) for x in (start, size, other, size // gcd))
         # Cuts below: own ones, the other side's strictly below, less those both sides share.
         rank = index - 1 + _ceil_div(index * opposite, own) - 1 - (index - 1) // shared
@@ -195,7 +190,7 @@ def weighted_plan(batch: ClassBatch, weights: Tensor) -> TransportPlan:
     cuts[batch.on_device(offsets[1:] - 1)] = whole
     sides = ((batch.first, batch.second, m - 1), (batch.second, batch.first, n - 1))
     for side, (own, other, inner) in enumerate(sides):
-        index = _ragged_arange(inner)
+        index = ragged_range(inner)
         cut = cumulative[batch.on_device(index + np.repeat(batch.offsets[own], inner))]
         query = cut + batch.on_device(np.repeat(other * (2 * whole), inner))
         # A tie goes to the source: it counts what is strictly smaller, the target also what is equal.
@@ -210,7 +205,7 @@ def weighted_plan(batch: ClassBatch, weights: Tensor) -> TransportPlan:
     left[batch.on_device(start)] = 0
     counted = is_source.cumsum(0) - is_source
     row = counted - batch.on_device(np.repeat(np.cumsum(m - 1) - (m - 1), m + n - 1))
-    column = batch.on_device(_ragged_arange(m + n - 1)) - row
+    column = batch.on_device(ragged_range(m + n - 1)) - row
     return TransportPlan(
         source=row + batch.on_device(np.repeat(batch.offsets[batch.first], m + n - 1)),
         target=column + batch.on_device(np.repeat(batch.offsets[batch.second], m + n - 1)),

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from cophenet.transport.ragged import ragged_range
 from cophenet.transport.solvers.problem import WHOLE, CostStrip, Floats, Indices, PairProblems, run_all
 
 __all__ = ["solve"]
@@ -23,18 +24,10 @@ _OPTIMAL = 1
 def _blank(problems: PairProblems, pairs: Indices) -> Indices:
     """Write entries without mass for some pairs; return the entries' numbers."""
     entries = np.diff(problems.offsets)[pairs]
-    index = _ragged(problems.offsets[pairs], entries)
+    index = ragged_range(entries, problems.offsets[pairs])
     problems.source[index] = np.repeat(problems.starts[problems.first[pairs]], entries)
     problems.target[index] = np.repeat(problems.starts[problems.second[pairs]], entries)
     problems.mass[index] = 0
-    return index
-
-
-def _ragged(begin: Indices, lengths: Indices) -> Indices:
-    """begin, begin + 1, ... of each length, end to end."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    index: Indices = np.arange(total) + np.repeat(begin - (ends - lengths), lengths)
     return index
 
 
@@ -42,8 +35,8 @@ def _solve_singles(problems: PairProblems, pairs: Indices) -> None:
     """Pairs in which one class has a single sample, all at once: everything goes there."""
     m, n = problems.sizes(pairs)
     entries = np.maximum(m, n)
-    index = _ragged(problems.offsets[pairs], entries)
-    step = _ragged(np.zeros_like(entries), entries)
+    index = ragged_range(entries, problems.offsets[pairs])
+    step = ragged_range(entries)
     problems.source[index] += np.where(np.repeat(m > 1, entries), step, 0)
     problems.target[index] += np.where(np.repeat(n > 1, entries), step, 0)
     if problems.shares is None:
@@ -72,7 +65,7 @@ def _blocks(problems: PairProblems, strip: CostStrip, pairs: Indices) -> Iterato
 
 def _write(problems: PairProblems, pairs: Indices, used: Indices, cell: Indices, mass: Floats) -> None:
     """Write the plans of some pairs: `used` entries each, end to end, by the flat numbers of their cells."""
-    index = _ragged(problems.offsets[pairs], used)
+    index = ragged_range(used, problems.offsets[pairs])
     width = np.repeat(problems.sizes(pairs)[1], used)
     problems.source[index] += cell // width
     problems.target[index] += cell % width
@@ -87,7 +80,7 @@ def _assign(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
     if columns:
         size = problems.sizes(pairs)[0]
         width = np.repeat(size, size)
-        cell = _ragged(np.zeros_like(size), size) * width + np.concatenate(columns)
+        cell = ragged_range(size) * width + np.concatenate(columns)
         _write(problems, pairs, size, cell, 1.0 / width)
 
 
