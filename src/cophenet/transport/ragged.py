@@ -17,4 +17,5 @@ def ragged_range(lengths: NDArray[np.int64], begin: NDArray[np.int64] | int = 0)
     """
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(begin - (ends - lengths), lengths)
+    numbers: NDArray[np.int64] = np.arange(total) + np.repeat(begin - (ends - lengths), lengths)
+    return numbers
