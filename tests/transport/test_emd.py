@@ -156,6 +156,8 @@ def test_strips_and_threads_change_nothing(solver, weighted, monkeypatch):
     for name, value in (("_STRIP_ROWS", 50), ("_STRIP_ELEMENTS", 5000), ("_THREAD_ELEMENTS", 1)):
         monkeypatch.setattr(emd_module, name, value)
     monkeypatch.setattr("cophenet.transport.solvers.compiled._CALL_PRODUCTS", 1000)
+    for module in ("cophenet.transport.emd", "cophenet.transport.solvers.compiled"):
+        monkeypatch.setattr(f"{module}.thread_count", lambda: 2)
     narrow, narrow_plan = EMD(solver).with_plan(batch)
     torch.testing.assert_close(narrow, whole, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(narrow_plan.mass, whole_plan.mass)
