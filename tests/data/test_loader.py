@@ -160,3 +160,19 @@ def test_images_are_resized_last():
     torch.testing.assert_close(large.mean(), plain.mean(), rtol=0.02, atol=0)
     with pytest.raises(ValueError, match="size must be a whole number of at least 1, got 0"):
         Loader(samples, 4, size=0)
+
+
+class Broken(Slow):
+    """Inputs of which one cannot be read."""
+
+    def take(self, rows):
+        if 7 in rows:
+            raise ValueError("photo7.jpg is truncated")
+        return super().take(rows)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_unreadable_file_is_one_sentence_also_from_a_worker(workers):
+    broken = Samples(Broken(), FILES.rows, FILES.labels, FILES.tree)
+    with pytest.raises(ValueError, match=r"^photo7\.jpg is truncated$"):
+        list(loader(broken, 6, workers=workers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
@@ -212,20 +212,32 @@ class _Requested(Dataset[tuple[Tensor, Tensor]]):
         return inputs.augmented(self.samples.rows[positions], seeds), labels
 
 
+class _Quiet(_Requested):
+    """The same in a worker, whose errors come back as they are instead of inside a traceback of text."""
+
+    def __getitem__(self, request: _Request) -> Any:
+        try:
+            return super().__getitem__(request)
+        except (ValueError, OSError) as error:
+            return error
+
+
 def _read(
     samples: Samples, requests: list[_Request], workers: int, pin: bool
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    source = _Requested(samples)
     if workers == 0 or isinstance(samples.inputs, ArrayInputs):
-        return map(source.__getitem__, requests)
-    return iter(
-        DataLoader(
-            source,
-            batch_size=None,
-            sampler=requests,
-            num_workers=workers,
-            pin_memory=pin,
-            # Of its own, so that reading files does not move torch's generator.
-            generator=torch.Generator(),
-        )
+        yield from map(_Requested(samples).__getitem__, requests)
+        return
+    read = DataLoader(
+        _Quiet(samples),
+        batch_size=None,
+        sampler=requests,
+        num_workers=workers,
+        pin_memory=pin,
+        # Of its own, so that reading files does not move torch's generator.
+        generator=torch.Generator(),
     )
+    for batch in read:
+        if isinstance(batch, Exception):
+            raise batch
+        yield batch
