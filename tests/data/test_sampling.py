@@ -54,6 +54,12 @@ def test_every_class_gives_its_share(extra, fraction, seed):
     assert (abs(shares - totals * fraction) < 1).all()
 
 
+@pytest.mark.parametrize("fraction", [0, 1, True, "abc", None, float("nan")])
+def test_shares_must_lie_between_0_and_1(fraction):
+    with pytest.raises(ValueError, match=f"fraction must lie between 0 and 1, got {fraction!r}"):
+        stratified_split(np.array([0, 0]), fraction, seed=0)
+
+
 def test_single_samples_cannot_be_split():
     with pytest.raises(ValueError, match="class 1 has a single sample"):
         stratified_split(np.array([0, 0, 1]), 0.5, seed=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,19 @@ from cophenet.checks import check_whole
 if TYPE_CHECKING:
     from cophenet.data.base import Labels, Samples
 
-__all__ = ["k_shot", "stratified_split"]
+__all__ = ["check_share", "k_shot", "stratified_split"]
+
+
+def check_share(argument: str, value: object) -> None:
+    """Refuse what is not a number between 0 and 1, both excluded.
+
+    Example:
+        >>> check_share("test_share", 1.0)
+        Traceback (most recent call last):
+        ValueError: test_share must lie between 0 and 1, got 1.0
+    """
+    if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
+        raise ValueError(f"{argument} must lie between 0 and 1, got {value!r}")
 
 
 def k_shot(samples: Samples, k: int, seed: int) -> Samples:
@@ -67,8 +80,7 @@ def stratified_split(labels: Labels, fraction: float, seed: int) -> tuple[Labels
         >>> stratified_split(np.array([0, 0, 0, 0, 1, 1]), 0.5, seed=0)[1]
         array([2, 3, 4])
     """
-    if not 0 < fraction < 1:
-        raise ValueError(f"fraction must lie between 0 and 1, got {fraction!r}")
+    check_share("fraction", fraction)
     check_whole("seed", seed, 0)
     counts = np.bincount(labels)
     if (counts == 1).any():

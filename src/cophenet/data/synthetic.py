@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cophenet.checks import check_number, check_whole
 from cophenet.data.base import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
 from cophenet.data.registry import DataSource, register_source
+from cophenet.data.vector_files import check_file
 from cophenet.tree import Hierarchy
 
 __all__ = ["Synthetic"]
@@ -66,6 +67,8 @@ class Synthetic(DataSource):
         check_whole("seed", seed, 0)
         check_number("mode_distance", mode_distance)
         check_number("spread", spread)
+        if tree_file is not None:
+            check_file("tree_file", tree_file)
         self.regular_tree = _regular_tree(branching)
         self.tree_file = tree_file
         self.dims, self.samples_per_class, self.modes = dims, samples_per_class, modes
@@ -114,7 +117,7 @@ class Synthetic(DataSource):
 
 def _regular_tree(branching: Sequence[int]) -> Hierarchy:
     """A tree in which all nodes of a level have equally many children; names count down the path."""
-    if isinstance(branching, str) or not branching:
+    if not isinstance(branching, Sequence) or isinstance(branching, str | bytes) or not branching:
         raise ValueError(f"branching must list the children of the nodes of each level, got {branching!r}")
     for count in branching:
         check_whole("branching", count, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,16 +11,27 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Features", "GivenLabels", "read_vectors"]
+__all__ = ["Features", "check_file", "read_vectors"]
 
 Features: TypeAlias = NDArray[np.float32]
-GivenLabels: TypeAlias = "NDArray[np.int64] | list[str]"
 
 _ARRAYS = ("features", "labels")
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_MISSING = ("", "nan", "NaN")
 
 
-def read_vectors(path: Path) -> tuple[Features, GivenLabels]:
+def check_file(argument: str, value: object) -> None:
+    """Refuse what is not the name of a file.
+
+    Example:
+        >>> check_file("train", 3)
+        Traceback (most recent call last):
+        ValueError: train must be the name of a file, got 3
+    """
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError(f"{argument} must be the name of a file, got {value!r}")
+
+
+def read_vectors(path: Path) -> tuple[Features, list[str]]:
     r"""Read feature vectors and their labels.
 
     The extension tells the format:
@@ -30,18 +40,21 @@ def read_vectors(path: Path) -> tuple[Features, GivenLabels]:
     - `.npy`: features (n, d) in a file with "features" in its name, labels in the file beside it that has
       "labels" there instead, such as `train_features.npy` and `train_labels.npy`.
     - `.safetensors`: tensors `features` and `labels`.
-    - `.csv`: a line with the names of the columns, one of them `label`; all others are features.
+    - `.csv`: a line with the names of the columns, one of them `label`; all others are features. Blank
+      lines are passed over.
     - `.parquet`: likewise; a column may hold a list of numbers for each row.
+
+    Labels stay the text they are, "00" too; whole numbers of arrays are written out, 7 as "7".
 
     Args:
         path: The file.
 
     Returns:
-        Features (n, d), and labels (n,) as whole numbers or as names.
+        Features (n, d), and the n labels as text.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it cannot be read, is ragged, or holds what is not a finite number.
+        ValueError: If it cannot be read, is ragged, holds what is not a finite number, or lacks a label.
 
     Example:
         >>> import tempfile
@@ -80,16 +93,22 @@ def _check_features(features: NDArray[Any], path: Path) -> Features:
     return values
 
 
-def _check_labels(labels: NDArray[Any], path: Path) -> GivenLabels:
+def _check_labels(labels: NDArray[Any], path: Path) -> list[str]:
     if labels.ndim != 1:
         raise ValueError(f"{path}: labels must be (n,), got shape {labels.shape}")
     if labels.dtype.kind in "iu":
-        return labels.astype(np.int64)
+        return [str(label) for label in labels.tolist()]
     if labels.dtype.kind == "S":
-        labels = np.char.decode(labels, "utf-8")
+        try:
+            labels = np.char.decode(labels, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: labels must be names in UTF-8: {error}") from error
     if labels.dtype.kind != "U":
         raise ValueError(f"{path}: labels must be whole numbers or names, got {labels.dtype}")
     names: list[str] = labels.tolist()
+    for row, name in enumerate(names):
+        if name in _MISSING:
+            raise ValueError(f"{path}: row {row} has no label but {name!r}; every row needs one")
     return names
 
 
@@ -185,21 +204,25 @@ def _read_csv(path: Path) -> tuple[Any, Any]:
 
 
 def _parse_csv(lines: Any, path: Path) -> tuple[Any, Any]:
-    header: list[str] = next(lines, [])
+    rows = (row for row in lines if row)  # a blank line has no cells
+    header: list[str] = next(rows, [])
     at = _need_label_column(header, path)
     features, labels = [], []
-    for row in lines:
+    for row in rows:
         if len(row) != len(header):
             place = f"line {lines.line_num}"
             raise ValueError(f"{path}: {place} has {len(row)} cells, the first line has {len(header)}")
         labels.append(row.pop(at))
+        if labels[-1] in _MISSING:
+            raise ValueError(
+                f"{path}: line {lines.line_num} has no label but {labels[-1]!r}; every line needs one"
+            )
         try:
             features.append(np.array(row, dtype=np.float64))
         except ValueError:
             cell = next(cell for cell in row if not _is_number(cell))
             raise ValueError(f"{path}: line {lines.line_num}: {cell!r} is not a number") from None
-    whole = all(_WHOLE.fullmatch(label) for label in labels)
-    return np.array(features), np.array(labels, dtype=np.int64 if whole else np.str_)
+    return np.array(features), np.array(labels, dtype=np.str_)
 
 
 def _is_number(cell: str) -> bool:

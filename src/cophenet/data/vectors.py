@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 
-from cophenet.checks import check_whole
+from cophenet.checks import check_choice, check_whole
 from cophenet.data.base import ArrayInputs, DataSet, Domain, Labels, Part, Requirement, Samples, split_by_tree
 from cophenet.data.registry import DataSource, register_source
-from cophenet.data.sampling import stratified_split
-from cophenet.data.vector_files import GivenLabels, read_vectors
+from cophenet.data.sampling import check_share, stratified_split
+from cophenet.data.vector_files import Features, check_file, read_vectors
 from cophenet.tree import Hierarchy
 
 __all__ = ["Vectors"]
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as str(int) writes it
 
 
 @register_source
 class Vectors(DataSource):
     """Feature vectors with labels from npz, npy, safetensors, parquet or CSV files.
 
-    `read_vectors` tells how arrays and columns are called. A label is the name of a class of the tree; if
-    not all labels are names and they are whole numbers, they are positions in the tree's classes. Source and
-    target are split by the rule with fraction 0.4. Relative paths start in the data folder.
+    `read_vectors` tells how arrays and columns are called. A label is the name of a class, by exact
+    text: "00" is not "0", the whole number 7 is "7". Source and target are split by the rule with fraction
+    0.4. Relative paths start in the data folder.
 
     Args:
         train: File of the training part, or of everything.
@@ -33,6 +36,8 @@ class Vectors(DataSource):
             knows no source and target.
         test_share: The share, where there is no test file.
         seed: Decides which samples are the test part, where there is no test file.
+        labels: What the labels of all files are: "names" of classes, or "positions" in the classes of the
+            tree file, from 0.
 
     Example:
         >>> import tempfile
@@ -53,12 +58,19 @@ class Vectors(DataSource):
         tree_file: str | None = None,
         test_share: float = 0.2,
         seed: int = 0,
+        labels: Literal["names", "positions"] = "names",
     ) -> None:
-        if not 0 < test_share < 1:
-            raise ValueError(f"test_share must lie between 0 and 1, got {test_share!r}")
+        check_file("train", train)
+        for argument, file in {"test": test, "tree_file": tree_file}.items():
+            if file is not None:
+                check_file(argument, file)
+        check_share("test_share", test_share)
         check_whole("seed", seed, 0)
+        check_choice("labels", labels, ("names", "positions"))
+        if labels == "positions" and tree_file is None:
+            raise ValueError("labels='positions' needs a tree to count classes in: give tree_file")
         self.train, self.test, self.tree_file = train, test, tree_file
-        self.test_share, self.seed = test_share, seed
+        self.test_share, self.seed, self.labels = test_share, seed, labels
 
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
         """The files that were named."""
@@ -71,18 +83,28 @@ class Vectors(DataSource):
         return [Requirement(path, path.is_file(), note) for path, note in paths.items()]
 
     def load(self, data_dir: Path | None) -> DataSet:
-        """Read the data set."""
+        """Read the data set.
+
+        Raises:
+            FileNotFoundError: If a file is missing.
+            ValueError: If a file cannot be read, labels are not classes, the training file has one class
+                only, or there is no test file and a class has a single sample.
+        """
         base = data_dir or Path()
-        features, given = read_vectors(base / self.train)
+        path = base / self.train
+        features, given = read_vectors(path)
+        if len(set(given)) == 1:
+            raise ValueError(
+                f"{path}: data {self.name!r} needs at least two classes, found only {given[0]!r}"
+            )
         tree = _star(given) if self.tree_file is None else Hierarchy.read(base / self.tree_file)
-        labels = _to_labels(given, tree, base / self.train)
-        whole = Samples(ArrayInputs(torch.from_numpy(features)), np.arange(len(labels)), labels, tree)
+        whole = self._samples(features, given, tree, path)
         parts: dict[Part, Samples]
         if self.test is None:
-            rows = stratified_split(labels, self.test_share, self.seed)
+            rows = self._drawn(whole, path)
             parts = {"train": whole.subset(rows[0]), "test": whole.subset(rows[1])}
         else:
-            parts = {"train": whole, "test": _read_test(base / self.test, tree, features.shape[1])}
+            parts = {"train": whole, "test": self._read_test(base / self.test, tree, features.shape[1])}
 
         def make(part: Part, domain: Domain) -> Samples:
             if domain == "full":
@@ -93,32 +115,59 @@ class Vectors(DataSource):
 
         return DataSet(self.name, tree, make)
 
+    def _samples(self, features: Features, given: list[str], tree: Hierarchy, path: Path) -> Samples:
+        if self.labels == "positions":
+            labels = _positions(given, tree, path)
+        else:
+            where = "the tree" if self.tree_file is not None else f"the training part {self.train}"
+            labels = _by_name(given, tree, path, where)
+        return Samples(ArrayInputs(torch.from_numpy(features)), np.arange(len(labels)), labels, tree)
 
-def _read_test(path: Path, tree: Hierarchy, width: int) -> Samples:
-    features, given = read_vectors(path)
-    if features.shape[1] != width:
-        raise ValueError(f"{path}: has {features.shape[1]} features, the training part has {width}")
-    labels = _to_labels(given, tree, path)
-    return Samples(ArrayInputs(torch.from_numpy(features)), np.arange(len(labels)), labels, tree)
+    def _read_test(self, path: Path, tree: Hierarchy, width: int) -> Samples:
+        features, given = read_vectors(path)
+        if features.shape[1] != width:
+            raise ValueError(f"{path}: has {features.shape[1]} features, the training part has {width}")
+        return self._samples(features, given, tree, path)
+
+    def _drawn(self, samples: Samples, path: Path) -> tuple[Labels, Labels]:
+        """Rows of both parts when there is no test file."""
+        single = np.flatnonzero(samples.counts() == 1)
+        if single.size:
+            raise ValueError(
+                f"{path}: class {samples.tree.classes[single[0]]!r} has a single sample; two are needed to "
+                "draw a test part, or a test file"
+            )
+        return stratified_split(samples.labels, self.test_share, self.seed)
 
 
-def _star(given: GivenLabels) -> Hierarchy:
-    return Hierarchy.from_paths([(str(label),) for label in sorted(set(np.asarray(given).tolist()))])
+def _star(given: list[str]) -> Hierarchy:
+    """The classes side by side: sorted as numbers if all are whole numbers, else as text."""
+    names = sorted(set(given))
+    if all(_WHOLE.fullmatch(name) for name in names):
+        names.sort(key=int)
+    return Hierarchy.from_paths([(name,) for name in names])
 
 
-def _to_labels(given: GivenLabels, tree: Hierarchy, path: Path) -> Labels:
-    """Positions in the tree's classes."""
-    values, places = np.unique(np.asarray(given), return_inverse=True)
+def _by_name(given: list[str], tree: Hierarchy, path: Path, where: str) -> Labels:
     known = {name: label for label, name in enumerate(tree.classes)}
-    unknown = [value for value in values.tolist() if str(value) not in known]
-    if not unknown:
-        positions = np.array([known[str(value)] for value in values.tolist()])
-    elif values.dtype.kind == "i" and values[0] >= 0 and values[-1] < tree.num_classes:
-        positions = values
-    else:
-        allowed = f"the tree has {tree.num_classes} classes: {list(tree.classes[:3])!r}..."
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        hint = ""
+        if where == "the tree" and all(_WHOLE.fullmatch(name) for name in unknown):
+            hint = "; if they are positions in these, counted from 0, pass labels='positions'"
         raise ValueError(
-            f"{path}: {len(unknown)} labels are not in the tree, e.g. {unknown[:3]!r}; {allowed}"
+            f"{path}: {len(unknown)} labels are not in {where}, e.g. {unknown[:3]!r}; {where} has "
+            f"{tree.num_classes} classes: {list(tree.classes[:3])!r}...{hint}"
         )
-    result: Labels = positions.astype(np.int64)[places]
-    return result
+    return np.array([known[name] for name in given], dtype=np.int64)
+
+
+def _positions(given: list[str], tree: Hierarchy, path: Path) -> Labels:
+    last = tree.num_classes - 1
+    wrong = sorted(name for name in set(given) if not _WHOLE.fullmatch(name) or not 0 <= int(name) <= last)
+    if wrong:
+        raise ValueError(
+            f"{path}: {len(wrong)} labels are not positions, e.g. {wrong[:3]!r}; labels='positions' allows "
+            f"0 to {last}, for the {last + 1} classes of the tree"
+        )
+    return np.array(given).astype(np.int64)
