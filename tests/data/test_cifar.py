@@ -1,5 +1,6 @@
 """CIFAR: the paper's tables, both formats in all places, and what is refused."""
 
+import pickle
 import shutil
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from cophenet.data.cifar import Cifar10, Cifar100
 from cophenet.data.cifar_names import CIFAR100, cifar10_split, cifar100_split, cifar100_tree
+from cophenet.data.pickles import read_plain_pickle
 from support import SHARED, needs_shared
 
 from . import written
@@ -187,3 +189,56 @@ def test_damaged_archives_are_refused(tmp_path):
     written.pack(folder, archive)
     with pytest.raises(FileNotFoundError, match=r"cifar-100-python.tar.gz lacks meta"):
         Cifar100().load(archive.parent)
+
+
+@pytest.mark.parametrize(
+    ("other", "packed"),
+    [("cifar-10-batches-py", True), ("cifar-10-batches-bin", True), ("cifar-10-batches-bin", False)],
+)
+def test_parts_of_a_folder_do_not_hide_what_is_complete(tmp_path, other, packed):
+    _, write, archive = WRITERS[other]
+    made = write(tmp_path / "elsewhere" / other)
+    if packed:
+        written.pack(made, tmp_path / "data" / archive)
+    else:
+        shutil.copytree(made, tmp_path / "data" / other)
+    partial = tmp_path / "data" / "cifar-10-batches-py"
+    partial.mkdir()
+    assert len(Cifar10().load(tmp_path / "data").samples("train")) == 100
+    (partial / "data_batch_1").write_bytes(b"half")
+    assert len(Cifar10().load(tmp_path / "data").samples("train")) == 100
+    assert all(need.found for need in Cifar10().requirements(tmp_path / "data"))
+
+
+def test_odd_labels_and_names_name_the_file(tmp_path):
+    folder = tmp_path / "cifar-100-python"
+    written.write_cifar100_python(folder)
+    whole = (folder / "meta").read_bytes()
+    for names in (3, "apple", None):
+        content = {"fine_label_names": names, "coarse_label_names": list(CIFAR100)}
+        (folder / "meta").write_bytes(pickle.dumps(content))
+        with pytest.raises(ValueError, match=r"meta: fine_label_names must be a list of names, got"):
+            Cifar100().load(tmp_path)
+    (folder / "meta").write_bytes(whole)
+    fine, coarse = written.cifar100_labels(4)
+    content = {"data": written.pixels(4), "fine_labels": [2**70, *fine[1:]], "coarse_labels": coarse}
+    (folder / "test").write_bytes(pickle.dumps(content, 4))
+    with pytest.raises(ValueError, match=r"test: fine_labels must be small numbers from 0 on, got 1180591"):
+        Cifar100().load(tmp_path)
+
+
+@pytest.mark.parametrize("depth", ["x", [3], None, 2.5])
+def test_wrong_types_of_depth(depth):
+    with pytest.raises(ValueError, match="depth must be one of"):
+        Cifar100(depth=depth)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_files_that_were_saved_again_are_read(tmp_path, protocol):
+    folder = written.write_cifar100_python(tmp_path / "cifar-100-python")
+    for file in folder.iterdir():
+        with file.open("rb") as stream:
+            content = read_plain_pickle(stream, file.name)
+        file.write_bytes(pickle.dumps(content, protocol))
+    images = Cifar100().load(tmp_path).samples("train").inputs.values
+    np.testing.assert_array_equal(images.flatten(1).numpy(), written.pixels(200))

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from cophenet import Hierarchy
+from cophenet.data.breeds import Living17
 from cophenet.data.folder import ImageFolder
+from cophenet.data.inat import INat21Mini
 from cophenet.data.loader import Loader
 from cophenet.data.registry import create_source
 from data.pictures import fill
@@ -184,3 +186,32 @@ def test_batches_are_the_same_with_any_number_of_workers(nested):
         assert torch.equal(labels, same_labels)
     views = [next(Loader(train, 8, augment="views").batches(epoch))[0] for epoch in (0, 1)]
     assert not torch.equal(*views)
+
+
+@pytest.mark.parametrize("name", ["valid", "validation", "dev"])
+def test_other_names_of_the_test_part_do_not_become_classes(tmp_path, name):
+    for part in ("train", name):
+        fill(tmp_path / part / "cat")
+        fill(tmp_path / part / "dog")
+    with pytest.raises(ValueError, match=rf"holds train/ and {name}/ but no .*; rename {name}/ to test/"):
+        ImageFolder().load(tmp_path)
+    (tmp_path / name).rename(tmp_path / "val")
+    assert ImageFolder().load(tmp_path).tree.classes == ("cat", "dog")
+
+
+@pytest.mark.parametrize("source", [ImageFolder, Living17, INat21Mini])
+@pytest.mark.parametrize("size", ["abc", 1.5, None, True])
+def test_sizes_are_whole_numbers(source, size):
+    with pytest.raises(ValueError, match="size must be a whole number of at least 1"):
+        source(size=size)
+
+
+def test_options_of_wrong_types():
+    with pytest.raises(ValueError, match="test_fraction must lie between 0 and 1, got 'abc'"):
+        ImageFolder(test_fraction="abc")
+    with pytest.raises(ValueError, match="tree_file must be the name of a file, got 3"):
+        ImageFolder(tree_file=3)
+    with pytest.raises(ValueError, match="mid must be true or false, got 3"):
+        Living17(mid=3)
+    with pytest.raises(ValueError, match=r"levels must be a list of ranks .*, got 3"):
+        INat21Mini(levels=3)

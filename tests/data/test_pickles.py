@@ -88,3 +88,43 @@ def test_arrays_of_objects_and_wrong_sizes_are_refused():
     assert pickletools.optimize(cut)
     with pytest.raises(ValueError, match="cannot reshape array of size 1200"):
         read(cut)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("old", [True, False])
+def test_pickles_of_todays_numpy_come_back(protocol, order, old):
+    array = np.asarray(np.arange(255, dtype=np.uint8).reshape(17, 15), order=order)
+    content = pickle.dumps({b"data": array, "labels": [1, 2**20]}, protocol)
+    if old and protocol < 4:  # later ones write the length of the name before it
+        content = content.replace(b"numpy._core.", b"numpy.core.")
+    back = read(content)
+    np.testing.assert_array_equal(back[b"data"], array)
+    assert back["labels"] == [1, 2**20]
+
+
+NEW_ARRAY = b"\x80\x05cnumpy._core.numeric\n_frombuffer\n"
+BYTE = b"cnumpy\ndtype\n\x8c\x02u1\x85R"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x80\x02c_codecs\nencode\nX\x01\x00\x00\x00aX\x05\x00\x00\x00utf-8\x86R.", "text as 'utf-8'"),
+        (b"\x80\x02c_codecs\nencode\nX\x01\x00\x00\x00aX\x05\x00\x00\x00rot13\x86R.", "text as 'rot13'"),
+        (b"\x80\x02c_codecs\nencode\nK\x01X\x06\x00\x00\x00latin1\x86R.", "only latin1"),
+        (b"\x80\x02c_codecs\ndecode\n.", "refused, the pickle asks for _codecs.decode"),
+        (b"\x80\x02c_codecs\nencode\n}X\x01\x00\x00\x00aK\x01sb.", "truncated, damaged"),
+        (NEW_ARRAY + b"(C\x01a" + BYTE + b"J\xff\xff\xff\xff\x85\x8c\x01CtR.", r"of shape \(-1,\)"),
+        (NEW_ARRAY + b"(C\x01a" + BYTE + b"K\x01\x85\x8c\x01AtR.", "order 'A'"),
+        (NEW_ARRAY + b"(C\x01a" + BYTE + b"K\x02\x85\x8c\x01CtR.", "cannot reshape"),
+        (NEW_ARRAY + b"(C\x01aK\x01K\x01\x85\x8c\x01CtR.", "not made of plain bytes"),
+        (NEW_ARRAY + b"(]" + BYTE + b"K\x01\x85\x8c\x01CtR.", "not made of plain bytes"),
+        (NEW_ARRAY + b"(C\x01a" + BYTE + b"K\x01\x85\x8c\x01CtRNb.", "truncated|fills an array twice"),
+        (NEW_ARRAY + b")\x81.", "truncated, damaged"),
+        (NEW_ARRAY + b"}\x8c\x06valuesK\x01sb.", "truncated, damaged"),
+    ],
+)
+def test_stand_ins_of_newer_names_build_nothing_else(content, message):
+    with pytest.raises(ValueError, match=message):
+        read(content)

@@ -145,3 +145,14 @@ def test_broken_files(tmp_path: Path, name: str, content: bytes | str) -> None:
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"weights not found: .*none.pth"):
         resnet(tmp_path / "none.pth")
+
+
+@pytest.mark.parametrize("name", ["net.pth", "net.safetensors"])
+@pytest.mark.parametrize("content", [b"epoch 3\nloss 0.5\n", b"hello", b"\x80\x02}", b"PK\x03\x04", b"{}"])
+def test_what_cannot_be_read_is_told_in_our_words(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"weights .*{name} are no .*, it is damaged") as caught:
+        resnet(path)
+    assert "weights_only" not in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypedDict
 
-from cophenet.checks import check_choice
+from cophenet.checks import check_choice, check_whole
 from cophenet.data.base import DataSet, Domain, Part, Requirement, Samples
 from cophenet.data.image_augment import BREEDS_CROP, CentreCrop
 from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, data_folder, labelled_images
@@ -86,6 +86,9 @@ class Breeds(DataSource):
     """
 
     def __init__(self, size: int = 224, mid: bool = False) -> None:
+        check_whole("size", size, 1)
+        if not isinstance(mid, bool):
+            raise ValueError(f"mid must be true or false, got {mid!r}")
         self.crop = CentreCrop(size, round(size * 256 / 224))
         self.tree = breeds_tree(self.name, mid=mid)
 

@@ -89,12 +89,19 @@ def _label_column(values: Any, count: int, where: str, key: str) -> NDArray[np.i
         raise ValueError(f"{where}: {key} must be a list of numbers")
     if len(values) != count:
         raise ValueError(f"{where}: {key} has {len(values)} labels for {count} images")
-    return np.array(values, dtype=np.int64)
+    try:
+        return np.array(values, dtype=np.int64)
+    except OverflowError:
+        odd = max(values, key=abs)
+        raise ValueError(f"{where}: {key} must be small numbers from 0 on, got {odd}") from None
 
 
 def _python_names(*keys: str) -> Callable[[IO[bytes], str], Names]:
     def read(stream: IO[bytes], where: str) -> Names:
         content = _pickled_dict(stream, where, keys)
+        for key in keys:
+            if not isinstance(content[key], (list, tuple)):
+                raise ValueError(f"{where}: {key} must be a list of names, got {content[key]!r:.50}")
         return [[_text(name) for name in content[key]] for key in keys]
 
     return read
@@ -185,7 +192,7 @@ _ARCHIVES = {"cifar-10-batches-py": "cifar-10-python", "cifar-10-batches-bin": "
 
 
 def find_layout(data_dir: Path | None, layouts: Sequence[Layout]) -> tuple[Layout, Path] | None:
-    """Which version is there, and where: a folder or an archive.
+    """Which version is there, and where: a complete folder before an archive, and that before parts of one.
 
     Args:
         data_dir: The folder that holds one of the versions, or one of them itself.
@@ -196,11 +203,13 @@ def find_layout(data_dir: Path | None, layouts: Sequence[Layout]) -> tuple[Layou
     """
     if data_dir is None:
         return None
-    for layout in layouts:
-        for place in (data_dir / layout.folder, data_dir, data_dir / _archive(layout)):
-            if _looks_like(place, layout):
-                return layout, place
-    return None
+    found = [
+        (layout, place)
+        for layout in layouts
+        for place in (data_dir / layout.folder, data_dir, data_dir / _archive(layout))
+        if _looks_like(place, layout)
+    ]
+    return min(found, key=lambda one: _lacking(*one), default=None)
 
 
 def wanted(data_dir: Path | None, layouts: Sequence[Layout]) -> Requirement:
@@ -220,6 +229,13 @@ def _looks_like(place: Path, layout: Layout) -> bool:
     return place.is_dir() and (
         place.name == layout.folder or any((place / name).is_file() for name in layout.files)
     )
+
+
+def _lacking(layout: Layout, place: Path) -> float:
+    """Files that are missing; of an archive, which is not opened for this, less than one."""
+    if place.is_file():
+        return 0.5
+    return sum(not (place / name).is_file() for name in layout.files)
 
 
 def layout_requirements(layout: Layout, place: Path) -> list[Requirement]:

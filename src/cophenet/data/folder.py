@@ -30,6 +30,9 @@ __all__ = ["ImageFolder", "class_folders", "unique_names"]
 
 _HOLDS = "a folder of images for each class (nested for a hierarchy), or train/ and test/ with such folders"
 
+# Names that others give to the test part, which beside train/ are not meant as classes.
+_NO_PARTS = {"dev", "eval", "testing", "valid", "validation"}
+
 ClassPath: TypeAlias = tuple[str, ...]
 
 
@@ -58,8 +61,11 @@ class ImageFolder(DataSource):
     def __init__(
         self, tree_file: str | None = None, size: int = 224, test_fraction: float = 0.2, seed: int = 0
     ) -> None:
-        if not 0 < test_fraction < 1:
+        if not isinstance(test_fraction, (int, float)) or not 0 < test_fraction < 1:
             raise ValueError(f"test_fraction must lie between 0 and 1, got {test_fraction!r}")
+        if tree_file is not None and not isinstance(tree_file, (str, os.PathLike)):
+            raise ValueError(f"tree_file must be the name of a file, got {tree_file!r}")
+        check_whole("size", size, 1)
         check_whole("seed", seed, 0)
         self.tree_file = tree_file
         self.crop = CentreCrop(size, round(size * 256 / 224))
@@ -119,6 +125,12 @@ def _parts(root: Path) -> dict[Part, Path]:
     names = {entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")}
     tests = sorted(names & {"test", "val"})
     if "train" not in names or not tests:
+        other = sorted(names & _NO_PARTS)
+        if "train" in names and other:
+            raise ValueError(
+                f"folder {root} holds train/ and {other[0]}/ but no test/ or val/; rename {other[0]}/ to"
+                " test/ or val/ to make it the test part"
+            )
         if names == {"train"}:
             raise ValueError(
                 f"folder {root} holds train/ but no test/ or val/; add one, or give train/ itself to have a"

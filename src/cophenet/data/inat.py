@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from cophenet.checks import check_choice
+from cophenet.checks import check_choice, check_whole
 from cophenet.data.base import DataSet, Part, Requirement, Samples
 from cophenet.data.image_augment import INAT_CROP, CentreCrop
 from cophenet.data.images import check_same_classes, data_folder, labelled_images, splittable
@@ -90,7 +90,8 @@ class INat21Mini(DataSource):
     summary = "iNaturalist 2021 mini: living things by taxonomy, from its folders"
 
     def __init__(self, levels: Sequence[str] = ("phylum", "class"), size: int = 224) -> None:
-        if isinstance(levels, str) or not levels:
+        check_whole("size", size, 1)
+        if not isinstance(levels, (list, tuple)) or not levels:
             raise ValueError(f"levels must be a list of ranks ({', '.join(RANKS)}), got {levels!r}")
         for level in levels:
             check_choice("levels", level, RANKS)

@@ -13,8 +13,8 @@ __all__ = ["read_plain_pickle"]
 def read_plain_pickle(stream: IO[bytes], where: str) -> Any:
     """Read a pickle that holds only dicts, lists, tuples, numbers, strings and arrays of uint8.
 
-    No class or function that the pickle names is ever imported: numpy's names stand for two small classes
-    of this module, and every other name is refused.
+    No class or function that the pickle names is ever imported: the names of numpy's arrays, old and new,
+    stand for small classes of this module, and every other name is refused.
 
     Args:
         stream: The opened file.
@@ -73,8 +73,42 @@ class _Array:
         self.values = np.frombuffer(content, np.uint8).reshape(shape, order="F" if fortran else "C")
 
 
-_STAND_INS = {
+class _FilledArray(_Array):
+    """Stands for an array that numpy's newer pickles make at once."""
+
+    def __init__(self, content: object, dtype: object, shape: object, order: object) -> None:
+        if not isinstance(dtype, _Dtype) or not isinstance(content, (bytes, bytearray)):
+            raise _RefusedError("it holds an array that is not made of plain bytes")
+        whole = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
+        if not whole or order not in ("C", "F"):
+            raise _RefusedError(f"it holds an array of shape {shape!r} and order {order!r}")
+        super().__setstate__((1, shape, dtype, order == "F", bytes(content)))
+
+    def __setstate__(self, state: Any) -> None:
+        raise _RefusedError("it fills an array twice")
+
+
+class _Encoded:
+    """Stands for _codecs.encode, with which Python 3 writes bytes in old protocols: only latin-1.
+
+    A class and no function, for a pickle can set attributes of what has no __setstate__.
+    """
+
+    def __new__(cls, text: object = None, encoding: object = None) -> bytes:  # type: ignore[misc]
+        if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+            raise _RefusedError(f"it encodes text as {encoding!r}; only latin1 is read")
+        return text.encode("latin-1")
+
+    def __setstate__(self, state: object) -> None:
+        """Never reached: there are no instances."""
+
+
+_STAND_INS: dict[tuple[str, str], type] = {
     ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy.core.numeric", "_frombuffer"): _FilledArray,
+    ("numpy._core.numeric", "_frombuffer"): _FilledArray,
+    ("_codecs", "encode"): _Encoded,
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Dtype,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import torch
@@ -78,20 +77,29 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
 def _read_torch(path: Path) -> object:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ValueError(f"weights {path} are no file of tensors that torch can read: {error}") from error
+    except Exception as error:  # foreign and damaged files fail in any way
+        raise ValueError(
+            f"weights {path} are no file of tensors that torch can read{_reason(error)}; "
+            "give a state_dict that torch.save wrote, or a .safetensors file"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why the system refused a file; other errors tell of the reader and not of the file."""
+    if isinstance(error, OSError) and error.strerror:
+        return f" ({error.strerror})"
+    return ", it is damaged or holds something else"
 
 
 def _read_safetensors(path: Path) -> object:
     try:
-        from safetensors import SafetensorError
         from safetensors.torch import load_file
     except ImportError as error:
         raise ImportError(f"reading {path} needs the package safetensors") from error
     try:
         return load_file(path)
-    except SafetensorError as error:
-        raise ValueError(f"weights {path} are no safetensors file: {error}") from error
+    except Exception as error:  # foreign and damaged files fail in any way
+        raise ValueError(f"weights {path} are no safetensors file{_reason(error)}") from error
 
 
 def _misfits(backbone: Backbone, state: dict[str, Tensor], own: dict[str, Tensor]) -> list[str]:
