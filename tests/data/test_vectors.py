@@ -152,10 +152,8 @@ def test_positions_outside_the_tree_are_refused(folder):
 
 
 def test_stars_sort_numbers_as_numbers_in_every_format(folder):
-    labels = [10, 9, -1, 2**63] * 2
     for write in (write_npz, write_csv, write_parquet):
-        values = np.array(labels[:3] * 2) if write is not write_csv else labels[:3] * 2
-        data = Vectors(write(folder / "a", FEATURES[:6], values)).load(folder)
+        data = Vectors(write(folder / "a", FEATURES[:6], [10, 9, -1] * 2)).load(folder)
         assert data.tree.classes == ("-1", "9", "10")
     big = np.array([2**63, 2**63 + 1] * 2, dtype=np.uint64)
     data = Vectors(write_npz(folder / "big", FEATURES[:4], big)).load(folder)
@@ -195,7 +193,7 @@ def test_blank_lines_are_passed_over(folder):
     assert labels.tolist() == [1, 0, 1, 0]
 
 
-@pytest.mark.parametrize("missing", ["", "nan", "NaN"])
+@pytest.mark.parametrize("missing", ["", " ", "nan", "NaN"])
 def test_missing_labels_are_refused(folder, missing):
     labels = ["owl", "jay", missing, "owl"]
     write_csv(folder / "a", FEATURES[:4], labels)
@@ -314,6 +312,15 @@ def test_foreign_and_truncated_files_are_refused(folder, suffix):
             Vectors(name, tree_file="tree.json").load(folder)
 
 
+def test_half_precision_features_are_read_and_such_labels_refused(folder):
+    features, halves = torch.ones(4, 2).bfloat16(), torch.tensor([0, 1, 0, 1])
+    path = write_safetensors(folder / "a", features, halves)
+    assert len(Vectors(path).load(folder).samples("train")) == 2
+    path = write_safetensors(folder / "a", features, halves.bfloat16())
+    with pytest.raises(ValueError, match="labels must be whole numbers or names, got float32"):
+        Vectors(path).load(folder)
+
+
 def test_arrays_of_objects_are_never_unpickled(folder):
     np.savez(folder / "a.npz", features=FEATURES, labels=np.array([print] * 50, dtype=object))
     with pytest.raises(ValueError, match="without objects"):
@@ -323,6 +330,8 @@ def test_arrays_of_objects_are_never_unpickled(folder):
 def test_missing_files_and_names_are_told(folder):
     with pytest.raises(FileNotFoundError, match=r"vectors.npz is missing; put"):
         Vectors().load(folder)
+    with pytest.raises(FileNotFoundError, match=r"tree file .*no.json is missing; put it there"):
+        Vectors(write_csv(folder / "b", FEATURES, LABELS), tree_file="no.json").load(folder)
     with pytest.raises(
         ValueError, match=r"extension must be one of .npz, .npy, .safetensors, .parquet, .csv"
     ):

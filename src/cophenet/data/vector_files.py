@@ -107,7 +107,7 @@ def _check_labels(labels: NDArray[Any], path: Path) -> list[str]:
         raise ValueError(f"{path}: labels must be whole numbers or names, got {labels.dtype}")
     names: list[str] = labels.tolist()
     for row, name in enumerate(names):
-        if name in _MISSING:
+        if name.strip() in _MISSING:
             raise ValueError(f"{path}: row {row} has no label but {name!r}; every row needs one")
     return names
 
@@ -160,7 +160,9 @@ def _read_safetensors(path: Path) -> tuple[Any, Any]:
         features, labels = _pick(load_file(path), path)
     except SafetensorError as error:
         raise ValueError(f"{path}: truncated, damaged or not a safetensors file: {error}") from error
-    return (features.float() if features.is_floating_point() else features).numpy(), labels.numpy()
+    # numpy has no bfloat16.
+    values = (features.float() if features.is_floating_point() else features).numpy()
+    return values, (labels.float() if labels.is_floating_point() else labels).numpy()
 
 
 def _read_parquet(path: Path) -> tuple[Any, Any]:
@@ -213,7 +215,7 @@ def _parse_csv(lines: Any, path: Path) -> tuple[Any, Any]:
             place = f"line {lines.line_num}"
             raise ValueError(f"{path}: {place} has {len(row)} cells, the first line has {len(header)}")
         labels.append(row.pop(at))
-        if labels[-1] in _MISSING:
+        if labels[-1].strip() in _MISSING:
             raise ValueError(
                 f"{path}: line {lines.line_num} has no label but {labels[-1]!r}; every line needs one"
             )

@@ -97,7 +97,7 @@ class Vectors(DataSource):
             raise ValueError(
                 f"{path}: data {self.name!r} needs at least two classes, found only {given[0]!r}"
             )
-        tree = _star(given) if self.tree_file is None else Hierarchy.read(base / self.tree_file)
+        tree = _star(given) if self.tree_file is None else _read_tree(base / self.tree_file)
         whole = self._samples(features, given, tree, path)
         parts: dict[Part, Samples]
         if self.test is None:
@@ -138,6 +138,14 @@ class Vectors(DataSource):
                 "draw a test part, or a test file"
             )
         return stratified_split(samples.labels, self.test_share, self.seed)
+
+
+def _read_tree(path: Path) -> Hierarchy:
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"tree file {path} is missing; put it there or give its full path as tree_file"
+        )
+    return Hierarchy.read(path)
 
 
 def _star(given: list[str]) -> Hierarchy:
