@@ -175,6 +175,28 @@ def test_a_folder_of_images_is_counted_and_drawn(run, photos, tmp_path):
         assert image.width > 400
 
 
+def test_broken_images_are_listed_and_others_counted(run, photos):
+    for name in ("a.gif", "b.gif", "c.GIF", "notes.txt"):
+        (photos / "animal" / "cat" / name).write_bytes(b"")
+    code, out, _ = run("data", "check", "folder", "--data-dir", photos)
+    assert code == 0
+    assert "20 images opened, 0 broken\n3 .gif files passed over\n1 .txt file passed over\n" in out
+    cut = photos / "vehicle" / "bus" / "0.png"
+    cut.write_bytes(cut.read_bytes()[:45])
+    assert run("data", "check", "folder", "--data-dir", photos)[0] == 0
+    code, out, err = run("data", "check", "folder", "--data-dir", photos, "--deep")
+    assert code == 1
+    assert f"image {cut} cannot be read" in out
+    assert err.startswith("error: 1 of 20 images of data 'folder' cannot be read; ")
+    for number in range(5):
+        for name in ("dog", "cat"):
+            (photos / "animal" / name / f"{number}.png").write_bytes(b"none")
+    code, out, err = run("data", "check", "folder", "--data-dir", photos)
+    assert code == 1
+    assert out.count("cannot be read") == 5
+    assert err.startswith("error: 10 of 20 images of data 'folder' cannot be read (the first 5 are listed)")
+
+
 def test_options_of_data_are_checked(run):
     assert "has no option 'colour'" in run("data", "check", "digits", "--set", "colour=1")[2]
     assert "did you mean 'digits'?" in run("data", "check", "digit")[2]

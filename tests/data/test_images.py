@@ -221,3 +221,15 @@ def test_only_images_are_listed_by_name(tmp_path):
     (tmp_path / ".hidden.jpg").write_bytes(b"")
     (tmp_path / "notes.txt").write_text("")
     assert list_images(tmp_path) == [str(tmp_path / name) for name in ("a.png", "b.JPEG", "c.Jpg")]
+
+
+def test_problems_are_told_by_header_and_by_content(tmp_path):
+    whole = save(tmp_path / "whole.jpg", width=200, height=200)
+    cut = tmp_path / "cut.jpg"
+    cut.write_bytes(whole.read_bytes()[: whole.stat().st_size * 2 // 3])
+    foreign = tmp_path / "foreign.jpg"
+    foreign.write_bytes(b"<html>")
+    some = files(whole, cut, foreign, tmp_path / "gone.jpg")
+    assert [bool(some.problem(row)) for row in range(4)] == [False, False, True, True]
+    assert [bool(some.problem(row, deep=True)) for row in range(4)] == [False, True, True, True]
+    assert "foreign.jpg cannot be read" in some.problem(2)

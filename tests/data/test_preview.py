@@ -8,7 +8,9 @@ from PIL import Image
 from cophenet import Hierarchy
 from cophenet.data.base import ArrayInputs, DataSet, Samples
 from cophenet.data.digits import Digits
-from cophenet.data.preview import contact_sheet, count_samples, write_sheet
+from cophenet.data.folder import ImageFolder
+from cophenet.data.preview import check_files, contact_sheet, count_samples, write_sheet
+from data.pictures import fill
 
 TREE = Hierarchy.from_paths([("warm", "red"), ("cold", "blue"), ("warm", "orange"), ("cold", "green")])
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "orange": (255, 128, 0), "green": (0, 128, 0)}
@@ -128,3 +130,20 @@ def test_a_domain_that_cannot_be_says_why():
 
     with pytest.raises(ValueError, match="bad file"):
         count_samples(DataSet("colours", TREE, broken))
+
+
+def test_files_are_checked_once_and_others_counted(tmp_path):
+    for name in ("cat", "dog"):
+        fill(tmp_path / name, 4)
+    (tmp_path / "cat" / "1.jpg").write_bytes(b"no image")
+    for name in ("cat/a.gif", "dog/b.GIF", "dog/notes", "dog/.hidden", "tree.json"):
+        (tmp_path / name).write_bytes(b"")
+    report = check_files(ImageFolder().load(tmp_path))
+    assert report.images == 8
+    assert len(report.broken) == 1
+    assert "cat/1.jpg cannot be read" in report.broken[0]
+    assert report.passed_over == {".gif": 2, "": 1}
+
+
+def test_only_image_files_are_checked():
+    assert check_files(Digits().load(None)) is None

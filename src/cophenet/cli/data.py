@@ -13,11 +13,13 @@ from cophenet.cli.printing import print_table, print_tree
 from cophenet.cli.recipes import complete_names
 
 if TYPE_CHECKING:
-    from cophenet.data.base import Requirement
+    from cophenet.data.base import DataSet, Requirement
     from cophenet.data.preview import SampleCounts
     from cophenet.data.registry import DataSource
 
 __all__ = ["app"]
+
+_SHOWN = 5
 
 app = typer.Typer(help="Data sets: list them, check their files, look at them.", no_args_is_help=True)
 
@@ -63,9 +65,12 @@ def check(
     name: DataName,
     data_dir: DataDir = None,
     download: Annotated[bool, typer.Option("--download", help="First download what is missing.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Also decode every image file.")] = False,
     options: DataOptions = None,
 ) -> None:
     """Tell which files of a data set are there, and if all are, what is in them.
+
+    Every image file is opened, and those that cannot be read are an error.
 
     Example: cophenet data check cifar100 --data-dir ~/data
     """
@@ -87,6 +92,7 @@ def check(
     print_table(("part", "domain", "samples", "classes", "per class"), [_row(n) for n in count_samples(data)])
     typer.echo()
     print_tree(data.tree, 40)
+    _check_files(data, deep)
 
 
 @app.command("preview")
@@ -124,6 +130,28 @@ def _row(count: SampleCounts) -> tuple[object, ...]:
         return count.part, count.domain, "none", "", count.missing
     per_class = f"{count.least}" if count.least == count.most else f"{count.least} to {count.most}"
     return count.part, count.domain, count.samples, count.classes, per_class
+
+
+def _check_files(data: DataSet, deep: bool) -> None:
+    """Tell which image files are broken or passed over; nothing for data of another kind."""
+    from cophenet.data.preview import check_files
+
+    report = check_files(data, deep=deep)
+    if report is None:
+        return
+    broken = len(report.broken)
+    typer.echo(f"\n{report.images} images {'decoded' if deep else 'opened'}, {broken} broken")
+    for ending, count in report.passed_over.items():
+        kind = f"{ending} file" if ending else "file without ending"
+        typer.echo(f"{count} {kind if count == 1 else kind.replace('file', 'files')} passed over")
+    for problem in report.broken[:_SHOWN]:
+        typer.echo(problem)
+    if broken:
+        more = f" (the first {_SHOWN} are listed)" if broken > _SHOWN else ""
+        raise OSError(
+            f"{broken} of {report.images} images of data {data.name!r} cannot be read{more}; "
+            "replace or remove them"
+        )
 
 
 def _complete(needed: Iterable[Requirement]) -> bool:

@@ -101,6 +101,14 @@ class ImageFiles:
         """
         return self._stack(rows, seeds)
 
+    def problem(self, row: int, *, deep: bool = False) -> str:
+        """Why an image cannot be read, from its header or, if deep, from all of it; empty if it can."""
+        try:
+            self._read(self.paths[row], None, render=deep)
+        except (ValueError, OSError) as error:
+            return str(error)
+        return ""
+
     def _stack(self, rows: Labels, seeds: Labels | None) -> Tensor:
         side = self.crop.size
         pixels = np.empty((len(rows), side, side, 3), dtype=np.uint8)
@@ -110,13 +118,15 @@ class ImageFiles:
         # Pixels come with their channels together; left so, nothing is copied.
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
-    def _read(self, path: str, seed: int | None) -> NDArray[np.uint8]:
-        """One image, (size, size, 3)."""
+    def _read(self, path: str, seed: int | None, *, render: bool = True) -> NDArray[np.uint8]:
+        """One image, (size, size, 3); or nothing of it, only its header checked."""
         library = _pillow()
         try:
             with library.open(path) as image:
                 if image.mode not in _MODES:
                     raise ValueError(f"pixels of mode {image.mode!r} are not 8 bits per channel")
+                if not render:
+                    return np.empty(0, dtype=np.uint8)
                 width, height = image.size
                 view = self.crop.view(width, height)
                 if seed is not None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import uuid
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -12,14 +16,16 @@ import numpy as np
 
 from cophenet.checks import check_number
 from cophenet.data.base import DataSet, Domain, Labels, Part, Samples
+from cophenet.data.images import ImageFiles, is_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFont import FreeTypeFont, ImageFont
 
-__all__ = ["SampleCounts", "contact_sheet", "count_samples", "write_sheet"]
+__all__ = ["FileReport", "SampleCounts", "check_files", "contact_sheet", "count_samples", "write_sheet"]
 
 _TILE, _GAP, _MARGIN, _COLUMNS = 64, 2, 16, 5
+_BLOCK = 256
 _LABEL, _HEADER, _BETWEEN = 18, 26, 10
 _INK, _GREY, _RULE = (20, 20, 20), (90, 90, 90), (200, 200, 200)
 
@@ -71,6 +77,62 @@ def _count(data: DataSet, part: Part, domain: Domain) -> SampleCounts:
     return SampleCounts(
         part, domain, len(samples), samples.tree.num_classes, int(counts.min()), int(counts.max())
     )
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """What became of the image files of a data set.
+
+    Attributes:
+        images: How many were opened.
+        broken: Why, for each that cannot be read.
+        passed_over: How many files beside them are no images, by ending.
+    """
+
+    images: int
+    broken: tuple[str, ...]
+    passed_over: dict[str, int]
+
+
+def check_files(data: DataSet, *, deep: bool = False) -> FileReport | None:
+    """Open every image file of a data set.
+
+    Args:
+        data: The data set.
+        deep: Whether to decode them too, which also finds files that are cut short, and takes much longer.
+
+    Returns:
+        What was found; None if the data set does not read image files.
+    """
+    paths: set[str] = set()
+    problems: list[str] = []
+    for part in get_args(Part):
+        samples = data.samples(part)
+        files = samples.inputs
+        if not isinstance(files, ImageFiles):
+            return None
+        rows = samples.rows.tolist()
+        paths.update(files.paths[row] for row in rows)
+        # A task for many images each, for there may be a million.
+        blocks = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+        with ThreadPoolExecutor() as pool:
+            for found in pool.map(partial(_problems, files, deep=deep), blocks):
+                problems += found
+    return FileReport(len(paths), tuple(problems), _passed_over(paths))
+
+
+def _problems(files: ImageFiles, rows: list[int], *, deep: bool) -> list[str]:
+    return [problem for row in rows if (problem := files.problem(row, deep=deep))]
+
+
+def _passed_over(paths: set[str]) -> dict[str, int]:
+    """Files in the folders of some images that are no images, by ending, most first."""
+    counts: Counter[str] = Counter()
+    for folder in {Path(path).parent for path in paths}:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+        counts.update(Path(name).suffix.lower() for name in names if not is_image(name))
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def contact_sheet(samples: Samples, *, title: str = "", per_class: int = 3, max_classes: int = 200) -> Image:
