@@ -139,8 +139,9 @@ def test_breeds_trains_on_coarse_and_fine_and_keeps_mid_for_evaluation(name):
     assert shaped_tree(tree, recipe.tree).level_names == ("coarse", "fine")
 
 
-def test_curriculum_of_the_baselines():
-    recipe = load_recipe("cifar100", "paper", ["objective.name=curriculum"])
+@pytest.mark.parametrize("name", [line.name for line in list_recipes() if line.scale == "paper"])
+def test_curriculum_of_the_baselines(name):
+    recipe = load_recipe(name, "paper", ["objective.name=curriculum"])
     assert [phase.epochs for phase in recipe.create_objective(TREE).phases] == [50, 200]
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cophenet.checks import check_choice, check_options
+from cophenet.checks import check_choice
+from cophenet.training.build import build, check_types
 
 if TYPE_CHECKING:
     from cophenet.data.registry import DataSource
@@ -37,24 +39,27 @@ def check_augment(name: str, source: DataSource, image_size: int | None) -> None
 
 
 def check_objective(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse an unknown objective, and options that it does not take; the tree is not known yet.
+    """Refuse an unknown objective, and options that it does not take; tried on a small tree.
 
     Example:
         >>> check_objective("soft", {"bta": 10})
         Traceback (most recent call last):
         ValueError: objective 'soft' has no option 'bta'; its options are beta; did you mean 'beta'?
     """
-    from cophenet.objectives import objective_names
+    from cophenet.objectives import create, objective_names
     from cophenet.objectives.registry import registered
     from cophenet.transport import create_distance
     from cophenet.tree import Hierarchy
 
     check_choice("objective", name, objective_names())
-    cls = registered(name)
-    if cls is not None:
-        check_options(f"objective {name!r}", cls, {key: options[key] for key in options if key != "cpcc"})
-    else:
-        create_distance(name, Hierarchy.from_paths([("group", "a"), ("group", "b")]), **options)
+    tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
+    key, cls = f"objective.options.{name}", registered(name)
+    if cls is None:
+        build(key, partial(create_distance, name, tree), options)
+        return
+    check_types(key, cls, options)
+    # Which levels there are is known when the tree is.
+    build(key, partial(create, name, tree), {k: options[k] for k in options if k != "level"})
 
 
 def check_backbone(name: str, options: Mapping[str, Any], image_size: int | None) -> None:
@@ -76,4 +81,4 @@ def check_backbone(name: str, options: Mapping[str, Any], image_size: int | None
     # Channels of images and length of vectors are known to the data only; any will do here.
     shape = (3, image_size, image_size) if image_size else (8,)
     with torch.device("meta"):
-        create_backbone(name, input_shape=shape, **options)
+        build("model.options", partial(create_backbone, name, input_shape=shape), options)

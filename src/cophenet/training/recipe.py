@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
 from cophenet.checks import check_choice
+from cophenet.training.build import build
+from cophenet.training.known import check_combinations
 from cophenet.training.names import check_backbone
 from cophenet.training.overrides import apply_overrides, merge, parse_override
 from cophenet.training.problems import explain
@@ -91,11 +94,8 @@ class Recipe(Settings):
     def _check(self) -> Recipe:
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds must differ, got {list(self.seeds)}")
-        if self.one_shot is not None and self.data.domain == "full":
-            raise ValueError(
-                "one_shot needs target classes, data.domain 'full' has none: set one_shot to null"
-            )
         check_backbone(self.model.backbone, self.model.options, self.data.image_size)
+        check_combinations(self)
         return self
 
     def to_yaml(self) -> str:
@@ -116,7 +116,7 @@ class Recipe(Settings):
 
         name, options = self.objective.name, self.objective.options.get(self.objective.name, {})
         shared = self.objective.cpcc.model_dump() if registered(name) is None else {}
-        return create(name, tree, **shared, **options)
+        return build(f"objective.options.{name}", partial(create, name, tree, **shared), options)
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,9 @@ def load_recipe(
 
 
 def _touches(error: ValidationError, keys: tuple[str, ...]) -> bool:
-    places = (tuple(map(str, problem["loc"])) for problem in error.errors())
+    places = [tuple(map(str, problem["loc"])) for problem in error.errors()]
+    # What is wrong with a recipe as a whole begins with the key.
+    places += [tuple(p["msg"].split()[2].split(".")) for p in error.errors() if p["type"] == "value_error"]
     return any(place[: len(keys)] == keys or keys[: len(place)] == place != () for place in places)
 
 
@@ -216,7 +218,7 @@ def _validated(settings: Mapping[str, Any], where: str) -> Recipe:
     try:
         return Recipe.model_validate(settings)
     except ValidationError as error:
-        raise ValueError(explain(error, Recipe, where)) from error
+        raise ValueError(explain(error, Recipe, where, also=_SCALES)) from error
 
 
 def _at_scale(document: Mapping[str, Any], scale: Scale | None) -> dict[str, Any]:

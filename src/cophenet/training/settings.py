@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from cophenet.training.build import build
+from cophenet.training.known import check_domain
 from cophenet.training.names import check_augment, check_objective, reads_files
 
 if TYPE_CHECKING:
@@ -64,7 +67,9 @@ class DataSettings(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> DataSettings:
-        check_augment(self.augment, self.create_source(), self.image_size)
+        source = self.create_source()
+        check_augment(self.augment, source, self.image_size)
+        check_domain(source, self.domain)
         return self
 
     def create_source(self) -> DataSource:
@@ -73,7 +78,7 @@ class DataSettings(Settings):
 
         if "size" in self.options:
             raise ValueError("options.size is set by image_size: give that instead")
-        source = create_source(self.name, **self.options)
+        source = build("data.options", partial(create_source, self.name), self.options)
         if self.image_size is None or not reads_files(source):
             return source
         return create_source(self.name, **self.options, size=self.image_size)

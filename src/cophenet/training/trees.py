@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cophenet.checks import check_choice
+from cophenet.training.problems import nearest
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
     from cophenet.training.settings import TreeSettings
 
 __all__ = ["shaped_tree"]
+
+_SHOWN = 25
 
 
 def shaped_tree(tree: Hierarchy, settings: TreeSettings) -> Hierarchy:
@@ -30,12 +34,39 @@ def shaped_tree(tree: Hierarchy, settings: TreeSettings) -> Hierarchy:
         array([2., 6., 6.])
     """
     for level in settings.merge_levels:
+        check_choice("tree.merge_levels", level, tree.level_names[:-1] or ("nothing, as there is one level",))
         tree = tree.merge_level(level)
+    for depth_or_name in settings.level_weights:
+        _check_level(tree, depth_or_name)
     if settings.level_weights:
         tree = tree.with_level_weights(settings.level_weights)  # type: ignore[arg-type]
     for node, factor in settings.node_weights.items():
+        _check_node(tree, node)
         tree = tree.with_weights(node, factor)
     return tree if settings.shuffle_seed is None else _shuffled(tree, settings.shuffle_seed)
+
+
+def _check_level(tree: Hierarchy, level: int | str) -> None:
+    known = level in tree.level_names if isinstance(level, str) else 1 <= level <= tree.height
+    if not known:
+        names = ", ".join(tree.level_names)
+        raise ValueError(
+            f"tree.level_weights must be by depth, 1 to {tree.height}, or by level, {names}, "
+            f"got {level!r}{nearest(level, tree.level_names)}"
+        )
+
+
+def _check_node(tree: Hierarchy, node: str) -> None:
+    """Refuse what is not the name of one node with others below it."""
+    groups = [name for name, height in zip(tree.names, tree.heights, strict=True) if height > 0]
+    if groups.count(node) != 1 or tree.names.count(node) != 1:
+        some = ", ".join(groups[:_SHOWN]) + ", ..." * (len(groups) > _SHOWN)
+        problem = f", the name of {tree.names.count(node)} nodes" if tree.names.count(node) > 1 else ""
+        hint = "" if problem else nearest(node, groups)
+        raise ValueError(
+            f"tree.node_weights must be by a node that has others below it ({some}), "
+            f"got {node!r}{problem}{hint}"
+        )
 
 
 def _shuffled(tree: Hierarchy, seed: int) -> Hierarchy:
