@@ -142,3 +142,20 @@ def test_vectors_without_a_tree_have_no_source_classes():
     assert "data.domain must be full for data 'vectors'" in refusal("vectors", *given)
     assert load_recipe("vectors", None, given[:1]).data.domain == "full"
     assert load_recipe("vectors", None, given[1:]).data.domain == "source"
+
+
+@pytest.mark.parametrize(
+    ("option", "place"), [("weights", "model.weights"), ("input_shape", "data.image_size")]
+)
+def test_what_has_a_key_of_its_own_is_no_option_of_a_backbone(option, place):
+    assert f"model.options.{option} is set by {place}" in refusal("cifar100", f"model.options.{option}=[3]")
+
+
+def test_the_last_level_stays():
+    told = "tree.merge_levels must leave the classes, the only level, got 'coarse'"
+    assert told in refusal("cifar100", "tree.merge_levels=[coarse, coarse]")
+
+
+def test_a_tree_that_cannot_be_split_has_no_source_classes():
+    given = ["data.options.branching=[1, 1]", "data.domain=source"]
+    assert "data.domain must be full, got 'source': " in refusal("synthetic", *given)

@@ -49,8 +49,14 @@ def shares_classes(source: DataSource) -> bool:
 
 def check_domain(source: DataSource, domain: str) -> None:
     """Refuse a domain that the data cannot have."""
+    from cophenet.data.synthetic import Synthetic
     from cophenet.data.vectors import Vectors
 
+    if domain != "full" and isinstance(source, Synthetic) and source.tree_file is None:
+        try:
+            source.regular_tree.source_target_split(0.4)
+        except ValueError as error:
+            raise ValueError(f"data.domain must be full, got {domain!r}: {error}") from error
     if domain != "full" and isinstance(source, Vectors) and source.tree_file is None:
         raise ValueError(
             f"data.domain must be full for data {source.name!r} without data.options.tree_file, "

@@ -68,14 +68,17 @@ def check_backbone(name: str, options: Mapping[str, Any], image_size: int | None
     Backbones of other packages and by import path are left to the training.
 
     Example:
-        >>> check_backbone("resnet18", {"stem": "imagenet"}, 8)
+        >>> check_backbone("mlp", {"hidden": 5}, 8)
         Traceback (most recent call last):
-        ValueError: stem 'imagenet' needs images of at least 32 x 32, got 8 x 8; give stem='cifar'
+        ValueError: model.options.hidden must be a list, got 5
     """
     import torch
 
     from cophenet.models import create_backbone
 
+    for taken, place in (("weights", "model.weights"), ("input_shape", "data.image_size")):
+        if taken in options:
+            raise ValueError(f"model.options.{taken} is set by {place}: give that instead")
     if ":" in name:
         return
     # Channels of images and length of vectors are known to the data only; any will do here.

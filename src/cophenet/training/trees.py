@@ -34,7 +34,9 @@ def shaped_tree(tree: Hierarchy, settings: TreeSettings) -> Hierarchy:
         array([2., 6., 6.])
     """
     for level in settings.merge_levels:
-        check_choice("tree.merge_levels", level, tree.level_names[:-1] or ("nothing, as there is one level",))
+        if tree.height == 1:
+            raise ValueError(f"tree.merge_levels must leave the classes, the only level, got {level!r}")
+        check_choice("tree.merge_levels", level, tree.level_names[:-1])
         tree = tree.merge_level(level)
     for depth_or_name in settings.level_weights:
         _check_level(tree, depth_or_name)
