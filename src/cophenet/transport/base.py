@@ -141,7 +141,7 @@ def distance_names() -> tuple[str, ...]:
 
 
 def create_distance(
-    distance: str | ClassDistance, tree: Any = None, also: Sequence[str] = (), **options: Any
+    distance: str | ClassDistance, tree: Any = None, also: Sequence[str] = (), /, **options: Any
 ) -> ClassDistance:
     """Make a distance by name, or pass one through.
 
