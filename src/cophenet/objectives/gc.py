@@ -8,15 +8,11 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
-from cophenet.checks import check_choice, check_number
-from cophenet.objectives.base import HeadSpec, Objective, StepOutput, level_heads
-from cophenet.objectives.checks import check_levels
-from cophenet.objectives.levels import LevelMaps
+from cophenet.objectives.base import HeadSpec, StepOutput
+from cophenet.objectives.consistency import Consistency
 from cophenet.objectives.registry import register
 from cophenet.objectives.vectors import unit_rows
-from cophenet.tree import Hierarchy
 
 __all__ = ["GC", "geometric_consistency"]
 
@@ -47,7 +43,7 @@ def geometric_consistency(
 
 
 @register
-class GC(Objective):
+class GC(Consistency):
     """Cross entropy of the classes and the consistency of adjacent heads' weights (Garg et al., 2022).
 
     Only the finest head has a cross entropy. The heads must be modules with a `weight`, one row per output.
@@ -61,27 +57,13 @@ class GC(Objective):
 
     name = "gc"
 
-    def __init__(
-        self, tree: Hierarchy, weight: float = 1.0, variant: Literal["paper", "haf"] = "paper"
-    ) -> None:
-        super().__init__(tree)
-        check_choice("variant", variant, ("paper", "haf"))
-        check_levels(self.name, tree, "there are no two levels to be consistent")
-        check_number("weight", weight)
-        self.weight: float = weight
-        self.variant: Literal["paper", "haf"] = variant
-        self.heads = level_heads(tree, normalize_rows=variant == "haf")
-        self.maps = LevelMaps(tree)
-
-    def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """Cross entropy, and the sum over adjacent levels of their consistency."""
+    def gaps(self, step: StepOutput) -> list[Tensor]:
+        """1 - cosine of the heads' weights, level by level."""
         rows = [self._weight(step, head) for head in self.heads]
-        gaps = [
+        return [
             geometric_consistency(coarse, fine, self.maps.parents(level), self.variant)
             for level, (coarse, fine) in enumerate(pairwise(rows))
         ]
-        flat = cross_entropy(step.logits[self.finest], step.labels)
-        return {"cross_entropy": flat, "gc": self.weight * torch.stack(gaps).sum()}
 
     def _weight(self, step: StepOutput, head: HeadSpec) -> Tensor:
         if not isinstance(step.heads, (Mapping, nn.ModuleDict)):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, log_softmax
+from torch.nn.functional import log_softmax
 
-from cophenet.checks import check_choice, check_number
-from cophenet.objectives.base import Objective, StepOutput, level_heads
-from cophenet.objectives.checks import check_levels
-from cophenet.objectives.levels import LevelMaps, group_logsumexp
+from cophenet.objectives.base import StepOutput
+from cophenet.objectives.consistency import Consistency
+from cophenet.objectives.levels import group_logsumexp
 from cophenet.objectives.registry import register
-from cophenet.tree import Hierarchy
 
 __all__ = ["SHC", "soft_consistency"]
 
@@ -44,7 +41,7 @@ def soft_consistency(coarse_logits: Tensor, fine_logits: Tensor, parents: Tensor
 
 
 @register
-class SHC(Objective):
+class SHC(Consistency):
     """Cross entropy of the classes and the consistency of adjacent levels' heads (Garg et al., 2022).
 
     Only the finest head has a cross entropy.
@@ -57,22 +54,7 @@ class SHC(Objective):
 
     name = "shc"
 
-    def __init__(
-        self, tree: Hierarchy, weight: float = 1.0, variant: Literal["paper", "haf"] = "paper"
-    ) -> None:
-        super().__init__(tree)
-        check_choice("variant", variant, ("paper", "haf"))
-        check_levels(self.name, tree, "there are no two levels to be consistent")
-        check_number("weight", weight)
-        self.weight, self.variant = weight, variant
-        self.heads = level_heads(tree, normalize_rows=variant == "haf")
-        self.maps = LevelMaps(tree)
-
-    def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """Cross entropy, and the sum over adjacent levels of their consistency."""
+    def gaps(self, step: StepOutput) -> list[Tensor]:
+        """Divergences of the heads, level by level."""
         logits = [step.logits[head.name] for head in self.heads]
-        gaps = [soft_consistency(c, f, self.maps.parents(i)) for i, (c, f) in enumerate(pairwise(logits))]
-        return {
-            "cross_entropy": cross_entropy(logits[-1], step.labels),
-            "shc": self.weight * torch.stack(gaps).sum(),
-        }
+        return [soft_consistency(c, f, self.maps.parents(i)) for i, (c, f) in enumerate(pairwise(logits))]
