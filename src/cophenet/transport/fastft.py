@@ -20,33 +20,34 @@ Order = Literal["batch", "principal"]
 _POWER_ITERATIONS = 8
 
 
-def _residuals(batch: ClassBatch) -> Tensor:
-    """(B, d) samples less their class mean; exact also for tight classes far from the origin."""
-    z = batch.features.detach()
-    return (z - batch.means().detach()[batch.segments]).to(z.dtype)
-
-
-def principal_directions(batch: ClassBatch, count: int) -> Tensor:
-    """Leading eigenvectors of the pooled within-class covariance, by block power iteration.
+def principal_directions(rows: Tensor, count: int) -> Tensor:
+    """Leading eigenvectors of the second moment of some rows, by block power iteration.
 
     Args:
-        batch: The grouped batch; flow weights count as sample weights.
+        rows: (n, d), without gradient.
         count: How many directions.
 
     Returns:
-        (d, count) orthonormal directions, without gradient.
+        (d, count) orthonormal directions.
     """
-    z = batch.features
-    residual = _residuals(batch)
+    # The same start for all batches: the plan is then a function of the batch alone.
+    start = torch.randn(rows.shape[1], count, generator=torch.Generator().manual_seed(0))
+    directions: Tensor = torch.linalg.qr(start.to(rows)).Q
+    for _ in range(_POWER_ITERATIONS):
+        directions = torch.linalg.qr(rows.T @ (rows @ directions)).Q
+    return directions
+
+
+def _principal_scores(batch: ClassBatch, count: int) -> Tensor:
+    """(count, B) where samples stand in their class along the leading within-class directions."""
+    z = batch.features.detach()
+    # Less the class mean: the same order within a class, and exact for tight classes far from the origin.
+    residual = (z - batch.means().detach()[batch.segments]).to(z.dtype)
+    rows = residual
     if batch.weights is not None:
         share = batch.weights * batch.on_device(batch.counts).to(z.dtype)[batch.segments]
-        residual = residual * share.sqrt()[:, None]
-    # The same start for all batches: the plan is then a function of the batch alone.
-    start = torch.randn(z.shape[1], count, generator=torch.Generator().manual_seed(0))
-    directions: Tensor = torch.linalg.qr(start.to(z)).Q
-    for _ in range(_POWER_ITERATIONS):
-        directions = torch.linalg.qr(residual.T @ (residual @ directions)).Q
-    return directions
+        rows = residual * share.sqrt()[:, None]
+    return principal_directions(rows, count).T @ residual.T
 
 
 @register_distance
@@ -98,9 +99,8 @@ class FastFlowTree(PlanDistance):
         if self.order == "batch":
             return greedy_plan(batch), None
         count = min(self.n_orders, batch.features.shape[1])
-        # Within a class the residuals are in the order of the samples themselves.
-        scores = principal_directions(batch, count).T @ _residuals(batch).T
-        plans = [greedy_plan(batch, arrangement) for arrangement in batch.sort_within_classes(scores)]
+        arrangements = batch.sort_within_classes(_principal_scores(batch, count))
+        plans = [greedy_plan(batch, arrangement) for arrangement in arrangements]
         if count == 1:
             return plans[0], None
         return _cheapest(batch, plans)

@@ -19,7 +19,7 @@ from cophenet.transport.batch import is_host
 from cophenet.transport.first_order import first_order
 from cophenet.transport.plan import TransportPlan
 
-__all__ = ["distance_strip", "planned_cost", "sample_distances"]
+__all__ = ["CANCELS", "distance_strip", "planned_cost", "pull_direct", "sample_distances"]
 
 # Below this share of the two squared norms a squared distance is lost to cancellation in float32.
 CANCELS = 1e-3
@@ -146,6 +146,7 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
 
 
 def pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> None:
+    """Add pull * (z_i - z_j) to row i of `out` (B, d) and take it from row j, for pairs (E,)."""
     for part in _chunks(len(source), z.shape[1]):
         a, b = source[part], target[part]
         force = z.index_select(0, a).sub_(z.index_select(0, b)).mul_(pull[part, None])
