@@ -18,7 +18,7 @@ from cophenet.tree import Hierarchy
 
 __all__ = ["CPCCLoss", "cpcc"]
 
-# Larger trees get no table of all distances; theirs are computed for the classes of each batch.
+# Larger trees get no table of all distances; theirs are looked up pair by pair.
 _TABLE_CLASSES = 2048
 _ARGUMENTS = ("distance", "weight", "flow_weights", "level")
 
@@ -202,11 +202,9 @@ class CPCCLoss(nn.Module):
 
     def tree_distances(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
         """(P,) tree distances of class pairs."""
-        if self._table is not None:
-            return np.asarray(self._table[first, second])
-        classes, position = np.unique(np.concatenate((first, second)), return_inverse=True)
-        table = self.tree.distances(classes)
-        return np.asarray(table[position[: len(first)], position[len(first) :]])
+        if self._table is None:
+            return self.tree.pair_distances(first, second)
+        return np.asarray(self._table[first, second])
 
 
 def _loss(criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: FlowWeights) -> Tensor:
