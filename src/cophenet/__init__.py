@@ -34,7 +34,7 @@ _HOME = {
     "tree_wasserstein": "transport",
 }
 
-_ROOMS = ("data", "metrics", "models", "objectives", "training", "transport", "tree")
+_ROOMS = ("data", "evaluation", "metrics", "models", "objectives", "training", "transport", "tree")
 
 
 def __getattr__(name: str) -> object:
