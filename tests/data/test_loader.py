@@ -171,6 +171,53 @@ class Broken(Slow):
         return super().take(rows)
 
 
+@pytest.mark.parametrize("world_size", [2, 3, 7])
+@pytest.mark.parametrize(
+    ("samples", "options"),
+    [(TRAIN, {"augment": "cifar"}), (FILES, {"augment": "views"}), (FILES, {"drop_last": True})],
+)
+def test_shards_in_order_of_rank_are_the_batch(samples, options, world_size):
+    options = {"shuffle": True, "seed": 3, **options}
+    samples = samples.subset(np.arange(38))  # batches of 9, the last one of 2
+    alone = list(loader(samples, 9, **options).batches(2, 1))
+    ranks = [loader(samples, 9, **options, rank=r, world_size=world_size) for r in range(world_size)]
+    assert {len(one) for one in ranks} == {len(loader(samples, 9, **options))}
+    shards = list(zip(*(one.batches(2, 1) for one in ranks), strict=True))
+    assert same(alone, [[torch.cat(parts) for parts in zip(*step, strict=True)] for step in shards])
+    for step in shards:
+        sizes = [len(labels) for _, labels in step]
+        assert max(sizes) - min(sizes) <= 1
+        assert {(x.dtype, x.shape[1:], y.dtype) for x, y in step} == {
+            (torch.float32, alone[0][0].shape[1:], torch.int64)
+        }
+
+
+class Counting(Slow):
+    """Inputs that remember which rows were read."""
+
+    def __init__(self):
+        self.read = []
+
+    def take(self, rows):
+        self.read += rows.tolist()
+        return super().take(rows)
+
+
+def test_a_process_reads_its_shard_alone():
+    inputs = Counting()
+    samples = Samples(inputs, FILES.rows, FILES.labels, FILES.tree)
+    shards = list(loader(samples, 8, rank=1, world_size=2))
+    assert [len(labels) for _, labels in shards] == [4] * 5
+    assert inputs.read == [row for start in range(4, 40, 8) for row in range(start, start + 4)]
+
+
+def test_ranks_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="rank must be below world_size 2, got 2"):
+        loader(rank=2, world_size=2)
+    with pytest.raises(ValueError, match="world_size must be a whole number of at least 1, got 0"):
+        loader(world_size=0)
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_unreadable_file_is_one_sentence_also_from_a_worker(workers):
     broken = Samples(Broken(), FILES.rows, FILES.labels, FILES.tree)

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from cophenet.checks import check_choice, check_whole
 from cophenet.data.augment import augment_names, create_augment
 from cophenet.data.base import ArrayInputs, Labels, Samples
+from cophenet.data.shards import check_rank, shard
 
 __all__ = ["Loader"]
 
@@ -40,9 +41,13 @@ class Loader:
     as whole batches on the device; files are read by workers, and give the same batches with any number of
     them.
 
+    Several processes that train together each load their shard of every batch: `rank` and `world_size` cut it
+    into contiguous shards, which in order of rank are the batch that one process alone would load. Shards
+    differ by at most one sample; a last batch with fewer samples than processes leaves some of them empty.
+
     Args:
         samples: What to load.
-        batch_size: Samples per batch.
+        batch_size: Samples per batch, of all processes together.
         mean: Per channel, of inputs scaled to 0..1; empty for none. As in `DataSet.mean`.
         std: Per channel, likewise.
         seed: Decides order and augmentation.
@@ -53,6 +58,8 @@ class Loader:
         drop_last: Whether a last batch that is not full is left out.
         device: Where the batches are wanted.
         workers: Processes that read files; 0 to read here. Inputs in memory are always read here.
+        rank: Which shard of every batch to load.
+        world_size: How many processes share a batch.
 
     Example:
         >>> from cophenet.data.digits import Digits
@@ -78,9 +85,12 @@ class Loader:
         drop_last: bool = False,
         device: torch.device | str = "cpu",
         workers: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
     ) -> None:
         for name, value, least in (("batch_size", batch_size, 1), ("seed", seed, 0), ("workers", workers, 0)):
             check_whole(name, value, least)
+        check_rank(rank, world_size)
         check_choice("augment", augment, ("none", *augment_names(), "views"))
         if size is not None:
             check_whole("size", size, 1)
@@ -91,6 +101,8 @@ class Loader:
         self.shuffle = shuffle
         self.drop_last = drop_last
         self.workers = workers
+        self.rank = rank
+        self.world_size = world_size
         self.device = torch.device(device)
         self.epoch = 0
         self.start = 0
@@ -135,7 +147,7 @@ class Loader:
             start: The first step wanted.
 
         Returns:
-            Inputs (n, ...) float32 and labels (n,) int64, batch by batch.
+            Inputs (n, ...) float32 and labels (n,) int64, batch by batch: this process's shards of them.
 
         Raises:
             ValueError: If there is no such epoch or step.
@@ -152,7 +164,9 @@ class Loader:
     def _batches(self, epoch: int, start: int) -> Iterator[tuple[Tensor, Tensor]]:
         order = self._order(epoch)
         steps = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
-        steps = steps[start : len(self)]
+        shards = [batch[shard(len(batch), self.rank, self.world_size)] for batch in steps[start : len(self)]]
+        # An empty shard is cut from a sample that is read for its shape.
+        steps = [rows if len(rows) else order[:1] for rows in shards]
         seeds = self._random(epoch, _VIEWS).integers(2**63, size=len(order)) if self._views else None
         draws = None
         if self._augment is not None:
@@ -160,11 +174,12 @@ class Loader:
             draws = torch.from_numpy(rng.random((len(order), self._augment.draws), dtype=np.float32))
         requests = [(rows, None if seeds is None else seeds[rows]) for rows in steps]
         read = _read(self.samples, requests, self.workers, self.device.type == "cuda")
-        for rows, (inputs, labels) in zip(steps, read, strict=True):
+        for own, rows, (inputs, labels) in zip(shards, steps, read, strict=True):
             images = inputs.to(self.device, non_blocking=True)
             if self._augment is not None and draws is not None:
                 images = self._augment(images, draws[torch.from_numpy(rows)].to(self.device))
-            yield self._normalized(images), labels.to(self.device, non_blocking=True)
+            kept = slice(len(own))
+            yield self._normalized(images)[kept], labels.to(self.device, non_blocking=True)[kept]
 
     def _order(self, epoch: int) -> Labels:
         order = np.arange(len(self.samples))
