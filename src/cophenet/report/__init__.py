@@ -1,0 +1,9 @@
+"""The report room: tables, pictures and the HTML page, from result files only.
+
+Nothing is trained or measured here. The paper's own numbers are data in `facts`; every picture is a function
+that returns a matplotlib figure in the style of `style`, so that others can be made from the same parts.
+"""
+
+from cophenet.report.paper import Published, PublishedTable, published, published_tables
+
+__all__ = ["Published", "PublishedTable", "published", "published_tables"]

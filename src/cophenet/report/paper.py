@@ -1,0 +1,136 @@
+"""What the paper printed, to stand beside what was measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["Published", "PublishedRow", "PublishedTable", "published", "published_tables"]
+
+_FILE = Path(__file__).parent / "facts" / "paper.json"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A cell of the paper.
+
+    Attributes:
+        value: The mean; a fraction where our own number is one, although the paper prints percent.
+        std: Standard deviation over three seeds, None where the paper gives none.
+        source: Label of the table in the paper.
+        note: What is wrong with the cell, None if nothing is known.
+    """
+
+    value: float
+    std: float | None
+    source: str
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """A row of the paper.
+
+    Attributes:
+        data: Name of the data set; "breeds" is the mean of its four settings.
+        objective: Name of the objective, None where a row is about the data alone.
+        setting: What differs from the main setup, such as `{"flow_weights": "inverse"}`.
+        values: Cells by metric key.
+    """
+
+    data: str
+    objective: str | None
+    setting: Mapping[str, str | int]
+    values: Mapping[str, Published]
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """A table of the paper.
+
+    Attributes:
+        label: Its label in the paper.
+        title: What it shows.
+        unit: "percent" as printed (values here are fractions), "seconds" or "count".
+        rows: Its rows.
+    """
+
+    label: str
+    title: str
+    unit: str
+    rows: tuple[PublishedRow, ...]
+
+
+@cache
+def published_tables() -> Mapping[str, PublishedTable]:
+    """All numeric tables of the paper by label, those with standard deviations first.
+
+    Example:
+        >>> tables = published_tables()
+        >>> tables["tab:ot-wallclock"].rows[2].values["seconds_per_epoch"].value
+        85.21
+    """
+    document = json.loads(_FILE.read_text(encoding="utf-8"))
+    return MappingProxyType({table["label"]: _table(table) for table in document["tables"]})
+
+
+def published(data: str, objective: str, key: str) -> Published | None:
+    """The paper's number for a metric in its main setup.
+
+    Args:
+        data: Name of a data set.
+        objective: Name of an objective.
+        key: A key of `results.json`.
+
+    Returns:
+        The cell of the most detailed table, None if the paper has none.
+
+    Example:
+        >>> cell = published("cifar100", "fastft", "source/cpcc/fastft")
+        >>> cell.value, cell.std, cell.source
+        (0.9385, 0.0005, 'tab:testcpcc')
+        >>> published("digits", "fastft", "source/cpcc/fastft") is None
+        True
+    """
+    return _main_cells().get((data, objective, key))
+
+
+@cache
+def _main_cells() -> Mapping[tuple[str, str | None, str], Published]:
+    cells: dict[tuple[str, str | None, str], Published] = {}
+    for table in published_tables().values():
+        for row in table.rows:
+            if not row.setting:
+                for key, cell in row.values.items():
+                    cells.setdefault((row.data, row.objective, key), cell)
+    return MappingProxyType(cells)
+
+
+def _table(table: Mapping[str, Any]) -> PublishedTable:
+    rows = tuple(_row(row, table) for row in table["rows"])
+    return PublishedTable(table["label"], table["title"], table["unit"], rows)
+
+
+def _row(row: Mapping[str, Any], table: Mapping[str, Any]) -> PublishedRow:
+    # Rounded, so that 93.85 percent is 0.9385 and not its neighbour.
+    scale = 0.01 if table["unit"] == "percent" else 1.0
+    values = {}
+    for key, (mean, std) in row["values"].items():
+        spread = None if std is None else round(std * scale, 6)
+        values[key] = Published(round(mean * scale, 6), spread, table["label"], _note(row, key, table))
+    return PublishedRow(
+        row["data"], row["objective"], MappingProxyType(row["setting"]), MappingProxyType(values)
+    )
+
+
+def _note(row: Mapping[str, Any], key: str, table: Mapping[str, Any]) -> str | None:
+    for note in table["notes"]:
+        concerned = any(all(row[name] == value for name, value in rows.items()) for rows in note["rows"])
+        if concerned and key in note["keys"]:
+            return str(note["text"])
+    return None
