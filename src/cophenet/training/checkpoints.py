@@ -1,0 +1,99 @@
+"""Checkpoint files: whole or absent, with their checksum in the name, the two newest kept."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cophenet.training.files import write_bytes
+
+if TYPE_CHECKING:
+    from torch import device as Device
+
+__all__ = [
+    "checkpoint_step",
+    "is_good",
+    "list_checkpoints",
+    "newest_good",
+    "read_checkpoint",
+    "write_checkpoint",
+]
+
+_KEPT = 2
+_NAME = re.compile(r"step(\d+)-([0-9a-f]{16})\.ckpt")
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a folder, the newest first; damaged ones too."""
+    found = (path for path in folder.glob("*.ckpt") if _NAME.fullmatch(path.name))
+    return sorted(found, key=checkpoint_step, reverse=True)
+
+
+def checkpoint_step(path: Path) -> int:
+    """How many steps a checkpoint has seen, by its name.
+
+    Example:
+        >>> checkpoint_step(Path("step00000120-0123456789abcdef.ckpt"))
+        120
+    """
+    match = _NAME.fullmatch(path.name)
+    if match is None:
+        raise ValueError(f"a checkpoint is named step<number>-<checksum>.ckpt, got {path.name!r}")
+    return int(match[1])
+
+
+def is_good(path: Path) -> bool:
+    """Whether the bytes of a checkpoint are those that were written."""
+    match = _NAME.fullmatch(path.name)
+    return match is not None and _checksum(path.read_bytes()) == match[2]
+
+
+def newest_good(folder: Path) -> tuple[Path | None, list[Path]]:
+    """The newest checkpoint that is whole, and the damaged ones that are newer."""
+    damaged: list[Path] = []
+    for path in list_checkpoints(folder):
+        if is_good(path):
+            return path, damaged
+        damaged.append(path)
+    return None, damaged
+
+
+def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
+    """Write a checkpoint, then remove all but the two newest.
+
+    Args:
+        folder: Where they lie.
+        step: How many steps it has seen.
+        content: Tensors and plain values.
+
+    Raises:
+        OSError: If it cannot be written; the older ones are then untouched.
+    """
+    import io
+
+    import torch
+
+    # In memory first: torch's own writer can end the process when the disk is full.
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    data = buffer.getvalue()
+    folder.mkdir(exist_ok=True)
+    path = folder / f"step{step:08d}-{_checksum(data)}.ckpt"
+    write_bytes(path, data)
+    for old in list_checkpoints(folder)[_KEPT:]:
+        old.unlink()
+    return path
+
+
+def read_checkpoint(path: Path, device: str | Device = "cpu") -> dict[str, Any]:
+    """What a checkpoint holds; nothing in it is executed."""
+    import torch
+
+    content: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    return content
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
