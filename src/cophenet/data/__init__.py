@@ -16,6 +16,7 @@ from cophenet.data.images import ImageFiles
 from cophenet.data.inat import INat21Mini
 from cophenet.data.loader import Loader
 from cophenet.data.registry import DataSource, create_source, register_source, source_names, source_summaries
+from cophenet.data.samplers import HierarchicalBatchSampler
 from cophenet.data.sampling import k_shot, stratified_split
 from cophenet.data.synthetic import Synthetic
 from cophenet.data.vectors import Vectors
@@ -31,6 +32,7 @@ __all__ = [
     "Entity13",
     "Entity30",
     "FashionMnist",
+    "HierarchicalBatchSampler",
     "INat21Mini",
     "ImageFiles",
     "ImageFolder",

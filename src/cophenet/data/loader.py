@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from cophenet.checks import check_choice, check_whole
 from cophenet.data.augment import augment_names, create_augment
 from cophenet.data.base import ArrayInputs, Labels, Samples
+from cophenet.data.samplers import HierarchicalBatchSampler
 from cophenet.data.shards import check_rank, shard
 
 __all__ = ["Loader"]
@@ -60,6 +61,9 @@ class Loader:
         workers: Processes that read files; 0 to read here. Inputs in memory are always read here.
         rank: Which shard of every batch to load.
         world_size: How many processes share a batch.
+        sampler: Chooses the samples of every batch, instead of `shuffle` and `drop_last`. Only its whole
+            batches are asked for, whatever rank it has itself. A sample that comes several times in an epoch
+            is augmented differently each time.
 
     Example:
         >>> from cophenet.data.digits import Digits
@@ -87,10 +91,13 @@ class Loader:
         workers: int = 0,
         rank: int = 0,
         world_size: int = 1,
+        sampler: HierarchicalBatchSampler | None = None,
     ) -> None:
         for name, value, least in (("batch_size", batch_size, 1), ("seed", seed, 0), ("workers", workers, 0)):
             check_whole(name, value, least)
         check_rank(rank, world_size)
+        if sampler is not None:
+            _check_sampler(sampler, len(samples), batch_size, shuffle or drop_last)
         check_choice("augment", augment, ("none", *augment_names(), "views"))
         if size is not None:
             check_whole("size", size, 1)
@@ -103,6 +110,7 @@ class Loader:
         self.workers = workers
         self.rank = rank
         self.world_size = world_size
+        self.sampler = sampler
         self.device = torch.device(device)
         self.epoch = 0
         self.start = 0
@@ -122,6 +130,8 @@ class Loader:
 
     def __len__(self) -> int:
         """Batches of a whole epoch."""
+        if self.sampler is not None:
+            return len(self.sampler)
         full, rest = divmod(len(self.samples), self.batch_size)
         return full + bool(rest and not self.drop_last)
 
@@ -163,25 +173,31 @@ class Loader:
 
     def _batches(self, epoch: int, start: int) -> Iterator[tuple[Tensor, Tensor]]:
         order = self._order(epoch)
-        steps = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
-        shards = [batch[shard(len(batch), self.rank, self.world_size)] for batch in steps[start : len(self)]]
+        begins = range(start * self.batch_size, len(self) * self.batch_size, self.batch_size)
+        sizes = [min(self.batch_size, len(order) - begin) for begin in begins]
+        batches = [
+            shard(size, self.rank, self.world_size, begin) for size, begin in zip(sizes, begins, strict=True)
+        ]
         # An empty shard is cut from a sample that is read for its shape.
-        steps = [rows if len(rows) else order[:1] for rows in shards]
+        steps = [part if part.stop > part.start else slice(1) for part in batches]
+        number = _numbers(order)
         seeds = self._random(epoch, _VIEWS).integers(2**63, size=len(order)) if self._views else None
         draws = None
         if self._augment is not None:
             rng = self._random(epoch, _DRAWS)
             draws = torch.from_numpy(rng.random((len(order), self._augment.draws), dtype=np.float32))
-        requests = [(rows, None if seeds is None else seeds[rows]) for rows in steps]
+        requests = [(order[step], None if seeds is None else seeds[number[step]]) for step in steps]
         read = _read(self.samples, requests, self.workers, self.device.type == "cuda")
-        for own, rows, (inputs, labels) in zip(shards, steps, read, strict=True):
+        for own, step, (inputs, labels) in zip(batches, steps, read, strict=True):
             images = inputs.to(self.device, non_blocking=True)
             if self._augment is not None and draws is not None:
-                images = self._augment(images, draws[torch.from_numpy(rows)].to(self.device))
-            kept = slice(len(own))
+                images = self._augment(images, draws[torch.from_numpy(number[step])].to(self.device))
+            kept = slice(own.stop - own.start)
             yield self._normalized(images)[kept], labels.to(self.device, non_blocking=True)[kept]
 
     def _order(self, epoch: int) -> Labels:
+        if self.sampler is not None:
+            return self.sampler.plan(epoch).ravel()
         order = np.arange(len(self.samples))
         return self._random(epoch, _ORDER).permutation(order) if self.shuffle else order
 
@@ -200,6 +216,24 @@ class Loader:
             return images
         shape = (self.size, self.size)
         return interpolate(images, shape, mode="bilinear", align_corners=False, antialias=True)
+
+
+def _numbers(order: Labels) -> Labels:
+    """Which random numbers of the epoch each place has: by sample, and by how often it came before."""
+    numbers = np.empty_like(order)
+    numbers[np.argsort(order, kind="stable")] = np.arange(len(order))
+    return numbers
+
+
+def _check_sampler(
+    sampler: HierarchicalBatchSampler, samples: int, batch_size: int, other_order: bool
+) -> None:
+    if len(sampler.labels) != samples:
+        raise ValueError(f"sampler is for {len(sampler.labels)} samples, but there are {samples}")
+    if sampler.batch_size != batch_size:
+        raise ValueError(f"batch_size must be the sampler's {sampler.batch_size}, got {batch_size}")
+    if other_order:
+        raise ValueError("shuffle and drop_last must be False with a sampler, which decides the order itself")
 
 
 def _normalization(mean: Sequence[float], std: Sequence[float]) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,233 @@
+"""Batches whose classes are chosen on the tree: many classes under few parents, several samples of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch.distributed as dist
+from numpy.typing import ArrayLike, NDArray
+from torch.utils.data import Sampler
+
+from cophenet.checks import check_whole
+from cophenet.data.batch_plan import Groups, draw_classes, enough_rows
+from cophenet.data.shards import check_rank, shard
+from cophenet.tree import Hierarchy
+
+__all__ = ["HierarchicalBatchSampler"]
+
+Indices = NDArray[np.int64]
+
+
+class HierarchicalBatchSampler(Sampler[list[int]]):
+    """Batches of `classes_per_batch` classes with `samples_per_class` different samples of each.
+
+    For a `DataLoader(batch_sampler=...)`, or for `Loader(sampler=...)`. The batches are a function of seed
+    and epoch. An epoch lasts until every sample was used, at least once: every class is walked through in a
+    random order, from the beginning again if it is smaller than others, and batches that remain to be
+    filled go to the classes seen least. So large classes are seen whole and small ones more often; the
+    larger the largest class, the longer the epoch. No sample is twice in a batch.
+
+    Several processes that train together each get their shard of the same batch, contiguous and in
+    order of rank, and the same number of batches.
+
+    Args:
+        labels: (n,) class of each sample, positions in the tree's classes. Classes without samples are in no
+            batch.
+        tree: The label tree.
+        classes_per_batch: Different classes in a batch.
+        samples_per_class: Samples of each of them; no class may have fewer.
+        parents_per_batch: Different parents in a batch, with equally many classes each: classes of one parent
+            are what a tree distance tells apart least. None draws classes wherever they hang.
+        level: What a parent is: the ancestor at this level, by depth or name. None for the node right above
+            each class.
+        seed: Decides the batches.
+        rank: Which shard of every batch to give; None for that of the running process group, if there is one.
+        world_size: How many processes share a batch; None likewise.
+
+    Attributes:
+        batch_size: Samples of a batch, of all processes together.
+        epoch: Which epoch comes next.
+
+    Raises:
+        ValueError: If there are too few classes, parents, children of a parent or samples of a class.
+
+    Example:
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus", "car/van"], sep="/")
+        >>> labels = np.arange(80) % 4
+        >>> sampler = HierarchicalBatchSampler(labels, tree, 4, 5, parents_per_batch=2)
+        >>> len(sampler), [np.bincount(labels[batch]).tolist() for batch in sampler][0]
+        (4, [5, 5, 5, 5])
+    """
+
+    def __init__(
+        self,
+        labels: ArrayLike,
+        tree: Hierarchy,
+        classes_per_batch: int,
+        samples_per_class: int,
+        parents_per_batch: int | None = None,
+        *,
+        level: int | str | None = None,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        sizes = {"classes_per_batch": classes_per_batch, "samples_per_class": samples_per_class}
+        for name, value in sizes.items():
+            check_whole(name, value, 1)
+        check_whole("seed", seed, 0)
+        self.labels = _checked(labels, tree)
+        self.classes_per_batch, self.samples_per_class = classes_per_batch, samples_per_class
+        self.parents_per_batch = parents_per_batch
+        self.batch_size = classes_per_batch * samples_per_class
+        self.seed, self.epoch = seed, 0
+        self.rank, self.world_size = _place(rank, world_size)
+        self._start = self._done = 0
+        self._classes, self._place, self._counts = np.unique(
+            self.labels, return_inverse=True, return_counts=True
+        )
+        self._check_sizes(tree)
+        self._per_row = parents_per_batch or 1
+        self._groups = Groups(self._grouped(tree, level))
+        self._check_groups(tree)
+        self._visits = -(-self._counts // samples_per_class)
+        self._rows = enough_rows(self._groups.needs(self._visits, self._per_group), self._per_row)
+
+    def __len__(self) -> int:
+        """Batches of an epoch, the same in every epoch and process."""
+        return self._rows
+
+    def set_epoch(self, epoch: int, start: int = 0) -> None:
+        """Choose what the next iteration gives.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+            start: The batch to begin with, for a run that was interrupted.
+        """
+        check_whole("epoch", epoch, 0)
+        check_whole("start", start, 0)
+        if start > len(self):
+            raise ValueError(f"start must not exceed the {len(self)} batches of an epoch, got {start}")
+        self.epoch, self._start, self._done = epoch, start, start
+
+    def state_dict(self) -> dict[str, int]:
+        """How far the sampler is: the epoch, and how many of its batches were given.
+
+        Workers of a `DataLoader` ask for batches ahead of the training; with them, count the steps that were
+        trained and say `set_epoch(epoch, steps)` instead.
+        """
+        return {"epoch": self.epoch, "start": self._done}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another sampler of the same settings was."""
+        self.set_epoch(state["epoch"], state["start"])
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """This process's shards of the batches of the epoch; after the last one the next epoch is due."""
+        own = shard(self.batch_size, self.rank, self.world_size)
+        self._done = self._start
+        for batch in self.plan(self.epoch)[self._start :, own].tolist():
+            self._done += 1
+            yield batch
+        self.set_epoch(self.epoch + 1)
+
+    def plan(self, epoch: int) -> Indices:
+        """All batches of an epoch, whole: (batches, batch_size) positions of samples."""
+        rng = np.random.default_rng((self.seed, epoch))
+        shape = (self._rows, self._per_row, self._per_group)
+        classes = draw_classes(self._visits, self._groups, shape, rng).ravel()
+        walk = np.lexsort((rng.random(len(self.labels)), self._place))
+        starts = np.cumsum(self._counts) - self._counts
+        first = _occurrence(classes) * self.samples_per_class
+        steps = (first[:, None] + np.arange(self.samples_per_class)) % self._counts[classes, None]
+        samples = walk[starts[classes, None] + steps].reshape(self._rows, self.batch_size)
+        return rng.permuted(samples, axis=1)
+
+    @property
+    def _per_group(self) -> int:
+        return self.classes_per_batch // self._per_row
+
+    def _check_sizes(self, tree: Hierarchy) -> None:
+        if self.classes_per_batch > len(self._classes):
+            raise ValueError(
+                f"classes_per_batch must not exceed the {len(self._classes)} classes that have samples, "
+                f"got {self.classes_per_batch}"
+            )
+        if self._counts.min() < self.samples_per_class:
+            least = int(self._counts.argmin())
+            raise ValueError(
+                f"samples_per_class must not exceed the samples of a class: got {self.samples_per_class}, "
+                f"but class {tree.classes[self._classes[least]]!r} has {self._counts[least]}"
+            )
+
+    def _grouped(self, tree: Hierarchy, level: int | str | None) -> Indices:
+        """(k,) group of every class that has samples."""
+        if self.parents_per_batch is None:
+            if level is not None:
+                raise ValueError(f"level says what a parent is; give parents_per_batch too, got {level!r}")
+            return np.zeros(len(self._classes), dtype=np.int64)
+        check_whole("parents_per_batch", self.parents_per_batch, 1)
+        if self.classes_per_batch % self.parents_per_batch:
+            raise ValueError(
+                f"classes_per_batch must be a multiple of parents_per_batch, got {self.classes_per_batch} "
+                f"and {self.parents_per_batch}"
+            )
+        above = tree.parents[tree.leaves] if level is None else tree.ancestors(level)
+        self._nodes, group = np.unique(above[self._classes], return_inverse=True)
+        return group
+
+    def _check_groups(self, tree: Hierarchy) -> None:
+        sizes = self._groups.sizes
+        if self._per_row > len(sizes):
+            raise ValueError(
+                f"parents_per_batch must not exceed the {len(sizes)} parents of classes that have samples, "
+                f"got {self._per_row}"
+            )
+        if sizes.min() < self._per_group:
+            least = int(sizes.argmin())
+            name = "/".join(tree.path(int(self._nodes[least]))) or tree.names[0]
+            raise ValueError(
+                f"every parent must have {self._per_group} classes with samples, classes_per_batch / "
+                f"parents_per_batch, but {name!r} has {sizes[least]}; a coarser level= has larger groups"
+            )
+
+
+def _checked(labels: ArrayLike, tree: Hierarchy) -> Indices:
+    if not isinstance(tree, Hierarchy):
+        raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
+    given = np.asarray(labels)
+    if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
+        raise ValueError(f"labels must be integers of shape (n,), n > 0, got {given.shape} {given.dtype}")
+    if given.min() < 0 or given.max() >= tree.num_classes:
+        wrong = given.min() if given.min() < 0 else given.max()
+        raise ValueError(
+            f"labels must lie in 0..{tree.num_classes - 1}, the classes of the tree, got {wrong}"
+        )
+    return given.astype(np.int64)
+
+
+def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Rank and number of processes, from the process group where they are not given."""
+    if (rank is None) != (world_size is None):
+        raise ValueError(f"give both rank and world_size, or none of them; got {rank} and {world_size}")
+    if rank is None or world_size is None:
+        running = dist.is_available() and dist.is_initialized()
+        return (dist.get_rank(), dist.get_world_size()) if running else (0, 1)
+    check_rank(rank, world_size)
+    return rank, world_size
+
+
+def _occurrence(values: Indices) -> Indices:
+    """For each value, how many equal ones stand before it.
+
+    Example:
+        >>> _occurrence(np.array([4, 1, 4, 4, 1]))
+        array([0, 0, 1, 2, 1])
+    """
+    order = np.argsort(values, kind="stable")
+    counts = np.bincount(values)
+    before = np.empty_like(order)
+    before[order] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return before
