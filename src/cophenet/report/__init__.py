@@ -5,5 +5,14 @@ that returns a matplotlib figure in the style of `style`, so that others can be 
 """
 
 from cophenet.report.paper import Published, PublishedTable, published, published_tables
+from cophenet.report.tables import Table, compare, make_table
 
-__all__ = ["Published", "PublishedTable", "published", "published_tables"]
+__all__ = [
+    "Published",
+    "PublishedTable",
+    "Table",
+    "compare",
+    "make_table",
+    "published",
+    "published_tables",
+]

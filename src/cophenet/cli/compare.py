@@ -1,0 +1,60 @@
+"""The command that puts runs side by side."""
+
+from __future__ import annotations
+
+import shutil
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["Format", "RunFolders", "compare"]
+
+RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, of any seeds.")]
+
+
+class Format(str, Enum):
+    """What a table is written as."""
+
+    TERMINAL = "terminal"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    LATEX = "latex"
+
+
+def compare(
+    runs: RunFolders,
+    format: Annotated[Format, typer.Option("--format", "-f", help="What to write.")] = Format.TERMINAL,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write instead of printing.")
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option("--metric", "-m", metavar="KEY", help="A column, as source/accuracy/fine; all if none."),
+    ] = None,
+) -> None:
+    """Put evaluated runs side by side, with the paper's numbers where there are any.
+
+    Example: cophenet compare runs/digits-flat runs/digits-fastft --format markdown
+    """
+    from cophenet.report import compare as compare_runs
+
+    table = compare_runs(runs, metrics or None)
+    if format is Format.TERMINAL:
+        width = shutil.get_terminal_size().columns if output is None else None
+        text = table.to_terminal(width)
+    else:
+        writers = {
+            Format.MARKDOWN: table.to_markdown,
+            Format.CSV: table.to_csv,
+            Format.LATEX: table.to_latex,
+        }
+        text = writers[format]()
+    if output is None:
+        typer.echo(text)
+        return
+    from cophenet.training.files import write_bytes
+
+    write_bytes(output, f"{text}\n".encode())
+    typer.echo(f"wrote {output}")

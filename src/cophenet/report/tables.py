@@ -1,0 +1,237 @@
+"""Runs side by side: what a comparison holds, whatever it is written as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cophenet.checks import check_choice
+from cophenet.evaluation.keys import DOMAINS, METRICS, MetricInfo, describe
+from cophenet.report import formats
+from cophenet.report.paper import Published, published
+
+if TYPE_CHECKING:
+    from cophenet.training.run import Run
+
+__all__ = ["Cell", "Column", "Row", "Table", "compare", "make_table"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric.
+
+    Attributes:
+        key: Its key in `results.json`.
+        info: What it is called, and which way is better.
+    """
+
+    key: str
+    info: MetricInfo
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of a run.
+
+    Attributes:
+        mean: Mean over seeds; None where it is undefined or was not measured.
+        std: Standard deviation over seeds, None for a single one.
+        text: Mean and deviation as they are shown.
+        best: Whether no other run on the same data shows a better one.
+        published: The paper's number.
+    """
+
+    mean: float | None
+    std: float | None
+    text: str
+    best: bool
+    published: Published | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run.
+
+    Attributes:
+        name: What it is called.
+        data: Name of its data set.
+        objective: Name of its objective.
+        scale: Whether it has the paper's size or one for a laptop.
+        seeds: Its seeds.
+        cells: One for each column.
+    """
+
+    name: str
+    data: str
+    objective: str
+    scale: str
+    seeds: tuple[int, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Runs by rows, metrics by columns.
+
+    Attributes:
+        columns: The metrics.
+        rows: The runs.
+        notes: Why cells are empty, and what is known of the paper's numbers.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def has_published(self) -> bool:
+        """Whether the paper has any of these numbers."""
+        return any(cell.published for row in self.rows for cell in row.cells)
+
+    def to_terminal(self, width: int | None = None) -> str:
+        """As text, in blocks of columns that fit a width; None for a single block."""
+        return formats.terminal(self, width)
+
+    def to_markdown(self) -> str:
+        """As a Markdown table, best values bold."""
+        return formats.markdown(self)
+
+    def to_csv(self) -> str:
+        """As CSV, in full precision, with a column each for mean and standard deviation."""
+        return formats.comma_separated(self)
+
+    def to_latex(self) -> str:
+        """As a LaTeX tabular that needs the package booktabs, best values bold."""
+        return formats.latex(self)
+
+
+def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = None) -> Table:
+    """Put evaluated runs side by side.
+
+    Args:
+        runs: Runs or their folders, of one seed or several.
+        metrics: Keys of `results.json` for the columns; None for all that any run has.
+
+    Raises:
+        ValueError: If a folder is no run, a run was not evaluated, or no run has a metric.
+
+    Example:
+        >>> compare([])
+        Traceback (most recent call last):
+        ValueError: runs must be one or more run folders, got none
+    """
+    from cophenet.training.run import Run
+
+    opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
+    if not opened:
+        raise ValueError("runs must be one or more run folders, got none")
+    results = []
+    for run in opened:
+        if run.results is None:
+            raise ValueError(f"run {run.path} was not evaluated: first run `cophenet evaluate {run.path}`")
+        results.append(run.results)
+    return make_table(distinct_names(opened), results, metrics)
+
+
+def distinct_names(runs: Sequence[Run]) -> list[str]:
+    """Names of runs; their paths where names are the same."""
+    names = [run.name for run in runs]
+    return [str(run.path) if names.count(run.name) > 1 else run.name for run in runs]
+
+
+def make_table(
+    names: Sequence[str], results: Sequence[Mapping[str, Any]], metrics: Iterable[str] | None = None
+) -> Table:
+    """The table of runs, from what stands in their `results.json`.
+
+    Example:
+        >>> digits = {"data": "digits", "objective": "l2", "scale": "laptop", "seeds": [0], "missing": {}}
+        >>> digits["metrics"] = {"source/severity": {"mean": 1.5, "std": None, "values": [1.5]}}
+        >>> print(make_table(["mine"], [digits]).to_markdown())
+        | run | sSev ↓ |
+        |:--|--:|
+        | mine | 1.500 |
+        <BLANKLINE>
+        ↑ higher is better, ↓ lower is better
+    """
+    columns = _columns(results, metrics)
+    best = [_best_texts(column, results) for column in columns]
+    rows = []
+    for name, result in zip(names, results, strict=True):
+        cells = tuple(_cell(column, result, texts) for column, texts in zip(columns, best, strict=True))
+        row = Row(name, result["data"], result["objective"], result["scale"], tuple(result["seeds"]), cells)
+        rows.append(row)
+    return Table(columns, tuple(rows), tuple(_notes(columns, rows, results)))
+
+
+def _columns(results: Sequence[Mapping[str, Any]], metrics: Iterable[str] | None) -> tuple[Column, ...]:
+    found = list(dict.fromkeys(key for result in results for key in (*result["metrics"], *result["missing"])))
+    if metrics is not None:
+        chosen = list(dict.fromkeys(metrics))
+        for key in chosen:
+            check_choice("metric", key, found)
+        return tuple(Column(key, describe(key)) for key in chosen)
+    details = list(dict.fromkeys(_parts(key)[1] for key in found))
+
+    def place(key: str) -> tuple[int, str, int, int]:
+        metric, detail, domain = _parts(key)
+        # Neighbours of hierarchical distance@k by number, not as text.
+        kind, _, k = metric.partition("@")
+        return METRICS.index(kind), f"{k:>9}", details.index(detail), DOMAINS.index(domain)
+
+    return tuple(Column(key, describe(key)) for key in sorted(found, key=place))
+
+
+def _parts(key: str) -> tuple[str, str, str]:
+    domain, _, rest = key.partition("/")
+    metric, _, detail = rest.partition("/")
+    return metric, detail, domain
+
+
+def _numbers(result: Mapping[str, Any], key: str) -> tuple[float | None, float | None]:
+    found = result["metrics"].get(key)
+    return (None, None) if found is None else (found["mean"], found["std"])
+
+
+def _best_texts(column: Column, results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The best mean as it is shown, for each data set that has two or more to choose from."""
+    by_data: dict[str, list[float]] = {}
+    for result in results:
+        mean, _ = _numbers(result, column.key)
+        if mean is not None:
+            by_data.setdefault(result["data"], []).append(mean)
+    pick = max if column.info.higher_is_better else min
+    return {
+        data: formats.number(pick(means), column.info) for data, means in by_data.items() if len(means) > 1
+    }
+
+
+def _cell(column: Column, result: Mapping[str, Any], best: Mapping[str, str]) -> Cell:
+    mean, std = _numbers(result, column.key)
+    data = result["data"]
+    printed = published(data, result["objective"], column.key)
+    if mean is None:
+        return Cell(None, None, "-", False, printed)
+    return Cell(
+        mean,
+        std,
+        formats.with_spread(mean, std, column.info),
+        best.get(data) == formats.number(mean, column.info),
+        printed,
+    )
+
+
+def _notes(
+    columns: Sequence[Column], rows: Sequence[Row], results: Sequence[Mapping[str, Any]]
+) -> Iterable[str]:
+    noted: dict[str, None] = {}
+    for row, result in zip(rows, results, strict=True):
+        for column, cell in zip(columns, row.cells, strict=True):
+            reason = result["missing"].get(column.key)
+            if reason is not None:
+                noted[f"{row.name}, {column.info.short}: {reason}"] = None
+            if cell.published and cell.published.note:
+                noted[f"{cell.published.source}, {row.objective}: {cell.published.note}"] = None
+    return noted

@@ -1,0 +1,183 @@
+"""Comparisons of runs, in every format."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+
+from cophenet.report import compare, make_table
+
+from .made_runs import make_run
+
+ACC, SEV = "source/accuracy/fine", "source/severity"
+
+
+def result(objective="l2", data="digits", seeds=(0,), missing=None, **metrics):
+    found = {
+        key.replace("_", "/"): {"mean": mean, "std": std, "values": [mean]}
+        for key, (mean, std) in metrics.items()
+    }
+    return {
+        "data": data,
+        "objective": objective,
+        "scale": "laptop",
+        "seeds": list(seeds),
+        "metrics": found,
+        "missing": missing or {},
+    }
+
+
+def accuracies(*means, data="digits"):
+    return [result(data=data, source_accuracy_fine=(mean, None)) for mean in means]
+
+
+def marks(table):
+    return [[cell.best for cell in row.cells] for row in table.rows]
+
+
+def test_best_follows_the_direction_of_the_metric():
+    runs = [
+        result(source_accuracy_fine=(0.9, None), source_severity=(1.5, None)),
+        result(source_accuracy_fine=(0.8, None), source_severity=(1.4, None)),
+    ]
+    table = make_table(["a", "b"], runs)
+    assert [column.key for column in table.columns] == [ACC, SEV]
+    assert marks(table) == [[True, False], [False, True]]
+
+
+def test_ties_as_shown_are_all_marked_and_a_lone_value_is_not():
+    assert marks(make_table("abc", accuracies(0.90001, 0.90002, 0.8))) == [[True], [True], [False]]
+    assert marks(make_table("a", accuracies(0.9))) == [[False]]
+
+
+def test_best_is_sought_among_runs_on_the_same_data():
+    runs = accuracies(0.9, 0.8) + accuracies(0.4, 0.3, data="cifar10")
+    assert marks(make_table("abcd", runs)) == [[True], [False], [True], [False]]
+
+
+def test_columns_come_by_metric_level_and_domain():
+    keys = [
+        "source/hierarchical-distance@20",
+        "source/hierarchical-distance@5",
+        "target/accuracy/coarse",
+        "source/cpcc/l2",
+        "source/accuracy/coarse",
+        "source/accuracy/fine",
+    ]
+    run = result()
+    run["metrics"] = {key: {"mean": 0.5, "std": None, "values": [0.5]} for key in keys}
+    table = make_table(["a"], [run])
+    assert [column.key for column in table.columns] == [
+        "source/accuracy/coarse",
+        "target/accuracy/coarse",
+        "source/accuracy/fine",
+        "source/cpcc/l2",
+        "source/hierarchical-distance@5",
+        "source/hierarchical-distance@20",
+    ]
+    chosen = make_table(["a"], [run], ["source/cpcc/l2", "source/accuracy/fine"])
+    assert [column.key for column in chosen.columns] == ["source/cpcc/l2", "source/accuracy/fine"]
+    with pytest.raises(ValueError, match=r"metric must be one of .* got 'source/accurcy/fine'; did you mean"):
+        make_table(["a"], [run], ["source/accurcy/fine"])
+
+
+def test_terminal_marks_spreads_and_published_numbers():
+    runs = [
+        result("fastft", "cifar100", (0, 1), source_accuracy_fine=(0.8, 0.01), source_severity=(2.0, 0.5)),
+        result("flat", "cifar100", (0,), source_accuracy_fine=(0.7, None)),
+    ]
+    text = make_table(["ours", "base"], runs).to_terminal()
+    assert re.search(
+        r"^ours +80\.00 \(1\.00\)\* \[81\.09 \(0\.18\)\] +2\.000 \(0\.500\)$", text, re.MULTILINE
+    )
+    assert re.search(r"^base +70\.00 \[80\.53 \(0\.31\)\] +-$", text, re.MULTILINE)
+    assert "* best value of the data set" in text
+    assert "[] as published" in text
+
+
+def test_terminal_breaks_columns_to_the_width():
+    run = result()
+    run["metrics"] = {
+        f"source/accuracy/level{i}": {"mean": i / 10, "std": None, "values": [i / 10]} for i in range(8)
+    }
+    table = make_table(["a-run"], [run])
+    text = table.to_terminal(60)
+    tables = text.rsplit("\n\n", 1)[0]
+    assert all(len(line) <= 60 for line in tables.splitlines())
+    assert [f"{i * 10}.00" in tables for i in range(8)] == [True] * 8
+    assert tables.count("a-run") == tables.count("\n\n") + 1 > 1
+    assert "\n\n" not in table.to_terminal().rsplit("\n\n", 1)[0]
+
+
+def test_csv_has_every_digit():
+    runs = [
+        result("fastft", "cifar100", (0, 1), source_accuracy_fine=(1 / 3, 0.1 + 0.2)),
+        result("hxe", 'da"ta,', (4,), source_severity=(2 / 3, None)),
+    ]
+    rows = list(csv.DictReader(io.StringIO(make_table(['odd, "name"', "b"], runs).to_csv())))
+    assert float(rows[0][f"{ACC} mean"]) == 1 / 3
+    assert float(rows[0][f"{ACC} std"]) == 0.1 + 0.2
+    assert (rows[0][f"{ACC} paper mean"], rows[0][f"{ACC} paper std"]) == ("0.8109", "0.0018")
+    assert rows[1][f"{ACC} paper mean"] == rows[1][f"{ACC} mean"] == rows[1][f"{SEV} std"] == ""
+    assert (rows[0]["run"], rows[0]["seeds"], rows[1]["data"]) == ('odd, "name"', "0 1", 'da"ta,')
+    assert f"{SEV} paper mean" not in rows[0]
+
+
+def test_latex_is_escaped_and_balanced():
+    names = [r"50%_{a}\b~^&#$", "[b]"]
+    text = make_table(names, accuracies(0.9, 0.8)).to_latex()
+    body = re.sub(r"^%.*$", "", text, flags=re.MULTILINE)
+    assert (
+        r"{50\%\_\{a\}\textbackslash{}b\textasciitilde{}\textasciicircum{}\&\#\$} & \textbf{90.00} \\" in body
+    )
+    assert "\n{[b]} & 80.00 \\\\" in body
+    bare = re.sub(r"\\[{}%&#$_]", "", body)
+    assert bare.count("{") == bare.count("}")
+    assert all(line.count("&") == 1 for line in bare.splitlines() if line.endswith(r"\\"))
+
+
+def test_markdown_is_escaped():
+    text = make_table(["a|b*c", "d\n_e"], accuracies(0.9, 0.8)).to_markdown()
+    lines = text.splitlines()
+    assert lines[0] == "| run | fine sAcc ↑ |"
+    assert lines[2] == r"| a\|b\*c | **90.00** |"
+    assert lines[3] == r"| d \_e | 80.00 |"
+
+
+def test_undefined_numbers_say_why():
+    key = "source/cpcc/l2"
+    run = result(missing={key: "one side is constant"})
+    run["metrics"] = {key: {"mean": None, "std": None, "values": [None]}}
+    table = make_table(["a"], [run])
+    assert table.rows[0].cells[0].text == "-"
+    assert table.notes == ("a, CPCC l2: one side is constant",)
+    for text in (table.to_terminal(), table.to_markdown(), table.to_latex()):
+        assert "one side is constant" in text
+
+
+def test_runs_of_one_seed_and_of_several(tmp_path):
+    one = make_run(tmp_path / "one", objective="flat")
+    many = make_run(tmp_path / "many", seeds=(0, 1, 2))
+    table = compare([one, str(many)])
+    assert [row.name for row in table.rows] == ["one", "many"]
+    assert [row.seeds for row in table.rows] == [(0,), (0, 1, 2)]
+    at = [column.key for column in table.columns].index("source/accuracy/digit")
+    values = [json.loads((many / f"seed{s}" / "results.json").read_text()) for s in range(3)]
+    values = [v["metrics"]["source/accuracy/digit"]["mean"] for v in values]
+    assert table.rows[1].cells[at].mean == pytest.approx(sum(values) / 3)
+    assert table.rows[0].cells[at].std is None
+
+
+def test_runs_of_the_same_name_are_told_by_path(tmp_path):
+    runs = [make_run(tmp_path / where / "run") for where in ("x", "y")]
+    assert [row.name for row in compare(runs).rows] == [str(run) for run in runs]
+
+
+def test_runs_that_cannot_be_compared(tmp_path):
+    run = make_run(tmp_path / "fresh", evaluated=False)
+    with pytest.raises(ValueError, match=f"was not evaluated: first run `cophenet evaluate {run}`"):
+        compare([run])
+    with pytest.raises(ValueError, match="no run folder"):
+        compare([tmp_path])
