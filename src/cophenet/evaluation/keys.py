@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cophenet.checks import check_choice
 
-__all__ = ["DOMAINS", "METRICS", "MetricInfo", "describe", "metric_key"]
+__all__ = ["DOMAINS", "METRICS", "MetricInfo", "describe", "key_order", "metric_key"]
 
 DOMAINS = ("source", "target", "full")
 
@@ -90,3 +90,14 @@ def describe(key: str) -> MetricInfo:
     if detail and metric not in _CPCC:
         title, short = f"{detail} {title}", f"{detail} {short}"
     return MetricInfo(f"{title}, {domain} test", short, higher, percent)
+
+
+def key_order(key: str) -> tuple[int, int]:
+    """Sorts keys as tables have them: by metric, then by domain; keys that differ in the detail are equal.
+
+    Example:
+        >>> sorted(["source/cpcc/l2", "target/accuracy/fine", "source/accuracy/fine"], key=key_order)
+        ['source/accuracy/fine', 'target/accuracy/fine', 'source/cpcc/l2']
+    """
+    domain, metric = key.split("/")[:2]
+    return METRICS.index(metric.partition("@")[0]), DOMAINS.index(domain)

@@ -1,0 +1,75 @@
+"""The command that measures runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cophenet.cli.printing import print_table
+
+__all__ = ["evaluate"]
+
+
+class DeviceName(str, Enum):
+    """Where the network computes."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+def evaluate(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that train has made.")],
+    data_dir: Annotated[
+        Path | None,
+        typer.Option("--data-dir", metavar="DIR", help="Folder of the data, if it was moved since training."),
+    ] = None,
+    device: Annotated[
+        DeviceName, typer.Option(help="Where the network computes; auto is the GPU if there is one.")
+    ] = DeviceName.AUTO,
+) -> None:
+    """Measure finished runs: every number of the paper's protocol, into results.json of each.
+
+    Example: cophenet evaluate runs/digits-fastft
+    """
+    from cophenet.evaluation import evaluate as measure
+
+    for run in runs:
+        results = measure(run, data_dir=data_dir, device=device.value, progress=_progress)
+        _print_results(results)
+        typer.echo(f"wrote {run / 'results.json'}\n")
+
+
+def _progress(what: str, done: int, total: int) -> None:
+    """One line that is written over on a terminal; elsewhere a line when it is done."""
+    terminal = sys.stderr.isatty()
+    if terminal or done == total:
+        start, end = ("\r", "\n" if done == total else "") if terminal else ("", "\n")
+        typer.echo(f"{start}{what} {done}/{total}{end}", err=True, nl=False)
+
+
+def _print_results(results: Mapping[str, Any]) -> None:
+    from cophenet.evaluation.keys import describe
+
+    seeds = ", ".join(map(str, results["seeds"]))
+    count = "seed" if len(results["seeds"]) == 1 else "mean (std) of seeds"
+    typer.echo(f"{results['name']}: {results['objective']} on {results['data']}, {count} {seeds}")
+    rows = []
+    for key, metric in results["metrics"].items():
+        info = describe(key)
+        value = _cell(metric, 100.0 if info.percent else 1.0)
+        rows.append((info.title, value, "%" if info.percent else "", results["missing"].get(key, "")))
+    print_table(("metric", "value", "", ""), rows)
+
+
+def _cell(metric: Mapping[str, Any], scale: float) -> str:
+    """A mean with its standard deviation as the paper's tables have it."""
+    if metric["mean"] is None:
+        return "-"
+    mean = f"{scale * metric['mean']:.2f}"
+    return mean if metric["std"] is None else f"{mean} ({scale * metric['std']:.2f})"

@@ -1,0 +1,74 @@
+"""Transfer to new classes: a new linear head on the frozen encoder, from a few examples of each class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from cophenet.data import ArrayInputs, Samples, k_shot
+from cophenet.metrics import level_accuracy
+
+if TYPE_CHECKING:
+    from cophenet.evaluation.features import FeatureSet
+    from cophenet.training.settings import OneShotSettings, OptimizerSettings
+
+__all__ = ["one_shot_accuracy", "train_head"]
+
+
+def one_shot_accuracy(train: FeatureSet, test: FeatureSet, settings: OneShotSettings, seed: int) -> Tensor:
+    """Accuracy on the target classes of a head that saw a few samples of each.
+
+    Args:
+        train: Target samples to draw the examples from.
+        test: Target samples to predict.
+        settings: How many examples, and how the head is trained.
+        seed: Decides the examples and the head's first weights.
+
+    Raises:
+        ValueError: If a class has too few samples.
+    """
+    rows = np.arange(len(train))
+    samples = Samples(ArrayInputs(train.features), rows, train.labels.numpy(), train.tree)
+    drawn = k_shot(samples, settings.shots, seed)
+    head = train_head(*drawn.take(np.arange(len(drawn))), train.tree.num_classes, settings, seed)
+    with torch.no_grad():
+        scores = head(test.features)
+    return level_accuracy(scores, test.labels, test.tree, by="argmax")[test.tree.level_names[-1]]
+
+
+def train_head(
+    features: Tensor, labels: Tensor, classes: int, settings: OneShotSettings, seed: int
+) -> nn.Linear:
+    """A linear classifier of features; all of them are one batch, so an epoch is one step.
+
+    Args:
+        features: (n, d) of the frozen encoder.
+        labels: (n,) from 0.
+        classes: How many there are.
+        settings: How it is trained.
+        seed: Decides its first weights.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        head = nn.Linear(features.shape[1], classes)
+    optimizer = _optimizer(head, settings.optimizer)
+    for epoch in range(settings.epochs):
+        if settings.schedule is not None and epoch and epoch % settings.schedule.every == 0:
+            for group in optimizer.param_groups:
+                group["lr"] /= settings.schedule.divide_by
+        optimizer.zero_grad()
+        cross_entropy(head(features), labels).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return head
+
+
+def _optimizer(head: nn.Linear, settings: OptimizerSettings) -> torch.optim.Optimizer:
+    if settings.name == "adamw":
+        return torch.optim.AdamW(head.parameters(), settings.lr, weight_decay=settings.weight_decay)
+    return torch.optim.SGD(
+        head.parameters(), settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
+    )

@@ -1,0 +1,112 @@
+"""Features of a run by domain and part: from their files, or else from the data through the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+import torch
+
+from cophenet.checks import check_choice
+from cophenet.evaluation.features import FeatureSet, extract, load_features, save_features
+from cophenet.training import load_experiment, load_network
+
+if TYPE_CHECKING:
+    from cophenet.data import Domain, Part, Samples
+    from cophenet.models import Network
+    from cophenet.training import Experiment, Run
+
+__all__ = ["Device", "FeatureStore", "Progress", "choose_device"]
+
+Device = Literal["auto", "cpu", "cuda"]
+# What is read, the samples done, and all of them.
+Progress = Callable[[str, int, int], None]
+
+
+def choose_device(name: str) -> torch.device:
+    """A device by name; "auto" is the GPU if there is one.
+
+    Raises:
+        ValueError: If the name is unknown or there is no such device.
+    """
+    check_choice("device", name, get_args(Device))
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device must be cpu or auto where there is no GPU, got 'cuda'")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+class FeatureStore:
+    """The features of a run of one seed; data and network are loaded only if a file is missing.
+
+    Args:
+        run: The run.
+        data_dir: Folder of the data; None for the one it was trained with.
+        device: Where the network computes.
+        progress: Told how far it is.
+    """
+
+    def __init__(
+        self, run: Run, data_dir: Path | None, device: torch.device, progress: Progress | None
+    ) -> None:
+        self.run = run
+        self.device = device
+        self.progress = progress
+        self.checkpoint = run.checkpoint().stem
+        recorded = run.info.get("data_dir")
+        self.data_dir = Path(recorded) if data_dir is None and recorded is not None else data_dir
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """The data of the run.
+
+        Raises:
+            OSError: If it is not there.
+            ValueError: If it is wrong, or not the data that the run was trained on.
+        """
+        experiment = load_experiment(self.run.recipe, self.data_dir)
+        if experiment.tree != self.run.tree:
+            where = "" if self.data_dir is None else f" in {self.data_dir}"
+            raise ValueError(
+                f"the data{where} has other classes than run {self.run.path} was trained on: "
+                f"{experiment.tree!r} instead of {self.run.tree!r}"
+            )
+        return experiment
+
+    @cached_property
+    def network(self) -> Network:
+        """The trained network."""
+        return load_network(self.run, self.device)
+
+    def get(self, domain: Domain, part: Part) -> FeatureSet:
+        """Features of a domain and part, read or made and saved.
+
+        Raises:
+            OSError: If they are not saved and the data is not there.
+            ValueError: If the file or the data is wrong.
+        """
+        name = f"{domain}-{part}"
+        path = self.run.features_path(name)
+        kind = "validation" if part == "test" and self.run.recipe.data.validation else part
+        kept = load_features(path, self.checkpoint, kind)
+        if kept is None:
+            kept = self._make(name, self._samples(domain, part))
+            save_features(path, kept, self.checkpoint, domain, kind)
+        return kept
+
+    def _samples(self, domain: Domain, part: Part) -> Samples:
+        experiment = self.experiment
+        if domain == experiment.recipe.data.domain:
+            return experiment.train if part == "train" else experiment.test
+        return experiment.data.samples(part, domain)
+
+    def _make(self, name: str, samples: Samples) -> FeatureSet:
+        loader = self.experiment.evaluation_loader(samples, device=self.device)
+        head = self.experiment.objective.finest
+
+        def tell(done: int) -> None:
+            if self.progress is not None:
+                self.progress(f"{self.run.name}: features of {name}", done, len(samples))
+
+        return extract(self.network, loader, head, samples.tree, tell)
