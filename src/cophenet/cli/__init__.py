@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cophenet.cli import compare, data, recipes, tree
+from cophenet.cli import compare, data, evaluate, recipes, tree
 
 __all__ = ["app", "main"]
 
@@ -23,6 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("recipes")(recipes.recipes)
+app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.add_typer(data.app, name="data")
 app.add_typer(tree.app, name="tree")
