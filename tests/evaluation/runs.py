@@ -15,7 +15,7 @@ from cophenet.training.files import write_json
 TINY = (
     "data.options={branching: [2, 5], dims: 8, samples_per_class: 12, spread: 0.7}",
     "data.domain=source",
-    "model.options={hidden: [16, 8]}",
+    "model.options={hidden: [48]}",
     "evaluation={neighbours: [1, 3, 20], batch_size: 16}",
 )
 ONE_SHOT = "one_shot={epochs: 20, optimizer: {lr: 0.1, momentum: 0.9}, schedule: {divide_by: 10, every: 15}}"
@@ -64,5 +64,9 @@ def _fill(path: Path, recipe: Recipe, data_dir: Path | None, finished: bool) -> 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = build_network(recipe, experiment.objective, experiment.input_shape)
-    state = {f"network.{name}": value for name, value in network.state_dict().items()}
+    # Four times the weights, so that features tell samples apart although nothing was learned.
+    state = {
+        f"network.{name}": value * 4 if value.ndim == 2 else value
+        for name, value in network.state_dict().items()
+    }
     write_checkpoint(path / "checkpoints", 2, {"state_dict": state})

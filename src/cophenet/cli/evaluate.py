@@ -24,7 +24,7 @@ class DeviceName(str, Enum):
 
 
 def evaluate(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that train has made.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders that train has made.")],
     data_dir: Annotated[
         Path | None,
         typer.Option("--data-dir", metavar="DIR", help="Folder of the data, if it was moved since training."),
@@ -38,11 +38,12 @@ def evaluate(
     Example: cophenet evaluate runs/digits-fastft
     """
     from cophenet.evaluation import evaluate as measure
+    from cophenet.training import Run
 
-    for run in runs:
+    for run in [Run.open(path) for path in runs]:
         results = measure(run, data_dir=data_dir, device=device.value, progress=_progress)
         _print_results(results)
-        typer.echo(f"wrote {run / 'results.json'}\n")
+        typer.echo(f"wrote {run.path / 'results.json'}\n")
 
 
 def _progress(what: str, done: int, total: int) -> None:
