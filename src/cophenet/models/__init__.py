@@ -6,6 +6,7 @@ trained, and how, is not decided here.
 
 from cophenet.models.api import backbone_names, create_backbone
 from cophenet.models.base import Backbone
+from cophenet.models.cached import cached_backward
 from cophenet.models.heads import Heads, LinearHead, Network, NetworkOutput, build_heads
 from cophenet.models.weights import load_weights
 
@@ -17,6 +18,7 @@ __all__ = [
     "NetworkOutput",
     "backbone_names",
     "build_heads",
+    "cached_backward",
     "create_backbone",
     "load_weights",
 ]
