@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cophenet.cli import compare, data, evaluate, recipes, tree
+from cophenet.cli import compare, data, evaluate, recipes, train, tree
 
 __all__ = ["app", "main"]
 
@@ -22,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("train")(train.train)
 app.command("recipes")(recipes.recipes)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)

@@ -13,6 +13,7 @@ from cophenet.training.run import Run
 from cophenet.training.trees import shaped_tree
 
 if TYPE_CHECKING:
+    from cophenet.training.engine import resume, train
     from cophenet.training.experiment import Experiment, load_experiment, load_network
 
 __all__ = [
@@ -25,10 +26,18 @@ __all__ = [
     "load_network",
     "load_recipe",
     "recipe_names",
+    "resume",
     "shaped_tree",
+    "train",
 ]
 
-_HOME = {"Experiment": "experiment", "load_experiment": "experiment", "load_network": "experiment"}
+_HOME = {
+    "Experiment": "experiment",
+    "load_experiment": "experiment",
+    "load_network": "experiment",
+    "resume": "engine",
+    "train": "engine",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -21,7 +21,7 @@ from cophenet.tree import Hierarchy
 if TYPE_CHECKING:
     from cophenet.training.run import Run
 
-__all__ = ["Experiment", "build_network", "load_experiment", "load_network"]
+__all__ = ["Experiment", "build_network", "find_weights", "load_experiment", "load_network"]
 
 _VALIDATION_SEED = 0
 
@@ -76,15 +76,31 @@ class Experiment:
         size = batch_size or self.recipe.evaluation.batch_size
         return Loader(samples, size, device=device, **self._reading(samples))
 
-    def training_loader(self, seed: int, *, device: torch.device | str = "cpu") -> Loader:
-        """Batches to train on, in another order in every epoch."""
+    def training_loader(
+        self, seed: int, *, device: torch.device | str = "cpu", rank: int = 0, world_size: int = 1
+    ) -> Loader:
+        """Batches to train on, in another order in every epoch.
+
+        The last batch of an epoch is left out where it would give a process a single sample or none, which
+        have no variance to normalize by.
+
+        Args:
+            seed: Decides order and augmentation.
+            device: Where the batches are wanted.
+            rank: Which share of every batch.
+            world_size: How many processes share a batch.
+        """
+        rest = len(self.train) % self.recipe.batch_size
         return Loader(
             self.train,
             self.recipe.batch_size,
             seed=seed,
             shuffle=True,
             augment=self.recipe.data.augment,
+            drop_last=0 < rest < 2 * world_size,
             device=device,
+            rank=rank,
+            world_size=world_size,
             **self._reading(self.train),
         )
 
@@ -147,6 +163,23 @@ def build_network(
     name, options = recipe.model.backbone, recipe.model.options
     backbone = create_backbone(name, input_shape=tuple(input_shape), weights=weights, **options)
     return Network(backbone, build_heads(objective.heads, backbone.num_features))
+
+
+def find_weights(recipe: Recipe, data_dir: str | Path | None) -> Path | None:
+    """The file of `model.weights`, in the data folder if there is one, else in the current folder.
+
+    Raises:
+        FileNotFoundError: If it is not there; says where it was looked for.
+    """
+    if recipe.model.weights is None:
+        return None
+    path = Path(data_dir or Path.cwd()) / Path(recipe.model.weights).expanduser()
+    if not path.is_file():
+        base = "data_dir" if data_dir is not None else "the current folder"
+        raise FileNotFoundError(
+            f"model.weights {recipe.model.weights!r} not found: looked for {path}, relative to {base}"
+        )
+    return path
 
 
 def load_network(run: Run, device: torch.device | str = "cpu") -> Network:
