@@ -7,7 +7,7 @@ the answers are in `report`.
 
 from cophenet.analysis.clouds import CLOUDS, draw_clouds
 from cophenet.analysis.fits import LineFit, fit_line, growth_exponent
-from cophenet.analysis.matrix import distance_matrix, tree_order
+from cophenet.analysis.isolated import run_isolated
 from cophenet.analysis.modes import ModeCounts, best_components, count_modes
 from cophenet.analysis.orders import order_study
 from cophenet.analysis.picture import flat_picture
@@ -22,7 +22,6 @@ __all__ = [
     "StudySettings",
     "best_components",
     "count_modes",
-    "distance_matrix",
     "draw_clouds",
     "fit_line",
     "flat_picture",
@@ -30,7 +29,7 @@ __all__ = [
     "mean_metric",
     "metric_average",
     "order_study",
+    "run_isolated",
     "synthetic_study",
     "time_steps",
-    "tree_order",
 ]

@@ -4,39 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "Results",
-    "Summary",
-    "coarse_level",
-    "fine_level",
-    "level_metrics",
-    "mean_metric",
-    "metric_average",
-    "summarize",
-]
+from cophenet.evaluation.results import summary
+
+__all__ = ["Results", "coarse_level", "fine_level", "level_metrics", "mean_metric", "metric_average"]
 
 Results = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Summary:
-    """A number over seeds.
-
-    Attributes:
-        mean: Over the seeds that have it.
-        std: Standard deviation with n - 1 in the denominator; None for one seed.
-        values: One for each of those seeds.
-    """
-
-    mean: float
-    std: float | None
-    values: tuple[float, ...]
-
-
-def mean_metric(results: Sequence[Results], key: str) -> Summary | None:
+def mean_metric(results: Sequence[Results], key: str) -> dict[str, Any] | None:
     """A metric over runs that differ in their seed.
 
     Args:
@@ -44,30 +21,15 @@ def mean_metric(results: Sequence[Results], key: str) -> Summary | None:
         key: A metric's key.
 
     Returns:
-        None if no run has it.
+        "mean", "std" (None for one seed) and "values"; None if no run knows the metric.
 
     Example:
-        >>> runs = [{"metrics": {"source/cpcc/l2": {"values": [v]}}} for v in (0.5, 0.7)]
+        >>> runs = [{"metrics": {"source/cpcc/l2": {"values": [v]}}} for v in (0.5, 0.75, 1.0)]
         >>> mean_metric(runs, "source/cpcc/l2")
-        Summary(mean=0.6, std=0.141..., values=(0.5, 0.7))
+        {'mean': 0.75, 'std': 0.25, 'values': [0.5, 0.75, 1.0]}
     """
-    found = (value for result in results for value in result["metrics"].get(key, {}).get("values", ()))
-    return summarize([value for value in found if value is not None])
-
-
-def summarize(values: Sequence[float]) -> Summary | None:
-    """Mean and standard deviation of some numbers; None of none.
-
-    Example:
-        >>> summarize([2.0])
-        Summary(mean=2.0, std=None, values=(2.0,))
-    """
-    if not values:
-        return None
-    mean = math.fsum(values) / len(values)
-    squares = math.fsum((value - mean) ** 2 for value in values)
-    std = math.sqrt(squares / (len(values) - 1)) if len(values) > 1 else None
-    return Summary(mean, std, tuple(values))
+    values = [value for result in results for value in result["metrics"].get(key, {}).get("values", ())]
+    return summary(values) if values else None
 
 
 def fine_level(result: Results) -> str:
@@ -100,19 +62,19 @@ def level_metrics(result: Results, level: str) -> tuple[str, ...]:
     return tuple(key for key in wanted if key in result["metrics"])
 
 
-def metric_average(results: Sequence[Results], level: str) -> Summary | None:
+def metric_average(results: Sequence[Results], level: str) -> dict[str, Any] | None:
     """The mean of a level's accuracies and precisions, for every seed, then over seeds.
 
-    Seeds without one of the numbers are left out, for their mean would be of other things.
+    A seed that lacks one of the numbers has no mean, for it would be of other things.
 
     Example:
-        >>> numbers = {"source/accuracy/fine": {"values": [0.8]}, "source/map/fine": {"values": [0.6]}}
-        >>> round(metric_average([{"metrics": numbers}], "fine").mean, 3)
-        0.7
+        >>> numbers = {"source/accuracy/fine": {"values": [0.75]}, "source/map/fine": {"values": [0.5]}}
+        >>> metric_average([{"metrics": numbers}], "fine")["mean"]
+        0.625
     """
     averages = []
     for result in results:
         values = [result["metrics"][key]["values"][0] for key in level_metrics(result, level)]
-        if values and None not in values:
-            averages.append(math.fsum(values) / len(values))
-    return summarize(averages)
+        whole = bool(values) and None not in values
+        averages.append(math.fsum(values) / len(values) if whole else None)
+    return summary(averages) if averages else None

@@ -39,7 +39,7 @@ class StudySettings:
 
     width: int = 128
     repeats: int = 10
-    sizes: tuple[int, ...] = tuple(1 << power for power in range(5, 17))
+    sizes: tuple[int, ...] = tuple(1 << power for power in range(5, 18))
     error_sizes: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
     budget: float = 40.0
     seed: int = 0

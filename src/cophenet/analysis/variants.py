@@ -46,7 +46,7 @@ class Variant:
         return rho
 
 
-_LINEAR = 1 << 16
+_LINEAR = 1 << 17
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("l2", "l2", largest=_LINEAR, complexity="(nk + k^2) d"),
