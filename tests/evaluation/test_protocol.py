@@ -1,0 +1,343 @@
+"""Which numbers a run gets, and what happens where something is missing, shared, shuffled or undefined."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+from cophenet import class_distances, cpcc
+from cophenet.data import create_source
+from cophenet.data.breeds import breeds_classes
+from cophenet.evaluation import describe, evaluate
+from cophenet.training import load_network
+from cophenet.training.checkpoints import write_checkpoint
+from data.pictures import fill
+from evaluation.runs import ONE_SHOT, TINY, make_run
+
+VECTORS = (
+    "data.options={train: train.npz, test: test.npz, tree_file: tree.txt}",
+    "data.domain=source",
+    "model.options={hidden: [24]}",
+    "evaluation={neighbours: [1]}",
+    ONE_SHOT,
+)
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    """Vectors in files, of two groups of five classes."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    clouds = create_source("synthetic", branching=(2, 5), dims=4, samples_per_class=5).load(None)
+    clouds.tree.write(folder / "tree.txt")
+    for part in ("train", "test"):
+        inputs, labels = clouds.samples(part).take(np.arange(50))
+        names = np.array(clouds.tree.classes)[labels.numpy()]
+        np.savez(folder / f"{part}.npz", features=inputs.numpy(), labels=names)
+    return folder
+
+
+def means(results):
+    return {key: metric["mean"] for key, metric in results["metrics"].items()}
+
+
+def files(run):
+    return {path.name: path.read_bytes() for path in run.path.iterdir() if path.suffix == ".json"}
+
+
+def test_repeating_gives_the_same_files_and_needs_no_data(tmp_path, data_dir):
+    run = make_run(tmp_path / "run", VECTORS, recipe="vectors", data_dir=data_dir)
+    told = []
+    evaluate(run, progress=lambda *progress: told.append(progress))
+    first = files(run)
+    assert told[0] == ("run: features of source-test", 30, 30)
+    shutil.rmtree(data_dir)
+    told.clear()
+    again = evaluate(run, progress=lambda *progress: told.append(progress))
+    assert told == []
+    assert files(run) == first
+    assert again == json.loads(first["results.json"])
+    assert not [path for path in run.path.rglob("*") if path.name.endswith(".tmp")]
+
+
+def test_anew_from_the_data_gives_the_same_files(tmp_path):
+    run = make_run(tmp_path / "run")
+    evaluate(run)
+    first = files(run)
+    shutil.rmtree(run.path / "features")
+    evaluate(run)
+    assert files(run) == first
+
+
+def test_without_the_training_data_what_needs_it_has_a_reason(tmp_path, data_dir):
+    run = make_run(tmp_path / "run", VECTORS, recipe="vectors", data_dir=data_dir)
+    whole = means(evaluate(run))
+    for name in ("source-train", "target-train"):
+        run.features_path(name).unlink()
+    shutil.rmtree(data_dir)
+    results = evaluate(run)
+    lacking = {"source/map/level1", "source/map/level2", "target/map/level1", "target/accuracy/level2"}
+    assert {key for key, value in means(results).items() if value is None} == lacking
+    assert set(results["missing"]) == lacking
+    assert "the source train data is not there: " in results["missing"]["source/map/level1"]
+    assert "the target train data is not there: " in results["missing"]["target/accuracy/level2"]
+    rest = {key: value for key, value in means(results).items() if key not in lacking}
+    assert rest == {key: value for key, value in whole.items() if key not in lacking}
+    assert results["samples"] == {"source-test": 30, "target-test": 20}
+
+
+def test_without_the_target_the_source_is_measured(tmp_path, data_dir):
+    run = make_run(tmp_path / "run", VECTORS, recipe="vectors", data_dir=data_dir)
+    evaluate(run)
+    run.features_path("target-test").unlink()
+    shutil.rmtree(data_dir)
+    results = evaluate(run)
+    assert all(("target/" in key) == (value is None) for key, value in means(results).items())
+
+
+def test_no_data_and_no_features(tmp_path, data_dir):
+    run = make_run(tmp_path / "run", VECTORS, recipe="vectors", data_dir=data_dir)
+    moved = data_dir.rename(tmp_path / "moved")
+    with pytest.raises(FileNotFoundError, match="data"):
+        evaluate(run)
+    assert not (run.path / "results.json").exists()
+    assert means(evaluate(run, data_dir=moved))["source/map/level2"] > 0
+
+
+def test_other_data_than_the_run_was_trained_on(tmp_path, data_dir):
+    run = make_run(tmp_path / "run", VECTORS, recipe="vectors", data_dir=data_dir)
+    tree = (data_dir / "tree.txt").read_text()
+    (data_dir / "tree.txt").write_text(tree.replace("root 2", "root 1b").replace("\n2 2", "\n1b 2"))
+    with pytest.raises(ValueError, match="has other classes than run"):
+        evaluate(run)
+
+
+def test_features_of_another_checkpoint_are_made_anew(tmp_path):
+    run = make_run(tmp_path / "run")
+    evaluate(run)
+    before = load_file(run.features_path("source-test"))
+    state = {f"network.{name}": value * 2 for name, value in load_network(run).state_dict().items()}
+    path = write_checkpoint(run.path / "checkpoints", 3, {"state_dict": state})
+    results = evaluate(run)
+    after = load_file(run.features_path("source-test"))
+    assert not torch.allclose(before["features"], after["features"])
+    with safe_open(run.features_path("source-test"), framework="pt") as file:
+        metadata = file.metadata()
+    assert metadata.pop("tree").startswith('{\n"format": "cophenet-tree"')
+    assert metadata == {"checkpoint": path.stem, "domain": "source", "part": "test"}
+    right = (after["logits"].argmax(1) == after["labels"]).double().mean().item()
+    assert means(results)["source/accuracy/level2"] == right
+
+
+def test_a_damaged_file_of_features_is_told(tmp_path):
+    run = make_run(tmp_path / "run")
+    evaluate(run)
+    path = run.features_path("source-test")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"source-test.safetensors: truncated, damaged .* remove it"):
+        evaluate(run)
+    path.unlink()
+    evaluate(run)
+
+
+def test_several_seeds(tmp_path):
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "seeds=[0, 4, 7]"))
+    results = evaluate(run)
+    assert results == json.loads((run.path / "results.json").read_text())
+    alone = [json.loads((run.path / f"seed{s}" / "results.json").read_text()) for s in (0, 4, 7)]
+    assert [one["name"] for one in alone] == ["run/seed0", "run/seed4", "run/seed7"]
+    for key, metric in results["metrics"].items():
+        values = [one["metrics"][key]["mean"] for one in alone]
+        assert metric["values"] == values
+        if None not in values:
+            assert metric["mean"] == pytest.approx(np.mean(values))
+            assert metric["std"] == pytest.approx(np.std(values, ddof=1))
+    # Each seed has an encoder and examples of its own.
+    assert len(set(results["metrics"]["target/map/level1"]["values"])) == 3
+    assert results["seeds"] == results["recipe"]["seeds"] == [0, 4, 7]
+    assert results["seconds_per_epoch"] == pytest.approx(np.mean([1.0, 5.0, 8.0]))
+    assert results["missing"] == alone[0]["missing"]
+    assert list(results) == list(alone[0])
+    assert not (run.path / "details.json").exists()
+    assert (run.path / "seed4" / "details.json").exists()
+
+
+def test_a_number_that_one_seed_lacks_has_no_mean(tmp_path):
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "seeds=[0, 1]"))
+    part = run.parts[1]
+    state = {f"network.{name}": value * 0 for name, value in load_network(part).state_dict().items()}
+    write_checkpoint(part.path / "checkpoints", 3, {"state_dict": state})
+    results = evaluate(run)
+    metric = results["metrics"]["source/cpcc/l2"]
+    assert metric["values"][0] is not None
+    assert metric == {"mean": None, "std": None, "values": [metric["values"][0], None]}
+    assert results["missing"]["source/cpcc/l2"] == "seed 1: one side is constant"
+    assert "NaN" not in (run.path / "results.json").read_text()
+    assert part.results["metrics"]["source/cpcc-orders/fastft"]["mean"] is None
+
+
+def test_a_shuffled_tree_is_measured_against_both_trees(tmp_path):
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "tree.shuffle_seed=3"))
+    plain = make_run(tmp_path / "plain")
+    found, wanted = means(evaluate(run)), means(evaluate(plain))
+    assert run.tree.condensed().tolist() != plain.tree.condensed().tolist()
+    part = load_file(run.features_path("source-test"))
+    for distance in ("fastft", "l2"):
+        _, rho = class_distances(part["features"], part["labels"], distance)
+        assert found[f"source/cpcc/{distance}"] == cpcc(rho, plain.tree.condensed()).item()
+        assert found[f"source/cpcc-trained-tree/{distance}"] == cpcc(rho, run.tree.condensed()).item()
+    # All else is measured with the true tree: the same network has the same numbers.
+    trained = {key for key in found if "cpcc-trained-tree" in key}
+    assert {key: value for key, value in found.items() if key not in trained} == wanted
+    assert run.details["tree"] == plain.details["tree"]
+
+
+def test_weights_of_the_tree_count_in_cpcc_and_merged_levels_in_the_rest(tmp_path):
+    deep = "data.options={branching: [2, 2, 5], dims: 8, samples_per_class: 6}"
+    shape = "tree={merge_levels: [level2], level_weights: {1: 3.0}}"
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, deep, shape))
+    results = evaluate(run)
+    assert results["levels"] == ["level1", "level2", "level3"]
+    assert run.tree.height == 2
+    part = load_file(run.features_path("source-test"))
+    _, rho = class_distances(part["features"], part["labels"], "l2")
+    assert sorted(set(run.tree.condensed())) == [2, 8]
+    assert means(results)["source/cpcc/l2"] == cpcc(rho, run.tree.condensed()).item()
+    for level in results["levels"]:
+        for metric in ("source/accuracy", "source/map", "source/calibration", "target/accuracy"):
+            assert means(results)[f"{metric}/{level}"] is not None
+    assert means(results)["source/severity"] > 2
+
+
+def test_a_level_that_source_and_target_do_not_share(tmp_path):
+    tree = tmp_path / "tree.edges"
+    paths = [(g, m, c) for g in "ab" for m, cs in (("x", "12345"), ("y", "6")) for c in cs]
+    edges = {("root", g) for g, _, _ in paths} | {(g, g + m) for g, m, _ in paths}
+    edges |= {(g + m, g + m + c) for g, m, c in paths}
+    tree.write_text("\n".join(f"{above} {below}" for above, below in sorted(edges)))
+    data = f"data.options={{tree_file: {tree}, dims: 8, samples_per_class: 6}}"
+    results = evaluate(make_run(tmp_path / "run", (*TINY, ONE_SHOT, data)))
+    assert results["missing"].keys() <= {"source/hierarchical-distance@20"}
+    from cophenet.evaluation.predictions import stand_ins
+    from cophenet.tree import Hierarchy
+
+    source = Hierarchy.from_paths([("a", "x", "1"), ("a", "y", "2")])
+    target = Hierarchy.from_paths([("a", "z", "3"), ("a", "x", "4")])
+    assert stand_ins(source, target, "level1").tolist() == [0, 0]
+    assert stand_ins(source, target, "level2") is None
+
+
+def test_a_validation_part_stands_in_for_the_test_part(tmp_path):
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "data.validation=0.25"))
+    results = evaluate(run)
+    assert results["samples"] == {"source-test": 18, "source-train": 54}
+    target = [key for key in results["metrics"] if key.startswith("target/")]
+    assert len(target) == 4
+    assert all("data.validation" in results["missing"][key] for key in target)
+    with safe_open(run.features_path("source-test"), framework="pt") as file:
+        assert file.metadata()["part"] == "validation"
+    assert means(results)["source/map/level2"] is not None
+
+
+def test_the_full_domain_has_no_target(tmp_path):
+    run = make_run(tmp_path / "run", (*TINY, "data.domain=full"))
+    results = evaluate(run)
+    assert {key.split("/")[0] for key in results["metrics"]} == {"full"}
+    assert results["samples"] == {"full-test": 120, "full-train": 120}
+    assert sorted(path.name for path in (run.path / "features").iterdir()) == [
+        "full-test.safetensors",
+        "full-train.safetensors",
+    ]
+
+
+def test_without_one_shot_the_target_classes_have_a_reason(tmp_path):
+    results = evaluate(make_run(tmp_path / "run", TINY))
+    assert results["missing"]["target/accuracy/level2"] == "the recipe has no one_shot"
+    assert "target-train" not in results["samples"]
+
+
+def test_domains_that_share_their_classes_need_no_new_head(tmp_path):
+    images = tmp_path / "imagenet"
+    for one in breeds_classes("living17"):
+        for wnid in one["source"] + one["target"]:
+            fill(images / "train" / wnid, 1, wnid + "_{}.JPEG")
+            fill(images / "val" / wnid, 1, "val_{}.JPEG")
+    settings = ("data.image_size=16", "data.workers=0", "model={backbone: mlp, options: {hidden: [32]}}")
+    run = make_run(tmp_path / "run", settings, recipe="living17", data_dir=images)
+    results = evaluate(run)
+    assert results["levels"] == ["coarse", "mid", "fine"]
+    part = load_file(run.features_path("target-test"))
+    right = (part["logits"].argmax(1) == part["labels"]).double().mean().item()
+    assert means(results)["target/accuracy/fine"] == right
+    for level in results["levels"]:
+        assert means(results)[f"target/map/{level}"] > 0
+    assert not run.features_path("target-train").exists()
+
+
+@pytest.mark.parametrize(
+    ("objective", "distances"),
+    [
+        ("{name: flat}", {"l2"}),
+        ("{name: mtl}", {"l2"}),
+        ("{name: curriculum}", {"l2"}),
+        ("{name: l2}", {"l2"}),
+        ("{name: l2, cpcc: {flow_weights: distance}}", {"l2", "l2-trained"}),
+        ("{name: ft}", {"l2", "ft"}),
+        ("{name: hxe, options: {hxe: {cpcc: emd}}}", {"l2", "emd"}),
+        ("{name: sinkhorn, options: {sinkhorn: {reg: 1.0}}}", {"l2", "sinkhorn"}),
+    ],
+)
+def test_objectives(tmp_path, objective, distances):
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, f"objective={objective}"))
+    found = means(evaluate(run))
+    assert {key.split("/")[2] for key in found if key.startswith("source/cpcc/")} == distances
+    orders = {key.split("/")[2] for key in found if key.startswith("source/cpcc-orders/")}
+    assert orders == distances & {"ft"}
+    assert set(run.details["class_distances"]) == distances
+
+
+def test_cpcc_at_a_coarser_level(tmp_path):
+    deep = "data.options={branching: [2, 2, 4], dims: 8, samples_per_class: 6}"
+    objective = "objective={name: hxe, options: {hxe: {cpcc: {distance: l2, level: 2}}}}"
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, deep, objective))
+    found = means(evaluate(run))
+    part = load_file(run.features_path("source-test"))
+    tree, groups = run.tree.cut(2)
+    _, rho = class_distances(part["features"], torch.tensor(groups)[part["labels"]], "l2")
+    assert found["source/cpcc/l2-trained"] == cpcc(rho, tree.condensed()).item()
+    # Distances of groups are not distances of classes.
+    assert set(run.details["class_distances"]) == {"l2"}
+
+
+def test_one_order_has_no_spread(tmp_path):
+    results = evaluate(make_run(tmp_path / "run", (*TINY, ONE_SHOT, "evaluation.orders=1")))
+    assert "orders" in results["missing"]["source/cpcc-orders/fastft"]
+
+
+def test_an_unfinished_run_is_refused(tmp_path):
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "seeds=[0, 1]"), finished=False)
+    with pytest.raises(ValueError, match=f"is not finished: .* train --resume {re.escape(str(run.path))}"):
+        evaluate(run)
+    assert not list(run.path.rglob("features"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there(tmp_path):
+    with pytest.raises(ValueError, match="device must be cpu or auto where there is no GPU"):
+        evaluate(make_run(tmp_path / "run"), device="cuda")
+
+
+def test_every_key_is_described(tmp_path):
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "tree.shuffle_seed=1"))
+    infos = {key: describe(key) for key in evaluate(run)["metrics"]}
+    assert len({info.title for info in infos.values()}) == len(infos)
+    assert len({info.short for info in infos.values()}) == len(infos)
+    assert infos["source/accuracy/level1"].higher_is_better
+    assert not infos["source/calibration/level1"].higher_is_better
+    with pytest.raises(ValueError, match="key must be DOMAIN/METRIC"):
+        describe("source/speed")
