@@ -51,7 +51,7 @@ def test_compare_formats(tmp_path, capsys, format, start):
     assert out.startswith(start)
 
 
-@pytest.mark.parametrize("command", ["compare"])
+@pytest.mark.parametrize("command", ["compare", "report"])
 def test_wrong_calls_are_one_line(tmp_path, capsys, command):
     code, _, err = run(capsys, command, tmp_path / "nowhere", *(["-o", "x.html"] * (command == "report")))
     assert (code, err.count("\n")) == (2, 1)
@@ -68,7 +68,7 @@ def test_compare_names_the_command_that_is_missing(tmp_path, capsys):
     assert "metric must be one of" in err
 
 
-@pytest.mark.parametrize("command", ["compare"])
+@pytest.mark.parametrize("command", ["compare", "report"])
 def test_help_has_an_example_and_loads_nothing(command):
     code = f"""
 import sys

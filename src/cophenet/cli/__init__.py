@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cophenet.cli import compare, data, evaluate, recipes, train, tree
+from cophenet.cli import compare, data, evaluate, recipes, report, train, tree
 
 __all__ = ["app", "main"]
 
@@ -26,6 +26,7 @@ app.command("train")(train.train)
 app.command("recipes")(recipes.recipes)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
+app.command("report")(report.report)
 app.add_typer(data.app, name="data")
 app.add_typer(tree.app, name="tree")
 

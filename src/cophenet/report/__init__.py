@@ -4,6 +4,7 @@ Nothing is trained or measured here. The paper's own numbers are data in `facts`
 that returns a matplotlib figure in the style of `style`, so that others can be made from the same parts.
 """
 
+from cophenet.report.page import render_report, write_report
 from cophenet.report.paper import Published, PublishedTable, published, published_tables
 from cophenet.report.tables import Table, compare, make_table
 
@@ -15,4 +16,6 @@ __all__ = [
     "make_table",
     "published",
     "published_tables",
+    "render_report",
+    "write_report",
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet.checks import check_choice
-from cophenet.evaluation.keys import DOMAINS, METRICS, MetricInfo, describe
+from cophenet.evaluation.keys import MetricInfo, describe, key_order
 from cophenet.report import formats
 from cophenet.report.paper import Published, published
 
@@ -173,21 +173,7 @@ def _columns(results: Sequence[Mapping[str, Any]], metrics: Iterable[str] | None
         for key in chosen:
             check_choice("metric", key, found)
         return tuple(Column(key, describe(key)) for key in chosen)
-    details = list(dict.fromkeys(_parts(key)[1] for key in found))
-
-    def place(key: str) -> tuple[int, str, int, int]:
-        metric, detail, domain = _parts(key)
-        # Neighbours of hierarchical distance@k by number, not as text.
-        kind, _, k = metric.partition("@")
-        return METRICS.index(kind), f"{k:>9}", details.index(detail), DOMAINS.index(domain)
-
-    return tuple(Column(key, describe(key)) for key in sorted(found, key=place))
-
-
-def _parts(key: str) -> tuple[str, str, str]:
-    domain, _, rest = key.partition("/")
-    metric, _, detail = rest.partition("/")
-    return metric, detail, domain
+    return tuple(Column(key, describe(key)) for key in sorted(found, key=key_order))
 
 
 def _numbers(result: Mapping[str, Any], key: str) -> tuple[float | None, float | None]:

@@ -1,0 +1,114 @@
+"""Pictures of training: one quantity over the epochs, for all seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from cophenet.report.style import look, styled
+
+if TYPE_CHECKING:
+    from cophenet.training.run import Run
+
+__all__ = ["Curve", "curves_figure", "phase_starts", "training_curves"]
+
+_DASHES = ("-", "--", "-.", ":")
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A quantity over the epochs.
+
+    Attributes:
+        name: For the legend.
+        values: (seeds, epochs), NaN where nothing was measured.
+    """
+
+    name: str
+    values: npt.NDArray[np.float64]
+
+    @property
+    def mean(self) -> npt.NDArray[np.float64]:
+        """(epochs,) mean over the seeds that have a value; NaN where none has."""
+        known = np.isfinite(self.values)
+        count = known.sum(axis=0)
+        total = np.where(known, self.values, 0.0).sum(axis=0)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def training_curves(run: Run) -> dict[str, Curve]:
+    """What `metrics.csv` holds, by column, over all seeds of a run; columns without numbers are left out."""
+    tables = [part.metrics for part in run.parts]
+    columns = dict.fromkeys(key for table in tables for row in table for key in row)
+    curves = {}
+    for column in columns:
+        if "/" not in column:
+            continue
+        rows = [[_number(row.get(column)) for row in table] for table in tables]
+        values = np.array(list(zip_longest(*rows, fillvalue=np.nan)), dtype=np.float64).T
+        if np.isfinite(values).any():
+            curves[column] = Curve(column.partition("/")[2], values)
+    return curves
+
+
+def phase_starts(rows: Sequence[Mapping[str, float | str | None]]) -> list[int]:
+    """Epochs, counted from 1, with which a new phase of the training begins.
+
+    Example:
+        >>> phase_starts([{"phase": 0.0}, {"phase": 0.0}, {"phase": 1.0}])
+        [3]
+    """
+    phases = [row.get("phase") for row in rows]
+    return [i + 1 for i in range(1, len(phases)) if phases[i] != phases[i - 1]]
+
+
+@styled
+def curves_figure(
+    curves: Sequence[Curve], label: str, *, percent: bool = False, phases: Sequence[int] = ()
+) -> Figure:
+    """Curves in one picture: the mean over seeds as a marked line, every seed as a thin one.
+
+    Args:
+        curves: The curves.
+        label: What is measured.
+        percent: Whether values are fractions, to be shown as percent.
+        phases: Epochs that begin a new phase, marked by an upright line.
+    """
+    figure = Figure(figsize=(4.4, 2.9), layout="constrained")
+    axes = figure.add_subplot()
+    for index, curve in enumerate(curves):
+        color, marker = look(index)
+        epochs = np.arange(1, curve.values.shape[1] + 1)
+        if len(curve.values) > 1:
+            axes.plot(epochs, curve.values.T, color=color, linewidth=0.6, alpha=0.55)
+        axes.plot(
+            epochs,
+            curve.mean,
+            color=color,
+            linestyle=_DASHES[index % len(_DASHES)],
+            marker=marker,
+            markevery=max(1, len(epochs) // 6),
+            label=curve.name,
+        )
+    for start in phases:
+        axes.axvline(start - 0.5, color="#868e96", linewidth=0.8, linestyle=":")
+    axes.set_xlabel("epoch")
+    axes.set_title(label, loc="left")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if percent:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    if len(curves) > 1 or curves[0].name != label:
+        columns = 1 if len(curves) < 3 else 2
+        figure.legend(loc="outside lower left", ncols=columns, handlelength=2.6)
+    return figure
+
+
+def _number(value: float | str | None) -> float:
+    return value if isinstance(value, float) else np.nan

@@ -1,0 +1,139 @@
+"""Features laid out in the plane: UMAP once, kept beside the features; PCA where UMAP cannot be had."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from cophenet.training.files import write_bytes
+
+__all__ = ["Embedding", "embed"]
+
+MOST_POINTS = 2000
+_FEWEST_FOR_UMAP = 5
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """Samples in the plane.
+
+    Attributes:
+        points: Their places, shape (n, 2).
+        labels: Their classes, shape (n,).
+        samples: How many there are in the file, of which at most 2000 are shown.
+        method: "UMAP" or "PCA".
+        note: Why it is not UMAP; empty if it is.
+    """
+
+    points: Floats
+    labels: npt.NDArray[np.int64]
+    samples: int
+    method: str
+    note: str
+
+
+def embed(path: Path) -> Embedding:
+    """Lay out the features of a file, the same every time.
+
+    What UMAP finds is written beside the file as `umap-<its name>` and read again as long as the features
+    are the same; a folder that cannot be written to only costs the time again.
+
+    Args:
+        path: A safetensors file with `features` (N, d) and `labels` (N,).
+
+    Raises:
+        ValueError: If the file cannot be read, or holds numbers that are not finite.
+    """
+    content = path.read_bytes()
+    features, labels = _load(path, content)
+    rows = _chosen(len(features))
+    shown = features[rows]
+    if len(shown) < _FEWEST_FOR_UMAP:
+        note = f"UMAP needs {_FEWEST_FOR_UMAP} samples, there are {len(shown)}"
+        return Embedding(_pca(shown), labels[rows], len(features), "PCA", note)
+    cache = path.with_name(f"umap-{path.name}")
+    digest = hashlib.sha256(content).hexdigest()
+    points = _cached(cache, digest, len(rows))
+    if points is None:
+        try:
+            points = _umap(shown)
+        except ImportError:
+            note = "umap-learn is not installed: pip install 'cophenet[report]'"
+            return Embedding(_pca(shown), labels[rows], len(features), "PCA", note)
+        _keep(cache, digest, points)
+    return Embedding(points, labels[rows], len(features), "UMAP", "")
+
+
+def _load(path: Path, content: bytes) -> tuple[Floats, npt.NDArray[np.int64]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        tensors = load(content)
+        features, labels = tensors["features"], tensors["labels"]
+    except (SafetensorError, KeyError) as error:
+        raise ValueError(f"{path} is no file of features: {error}") from error
+    if not np.isfinite(features).all():
+        raise ValueError(f"{path} holds features that are not finite")
+    return features, labels
+
+
+def _chosen(count: int) -> npt.NDArray[np.int64]:
+    if count <= MOST_POINTS:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, MOST_POINTS, replace=False))
+
+
+def _umap(features: Floats) -> Floats:
+    with warnings.catch_warnings():
+        # It warns that a seed means one thread, and that few samples have few neighbours: both are known.
+        warnings.simplefilter("ignore")
+        from umap import UMAP
+
+        neighbours = min(15, len(features) - 1)
+        init = "spectral" if len(features) > 4 * neighbours else "random"
+        fit = UMAP(n_neighbors=neighbours, init=init, random_state=0, n_jobs=1).fit_transform(features)
+    return np.ascontiguousarray(fit, dtype=np.float32)
+
+
+def _pca(features: Floats) -> Floats:
+    """The two leading principal components, each with its largest entry positive; shape (n, 2)."""
+    centred = features.astype(np.float64)
+    centred -= centred.mean(axis=0, keepdims=True)
+    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
+    scores = np.zeros((len(features), 2))
+    kept = min(2, len(singular))
+    scores[:, :kept] = left[:, :kept] * singular[:kept]
+    largest = scores[np.abs(scores).argmax(axis=0), [0, 1]]
+    return (scores * np.where(largest < 0, -1.0, 1.0)).astype(np.float32)
+
+
+def _cached(cache: Path, digest: str, count: int) -> Floats | None:
+    """What was kept for the same features; None if there is nothing, or nothing that can be read."""
+    from safetensors import SafetensorError, safe_open
+
+    if not cache.is_file():
+        return None
+    try:
+        with safe_open(cache, framework="np") as file:
+            if (file.metadata() or {}).get("features") != digest:
+                return None
+            points: Floats = file.get_tensor("points")
+    except SafetensorError:
+        return None
+    return points if points.shape == (count, 2) else None
+
+
+def _keep(cache: Path, digest: str, points: Floats) -> None:
+    from safetensors.numpy import save
+
+    try:
+        write_bytes(cache, save({"points": points}, metadata={"features": digest}))
+    except OSError:
+        return

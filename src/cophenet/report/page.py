@@ -1,0 +1,205 @@
+"""The HTML page: one file that needs no network, the same for the same runs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cophenet.report.formats import heading, legend, with_spread
+from cophenet.report.tables import Column, Table, distinct_names, make_table
+from cophenet.training.files import write_bytes
+from cophenet.training.run import Run
+
+if TYPE_CHECKING:
+    from cophenet.report.curves import Curve
+    from cophenet.report.sections import Picture
+
+__all__ = ["render_report", "write_report"]
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_MOST_COLUMNS = 6
+# Kinds of metrics that share a table -> its title, and what it is about.
+_KINDS = {
+    ("accuracy",): ("Accuracy", "How many test samples are put into the right class, or the right group."),
+    ("map",): ("Retrieval", "Mean average precision (MAP) when class prototypes search the test samples."),
+    ("cpcc", "cpcc-orders", "cpcc-trained-tree"): (
+        "Faithfulness to the tree",
+        "CPCC: how distances between classes correlate with the tree; 100 is perfect.",
+    ),
+    ("severity", "hierarchical-distance"): (
+        "Mistakes",
+        "How far off: height of the lowest group that holds both classes, for mistakes (Sev) "
+        "and for the k best guesses (HD@k).",
+    ),
+    ("calibration",): ("Calibration", "How far stated probabilities are from how often they are right."),
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some columns of a table.
+
+    Attributes:
+        title: What they have in common.
+        about: What they measure.
+        table: The whole table.
+        places: The columns shown.
+    """
+
+    title: str
+    about: str
+    table: Table
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs on the same data.
+
+    Attributes:
+        data: Name of the data.
+        blocks: Their numbers.
+        legend: What signs mean.
+        curves: Their training.
+    """
+
+    data: str
+    blocks: tuple[Block, ...]
+    legend: tuple[str, ...]
+    curves: tuple[Picture, ...]
+
+
+def write_report(runs: Sequence[Run | str | Path], output: str | Path) -> Path:
+    """Write the page about some runs.
+
+    Args:
+        runs: Runs or their folders, of one seed or several, evaluated or not.
+        output: File to write, ending in .html or .htm.
+
+    Returns:
+        The file.
+
+    Raises:
+        ImportError: If packages of the extra `report` are missing.
+        ValueError: If a folder is no run, or the file is to be of another kind.
+
+    Example:
+        >>> write_report([], "report.html")
+        Traceback (most recent call last):
+        ValueError: runs must be one or more run folders, got none
+    """
+    output = Path(output)
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"output must end in .html or .htm, got {str(output)!r}")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"folder {output.parent} of the report {output.name} does not exist")
+    write_bytes(output, render_report(runs).encode())
+    return output
+
+
+def render_report(runs: Sequence[Run | str | Path]) -> str:
+    """The page about some runs, as text; see `write_report`."""
+    opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
+    if not opened:
+        raise ValueError("runs must be one or more run folders, got none")
+    try:
+        import jinja2
+        import matplotlib
+        import safetensors
+    except ImportError as error:
+        raise ImportError(f"reports need {error.name}: pip install 'cophenet[report]'") from error
+    _ = matplotlib, safetensors
+    from cophenet import __version__
+    from cophenet.report.sections import run_section
+
+    names = distinct_names(opened)
+    sections = [
+        run_section(run, name, f"run{number}")
+        for number, (run, name) in enumerate(zip(opened, names, strict=True), start=1)
+    ]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["heading"] = heading
+    environment.filters["published"] = _published
+    script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
+    return environment.get_template("report.html").render(
+        title=_title(names),
+        comparisons=_comparisons(opened, names) if len(opened) > 1 else [],
+        sections=sections,
+        style=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        version=__version__,
+        blocks=_blocks,
+        legend=_legend,
+    )
+
+
+def _title(names: Sequence[str]) -> str:
+    return (
+        names[0] if len(names) == 1 else f"{len(names)} runs: {', '.join(names[:3])}{'…' * (len(names) > 3)}"
+    )
+
+
+def _published(cell: Any, column: Column) -> str:
+    return with_spread(cell.published.value, cell.published.std, column.info)
+
+
+def _legend(table: Table) -> list[str]:
+    return legend(table, best="★", paper="“paper”:")
+
+
+def _comparisons(runs: Sequence[Run], names: Sequence[str]) -> list[Comparison]:
+    """Runs on the same data side by side, in the order in which data sets are met."""
+    found = []
+    by_data: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        by_data.setdefault(run.recipe.data.name, []).append(place)
+    for number, (data, places) in enumerate(by_data.items()):
+        results = {names[place]: runs[place].results for place in places}
+        known = {name: result for name, result in results.items() if result is not None}
+        blocks: tuple[Block, ...] = ()
+        signs: list[str] = []
+        if known:
+            table = make_table(list(known), list(known.values()))
+            blocks, signs = _blocks(table), _legend(table)
+        curves = _shared_curves([(names[place], runs[place]) for place in places], f"data{number}")
+        found.append(Comparison(data, blocks, tuple(signs), tuple(curves)))
+    return found
+
+
+def _blocks(table: Table) -> tuple[Block, ...]:
+    """A table in pieces that are about one thing and fit a sheet of paper."""
+    by_kind: dict[tuple[str, str], list[int]] = {}
+    for place, column in enumerate(table.columns):
+        metric = column.key.split("/")[1].partition("@")[0]
+        found = (texts for kinds, texts in _KINDS.items() if metric in kinds)
+        by_kind.setdefault(next(found, (metric.capitalize(), column.info.title)), []).append(place)
+    return tuple(
+        Block(title, about, table, tuple(places[start : start + _MOST_COLUMNS]))
+        for (title, about), places in by_kind.items()
+        for start in range(0, len(places), _MOST_COLUMNS)
+    )
+
+
+def _shared_curves(runs: Sequence[tuple[str, Run]], anchor: str) -> list[Picture]:
+    """What several runs measured during training, a line for each."""
+    from cophenet.report.curves import Curve, training_curves
+    from cophenet.report.sections import curve_pictures, quantity
+
+    by_title: dict[str, list[Curve]] = {}
+    for name, run in runs:
+        for column, curve in training_curves(run).items():
+            if column in ("test/accuracy", "train/cpcc"):
+                by_title.setdefault(quantity(column), []).append(Curve(name, curve.values))
+    several = {title: curves for title, curves in sorted(by_title.items()) if len(curves) > 1}
+    return curve_pictures(several, anchor, what="one line for each run, thin lines for its seeds")

@@ -1,0 +1,241 @@
+"""What a page says about one run: numbers, pictures, and why one of them is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cophenet.report.clouds import Key, cloud_figure, cloud_keys
+from cophenet.report.curves import Curve, curves_figure, phase_starts, training_curves
+from cophenet.report.embedding import embed
+from cophenet.report.matrices import matrix_figure, square
+from cophenet.report.nodes import Mistake, Node, details_tree, node_list, worst_mistakes
+from cophenet.report.style import as_svg
+from cophenet.report.tables import Table, make_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from cophenet.training.run import Run
+    from cophenet.tree import Hierarchy
+
+__all__ = ["Part", "Picture", "RunSection", "curve_pictures", "picture", "run_section"]
+
+_MOST_LEVELS = 8
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of the page.
+
+    Attributes:
+        svg: The picture.
+        caption: One line that says what it shows.
+        choice: What it is chosen by among its like; empty where all are shown.
+        keys: Its legend, where that stands beside it.
+    """
+
+    svg: str
+    caption: str
+    choice: str = ""
+    keys: tuple[Key, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Pictures under one heading.
+
+    Attributes:
+        pictures: The pictures.
+        missing: Why there are none; or what is special about them.
+    """
+
+    pictures: tuple[Picture, ...] = ()
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class RunSection:
+    """Everything about a run.
+
+    Attributes:
+        anchor: Where links to it lead.
+        name: What it is called.
+        facts: What it is, as terms and values.
+        table: Its numbers, None if it was not evaluated.
+        seed: The seed that pictures of a single one show.
+        seeds: How many there are.
+        training: Curves.
+        matrices: Distances between the classes, by the name of the distance.
+        clouds: Features in the plane, by level.
+        nodes: The tree with accuracies.
+        mistakes: The worst mistakes.
+        unevaluated: Why numbers, tree and mistakes are missing; empty if they are not.
+    """
+
+    anchor: str
+    name: str
+    facts: tuple[tuple[str, str], ...]
+    table: Table | None
+    seed: int
+    seeds: int
+    training: Part
+    matrices: Part
+    clouds: Part
+    nodes: tuple[Node, ...]
+    mistakes: tuple[Mistake, ...]
+    unevaluated: str
+
+
+def run_section(run: Run, name: str, anchor: str) -> RunSection:
+    """Gather what there is about a run; nothing that is missing is an error."""
+    first, results = run.parts[0], run.results
+    details = first.details
+    hint = f"This run was not evaluated: run `cophenet evaluate {run.path}`, then make the page again."
+    return RunSection(
+        anchor=anchor,
+        name=name,
+        facts=tuple(_facts(run, results)),
+        table=None if results is None else make_table([name], [results]),
+        seed=first.seed,
+        seeds=len(run.parts),
+        training=_training(run, anchor),
+        matrices=Part(missing=hint) if details is None else _matrices(run, details, anchor),
+        clouds=Part(missing=hint) if details is None else _clouds(first, details, anchor),
+        nodes=() if details is None else tuple(node_list(details)),
+        mistakes=() if details is None else tuple(worst_mistakes(details)),
+        unevaluated=hint if details is None else "",
+    )
+
+
+def picture(figure: Figure, name: str, caption: str, choice: str = "", keys: Sequence[Key] = ()) -> Picture:
+    """A figure with its caption, which is also its description for those who cannot see it."""
+    return Picture(as_svg(figure, name, caption), caption, choice, tuple(keys))
+
+
+def curve_pictures(
+    curves: Mapping[str, Sequence[Curve]], anchor: str, *, phases: Sequence[int] = (), what: str
+) -> list[Picture]:
+    """Training curves by quantity.
+
+    Args:
+        curves: Title of a quantity -> its curves.
+        anchor: What the ids begin with.
+        phases: Epochs that begin a new phase.
+        what: What a line stands for.
+    """
+    pictures = []
+    for number, (title, found) in enumerate(curves.items()):
+        if not found:
+            continue
+        percent = title != _LOSS
+        figure = curves_figure(found, title, percent=percent, phases=phases)
+        ends = "; ".join(f"{curve.name} ends at {_end(curve, percent)}" for curve in found[:6])
+        caption = f"{title} over the epochs, {what}. {ends[:1].upper()}{ends[1:]}."
+        pictures.append(picture(figure, f"{anchor}-curve{number}", caption))
+    return pictures
+
+
+def _end(curve: Curve, percent: bool) -> str:
+    known = curve.mean[np.isfinite(curve.mean)]
+    return f"{100 * known[-1]:.1f} %" if percent else f"{known[-1]:.3g}"
+
+
+_ACCURACY, _CPCC, _LOSS = "Accuracy on test samples", "CPCC of training batches", "Training loss"
+
+
+def quantity(column: str) -> str:
+    """Title of the picture in which a column of `metrics.csv` is drawn.
+
+    Example:
+        >>> quantity("train/cpcc"), quantity("train/cpcc_loss")
+        ('CPCC of training batches', 'Training loss')
+    """
+    kind = column.partition("/")[2]
+    return {"accuracy": _ACCURACY, "cpcc": _CPCC}.get(kind.partition("/")[0], _LOSS)
+
+
+def _training(run: Run, anchor: str) -> Part:
+    curves = training_curves(run)
+    if not curves:
+        return Part(missing="There is no metrics.csv with finished epochs in this run.")
+    by_title: dict[str, list[Curve]] = {_ACCURACY: [], _CPCC: [], _LOSS: []}
+    for column, curve in curves.items():
+        by_title[quantity(column)].append(curve)
+    several = len(run.parts) > 1
+    what = f"thick: mean of {len(run.parts)} seeds, thin: each seed" if several else "one seed"
+    phases = phase_starts(run.parts[0].metrics)
+    return Part(tuple(curve_pictures(by_title, anchor, phases=phases, what=what)))
+
+
+def _matrices(run: Run, details: Mapping[str, Any], anchor: str) -> Part:
+    tree, classes = run.tree, details["classes"]
+    if tuple(classes) != tree.classes:
+        return Part(missing="The classes of tree.json and details.json differ, so distances cannot be drawn.")
+    pictures: list[Picture] = []
+    # The distance of the training first.
+    for name, condensed in sorted(details["class_distances"].items(), key=lambda item: item[0] == "l2"):
+        values = np.array([np.nan if value is None else value for value in condensed])
+        caption = (
+            f"Distances between classes by {name}, sorted by the tree: dark is near, bright is far. "
+            "Lines set groups apart; blocks along the diagonal are groups that lie together."
+        )
+        figure = matrix_figure(square(values, len(classes)), tree, f"Learned, by {name}")
+        pictures.append(picture(figure, f"{anchor}-matrix-{len(pictures)}", caption, name))
+    if not pictures:
+        return Part(missing="There are no distances between the classes in details.json.")
+    caption = "The tree's own distances in the same order: what training was asked to resemble."
+    own = picture(matrix_figure(tree.distances(), tree, "The tree"), f"{anchor}-matrix-tree", caption)
+    return Part((*pictures, own))
+
+
+def _shown_levels(tree: Hierarchy) -> list[str]:
+    """All levels, or some evenly over a deep tree, first and last included."""
+    names = tree.level_names
+    places = np.linspace(0, len(names) - 1, min(len(names), _MOST_LEVELS))
+    return [names[place] for place in dict.fromkeys(places.round().astype(int).tolist())]
+
+
+def _clouds(run: Run, details: Mapping[str, Any], anchor: str) -> Part:
+    path = run.features_path(f"{run.recipe.data.domain}-test")
+    if not path.is_file():
+        return Part(missing=f"There are no features of the test samples: {path} is not there.")
+    try:
+        found = embed(path)
+    except ValueError as error:
+        return Part(missing=f"The features cannot be drawn: {error}.")
+    tree = details_tree(details)
+    of = f"{len(found.points)} of {found.samples}" if found.samples > len(found.points) else found.samples
+    pictures: list[Picture] = []
+    for level in _shown_levels(tree):
+        keys = cloud_keys(tree, level)
+        caption = (
+            f"{found.method} of {of} test samples, coloured by {level} ({len(keys)} groups): "
+            "near points have similar features."
+        )
+        figure = cloud_figure(found.points, found.labels, tree, level)
+        pictures.append(picture(figure, f"{anchor}-cloud-{len(pictures)}", caption, level, keys))
+    note = f"Drawn by PCA instead of UMAP: {found.note}." if found.note else ""
+    return Part(tuple(pictures), note)
+
+
+def _facts(run: Run, results: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    recipe = run.recipe
+    facts = [
+        ("Data", recipe.data.name),
+        ("Objective", recipe.objective.name),
+        ("Recipe", f"{recipe.name}, {recipe.scale} scale"),
+        ("Backbone", recipe.model.backbone),
+        ("Classes", f"{run.tree.num_classes} in a tree of height {run.tree.height}"),
+        ("Seeds", ", ".join(map(str, recipe.seeds))),
+    ]
+    if results is None:
+        return facts
+    facts.append(("Epochs", str(results["epochs"])))
+    if results["seconds_per_epoch"] is not None:
+        facts.append(("Time per epoch", f"{results['seconds_per_epoch']:.3g} s"))
+    samples = [f"{count:,} {part.replace('-', ' ')}" for part, count in results["samples"].items()]
+    return [*facts, ("Samples", ", ".join(samples))]
