@@ -11,6 +11,7 @@ from cophenet.training import Recipe, Run, load_experiment, load_recipe
 from cophenet.training.checkpoints import write_checkpoint
 from cophenet.training.experiment import build_network
 from cophenet.training.files import write_json
+from cophenet.training.folders import describe_data
 
 TINY = (
     "data.options={branching: [2, 5], dims: 8, samples_per_class: 12, spread: 0.7}",
@@ -57,6 +58,7 @@ def _fill(path: Path, recipe: Recipe, data_dir: Path | None, finished: bool) -> 
         "threads": 1,
         "versions": {"torch": "2"},
         "input_shape": list(experiment.input_shape),
+        "samples": describe_data(experiment),
         "finished": finished,
         "seconds_per_epoch": [0.5 + seed, 1.5 + seed],
     }

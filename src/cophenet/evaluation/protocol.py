@@ -51,6 +51,17 @@ def evaluate(
     Raises:
         ValueError: If there is no such run, or it is not finished.
         OSError: If the data of the test part is missing.
+
+    Example:
+        >>> import tempfile
+        >>> from cophenet.training import load_recipe, train
+        >>> recipe = load_recipe("digits", overrides=["objective.name=flat", "epochs=1"])
+        >>> run = train(recipe, Path(tempfile.mkdtemp(), "run"), progress=False)
+        >>> results = evaluate(run, device="cpu")
+        >>> results["levels"], results["samples"]["source-test"]
+        (['shape', 'digit'], 316)
+        >>> sorted(results["metrics"]["source/accuracy/digit"])
+        ['mean', 'std', 'values']
     """
     run = run if isinstance(run, Run) else Run.open(run)
     if not run.finished:

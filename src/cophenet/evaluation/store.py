@@ -12,6 +12,7 @@ import torch
 from cophenet.checks import check_choice
 from cophenet.evaluation.features import FeatureSet, extract, load_features, save_features
 from cophenet.training import load_experiment, load_network
+from cophenet.training.folders import check_same_data
 
 if TYPE_CHECKING:
     from cophenet.data import Domain, Part, Samples
@@ -66,12 +67,7 @@ class FeatureStore:
             ValueError: If it is wrong, or not the data that the run was trained on.
         """
         experiment = load_experiment(self.run.recipe, self.data_dir)
-        if experiment.tree != self.run.tree:
-            where = "" if self.data_dir is None else f" in {self.data_dir}"
-            raise ValueError(
-                f"the data{where} has other classes than run {self.run.path} was trained on: "
-                f"{experiment.tree!r} instead of {self.run.tree!r}"
-            )
+        check_same_data(self.run, experiment)
         return experiment
 
     @cached_property
