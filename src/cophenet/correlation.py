@@ -10,66 +10,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cophenet.checks import check_choice, check_number
+from cophenet.checks import check_choice, check_number, check_whole
+from cophenet.distributed import Gather, Shards, add_up, gather_rows, meet, own_pairs, process_count, tell_all
+from cophenet.memory import FeatureMemory
+from cophenet.pearson import correlation, is_constant, unit_vector
 from cophenet.transport.base import ClassDistance, create_distance
+from cophenet.transport.batch import ClassBatch
 from cophenet.transport.first_order import first_order
-from cophenet.transport.grouping import FlowWeights, Scheme, group_by_class, without_autocast
+from cophenet.transport.grouping import (
+    Scheme,
+    check_batch,
+    group_by_class,
+    regrouped,
+    without_autocast,
+)
 from cophenet.tree import Hierarchy
 
 __all__ = ["CPCCLoss", "cpcc"]
 
 # Larger trees get no table of all distances; theirs are looked up pair by pair.
 _TABLE_CLASSES = 2048
-_ARGUMENTS = ("distance", "weight", "flow_weights", "level")
-
-
-def _is_constant(low: float, high: float, tolerance: float = 1e-12) -> bool:
-    return high - low <= tolerance * max(abs(low), abs(high))
-
-
-def _unit(values: Tensor) -> Tensor:
-    """Centred values scaled to norm one; by their spread first, so that squares stay finite."""
-    centered = (values - values.mean()) / (values.amax() - values.amin())
-    length: Tensor = torch.linalg.vector_norm(centered)
-    return centered / length
-
-
-class _Correlation(torch.autograd.Function):
-    """`offset + scale * r`, r Pearson's correlation with a unit vector, and whether r is undefined.
-
-    It then counts as 0 with gradient 0. NaN and inf are not undefined, so that they are never hidden.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, rho: Tensor, direction: Tensor, scale: float, offset: float
-    ) -> tuple[Tensor, Tensor]:
-        tolerance = 1e-12 if rho.dtype == torch.float64 else 1e-6
-        low, high = rho.aminmax()
-        spread = high - low
-        undefined = (spread <= tolerance * torch.maximum(high, -low)) & torch.isfinite(spread)
-        centered = (rho - rho.mean()).div_(spread)
-        norm: Tensor = torch.linalg.vector_norm(centered)
-        unit = centered.div_(norm)
-        r = (unit * direction).sum()
-        slope = (direction - r * unit).mul_(scale / (norm * spread)).masked_fill_(undefined, 0.0)
-        ctx.save_for_backward(slope)
-        ctx.mark_non_differentiable(undefined)
-        return r.masked_fill_(undefined, 0.0).clamp_(-1, 1).mul_(scale).add_(offset), undefined
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None, None, None]:
-        (slope,) = ctx.saved_tensors
-        return grad * slope, None, None, None
-
-
-def _correlation(
-    rho: Tensor, direction: Tensor, scale: float = 1.0, offset: float = 0.0
-) -> tuple[Tensor, Tensor]:
-    result: tuple[Tensor, Tensor]
-    result = _Correlation.apply(rho, direction.to(rho), scale, offset)  # type: ignore[no-untyped-call]
-    return result
+_ARGUMENTS = ("distance", "weight", "flow_weights", "level", "gather", "memory", "memory_age")
 
 
 def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
@@ -106,9 +67,9 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
             if not torch.isfinite(values).all():
                 raise ValueError(f"{name} must be finite, got NaN or inf")
         tolerance = 1e-12 if t.dtype == torch.float64 else 1e-6
-        if not _is_constant(t.min().item(), t.max().item(), tolerance):
+        if not is_constant(t.min().item(), t.max().item(), tolerance):
             wide = rho if rho.dtype == torch.float64 else rho.float()
-            r, undefined = _correlation(wide, _unit(t.double()))
+            r, undefined = correlation(wide, unit_vector(t.double()))
             if not undefined:
                 return r
         reason = "one side is constant"
@@ -124,6 +85,10 @@ class CPCCLoss(nn.Module):
     Add it to any training loss. Where the correlation is undefined (fewer than two class pairs,
     or one side constant) the loss is exactly `weight`, with zero gradients.
 
+    On several processes of torch.distributed the batch is that of all of them, in the order of their ranks:
+    each returns the loss of the whole batch, and gradients that DistributedDataParallel averages are those of
+    one process with the whole batch.
+
     Args:
         tree: The label tree; labels are positions in its classes.
         distance: Distance between two classes, by name or as an object.
@@ -131,6 +96,10 @@ class CPCCLoss(nn.Module):
         flow_weights: "uniform", "distance" or "inverse"; masses of a batch go to `forward`.
         level: Correlate at this level of the tree, by depth or name, instead of at the leaves:
             samples are regrouped by their ancestor there.
+        gather: "all" for the loss of the batch of all processes; "none" for that of each process's own.
+        memory: Samples of earlier batches that count as well, constant: that many in all, the newest of
+            each class, with equally many places for each; 0 for none. Not used in `eval()`.
+        memory_age: Steps after which a sample leaves the memory.
         **options: The distance's own options, such as `reg=10.0` for "sinkhorn".
 
     Example:
@@ -152,6 +121,9 @@ class CPCCLoss(nn.Module):
         weight: float = 1.0,
         flow_weights: Scheme = "uniform",
         level: int | str | None = None,
+        gather: Gather = "all",
+        memory: int = 0,
+        memory_age: int = 100,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -161,6 +133,9 @@ class CPCCLoss(nn.Module):
         if isinstance(flow_weights, Tensor):
             raise ValueError("flow_weights must be the name of a scheme; masses of a batch go to forward")
         check_choice("flow_weights", flow_weights, get_args(Scheme))
+        check_choice("gather", gather, get_args(Gather))
+        check_whole("memory", memory, 0)
+        check_whole("memory_age", memory_age, 1)
         self.num_classes = tree.num_classes
         regroup = None
         if level is not None:
@@ -173,6 +148,8 @@ class CPCCLoss(nn.Module):
         self.weight = weight
         self.flow_weights = flow_weights
         self.level = level
+        self.gather: Gather = gather
+        self.memory = FeatureMemory(tree.num_classes, memory, memory_age) if memory else None
         self._table: NDArray[np.float64] | None = None
         if tree.num_classes <= _TABLE_CLASSES:
             self._table = tree.distances()
@@ -182,23 +159,29 @@ class CPCCLoss(nn.Module):
         level = "" if self.level is None else f", level={self.level!r}"
         return f"classes={self.num_classes}, weight={self.weight}, flow_weights={self.flow_weights!r}{level}"
 
-    def forward(self, features: Tensor, labels: Tensor, flow_weights: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        features: Tensor,
+        labels: Tensor,
+        flow_weights: Tensor | None = None,
+        shards: Shards | None = None,
+    ) -> Tensor:
         """The loss of a batch.
 
         Args:
             features: (B, d) floating point.
             labels: (B,) integers, positions in the tree's classes; any subset of them.
             flow_weights: (B,) masses of the samples, instead of the scheme given at construction.
+            shards: If the batch is gathered from all processes already: what `distributed.meet` returned.
 
         Returns:
             A scalar, in float32 or float64.
         """
-        scheme: FlowWeights = self.flow_weights if flow_weights is None else flow_weights
         if torch.compiler.is_compiling():
             # What is grouped depends on the data, so it is not traced; to say so costs a second of imports.
             eager = torch.compiler.disable(_loss)  # type: ignore[no-untyped-call]
-            return cast(Tensor, eager(self, features, labels, scheme))
-        return _loss(self, features, labels, scheme)
+            return cast(Tensor, eager(self, features, labels, flow_weights, shards))
+        return _loss(self, features, labels, flow_weights, shards)
 
     def tree_distances(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
         """(P,) tree distances of class pairs."""
@@ -207,22 +190,104 @@ class CPCCLoss(nn.Module):
         return np.asarray(self._table[first, second])
 
 
-def _loss(criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: FlowWeights) -> Tensor:
+def _loss(
+    criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None, shards: Shards | None
+) -> Tensor:
     with without_autocast(features):
-        batch = group_by_class(
-            features,
-            labels,
-            flow_weights=flow_weights,
-            num_classes=criterion.num_classes,
-            regroup=criterion.regroup,
-            keep_host=criterion.distance.plans_on_host,
-        )
-        t = criterion.tree_distances(batch.classes[batch.first], batch.classes[batch.second])
-        if len(t) < 2 or _is_constant(t.min(), t.max()):
-            criterion.distance.skip(batch)
-            return (batch.features * 0).sum() + criterion.weight
-        # The tree's side is known on the host: its part of the correlation costs the device nothing.
-        direction = t - t.mean()
-        direction /= np.linalg.norm(direction)
-        rho, weight = criterion.distance(batch), criterion.weight
-        return _correlation(rho, batch.on_device(direction), scale=-weight, offset=weight)[0]
+        if shards is None and process_count(criterion.gather) > 1:
+            shards = _meet(criterion, features, labels, weights)
+            features, labels, weights = gather_rows(shards, features, labels, weights)
+        if shards is None or criterion.distance.pair_cost == "none":
+            batch, direction = _grouped(criterion, features, labels, weights)
+            if direction is None:
+                return (batch.features * 0).sum() + criterion.weight
+            rho, weight = criterion.distance(batch), criterion.weight
+            return correlation(rho, direction, scale=-weight, offset=weight)[0]
+        wide = features if features.dtype == torch.float64 else features.float()
+        loss: Tensor = _SharedLoss.apply(wide, criterion, labels, weights, shards.differentiable)  # type: ignore[no-untyped-call]
+        return loss
+
+
+def _meet(criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None) -> Shards:
+    """Tell the other processes of this one's batch, or of what is wrong with it."""
+    problem = None
+    try:
+        check_batch(features, labels, "uniform" if weights is None else weights)
+    except ValueError as error:
+        problem = str(error)
+    generator = getattr(criterion.distance, "generator", None)
+    return meet(features, problem=problem, weighted=weights is not None, generator=generator)
+
+
+def _grouped(
+    criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: Tensor | None
+) -> tuple[ClassBatch, Tensor | None]:
+    """The batch, with what is remembered, and the tree's side of the correlation; None if it is undefined."""
+    memory = criterion.memory if criterion.training else None
+    if memory is not None:
+        check_batch(features, labels)
+    batch = group_by_class(
+        features,
+        labels,
+        flow_weights=criterion.flow_weights if flow_weights is None else flow_weights,
+        num_classes=criterion.num_classes,
+        regroup=criterion.regroup,
+        keep_host=criterion.distance.plans_on_host,
+        recalled=None if memory is None else memory.recall(features),
+    )
+    if memory is not None:
+        groups = regrouped(labels.long(), criterion.regroup, criterion.num_classes)
+        memory.store(features, groups, flow_weights)
+    t = criterion.tree_distances(batch.classes[batch.first], batch.classes[batch.second])
+    if len(t) < 2 or is_constant(t.min(), t.max()):
+        criterion.distance.skip(batch)
+        return batch, None
+    # The tree's side is known on the host: its part of the correlation costs the device nothing.
+    direction = t - t.mean()
+    direction /= np.linalg.norm(direction)
+    return batch, batch.on_device(direction)
+
+
+class _SharedLoss(torch.autograd.Function):
+    """The loss of a batch that all processes hold, each of which computes some of its pairs.
+
+    With the loss its gradient is known as well, so that is exchanged in the forward pass too.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        criterion: CPCCLoss,
+        labels: Tensor,
+        flow_weights: Tensor | None,
+        differentiable: bool,
+    ) -> Tensor:
+        with torch.enable_grad():
+            own = features.detach().requires_grad_(differentiable)
+            batch, direction = _grouped(criterion, own, labels, flow_weights)
+            if direction is None:
+                ctx.save_for_backward(torch.zeros_like(features))
+                return features.new_tensor(criterion.weight)
+            mine, part, problem = own_pairs(criterion.distance, batch)
+        rho, gradient = batch.features.new_zeros(batch.num_pairs), torch.zeros_like(own)
+        if part is not None:
+            rho[mine] = part.detach()
+        rho = tell_all(problem, rho)
+        with torch.enable_grad():
+            leaf = rho.requires_grad_()
+            loss = correlation(leaf, direction, scale=-criterion.weight, offset=criterion.weight)[0]
+            if differentiable:
+                (slopes,) = torch.autograd.grad(loss, leaf)
+                if part is not None:
+                    (gradient,) = torch.autograd.grad(part, own, slopes[mine])
+        if differentiable:
+            add_up(gradient)
+        ctx.save_for_backward(gradient)
+        return loss.detach()
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return grad * gradient, None, None, None, None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from cophenet.checks import check_choice, check_options
+from cophenet.distributed import Gather
 from cophenet.objectives.base import Objective
-from cophenet.objectives.cpcc import WithCPCC
+from cophenet.objectives.cpcc import WithCPCC, cpcc_arguments
 from cophenet.objectives.flat import Flat
 from cophenet.objectives.registry import objective_names, registered
 from cophenet.tree import Hierarchy
@@ -16,7 +17,12 @@ __all__ = ["create"]
 
 
 def create(
-    name: str, tree: Hierarchy, *, cpcc: str | Mapping[str, Any] | None = None, **options: Any
+    name: str,
+    tree: Hierarchy,
+    *,
+    cpcc: str | Mapping[str, Any] | None = None,
+    gather: Gather | None = None,
+    **options: Any,
 ) -> Objective:
     """Make an objective by name.
 
@@ -25,6 +31,8 @@ def create(
             that distance.
         tree: The label tree.
         cpcc: CPCC to add to a baseline: a class distance, or the arguments of `CPCCLoss` as a mapping.
+        gather: "all" (the default) for the loss of the batch of all processes; "none" for that of each
+            process's own. A mapping `cpcc` may hold it instead.
         **options: The objective's own options; for a class distance those of `CPCCLoss`.
 
     Raises:
@@ -41,6 +49,9 @@ def create(
         (['cpcc', 'hxe'], torch.Size([]))
     """
     check_choice("objective", name, objective_names())
+    gathered = {} if gather is None else {"gather": gather}
+    if gather is not None:
+        check_choice("gather", gather, get_args(Gather))
     cls = registered(name)
     if cls is None:
         if cpcc is not None:
@@ -50,7 +61,11 @@ def create(
                 f"objective {name!r} has no option 'distance', because its name says the distance; "
                 f"got {options['distance']!r}"
             )
-        return WithCPCC(Flat(tree), {"distance": name, **options})
+        return WithCPCC(Flat(tree), {"distance": name, **gathered, **options})
     check_options(f"objective {name!r}", cls, options)
     objective = cls(tree, **options)
-    return objective if cpcc is None else WithCPCC(objective, cpcc)
+    if cpcc is not None:
+        return WithCPCC(objective, {**gathered, **cpcc_arguments(cpcc)})
+    if gather is not None:
+        objective.gather = gather
+    return objective

@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from cophenet.distributed import Gather, Shards, gather_rows, meet, process_count
 from cophenet.tree import Hierarchy
 
 __all__ = ["HeadSpec", "Objective", "Phase", "StepOutput", "level_heads"]
@@ -26,6 +28,7 @@ class StepOutput:
         labels: (B,) integers, positions in the tree's classes.
         heads: Head name -> module; only objectives that read classifier weights look at them.
         phase: Position in the objective's `phases`.
+        shards: Where features and labels are those of all processes: what these know of each other.
     """
 
     features: Tensor
@@ -33,6 +36,7 @@ class StepOutput:
     labels: Tensor
     heads: Mapping[str, nn.Module] = field(default_factory=dict)
     phase: int = 0
+    shards: Shards | None = None
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,13 @@ def level_heads(tree: Hierarchy, *, normalize_rows: bool = False) -> tuple[HeadS
 class Objective(nn.Module, ABC):
     """A training loss as named terms whose sum is the loss.
 
-    Subclasses take their options as typed constructor arguments after `tree`, and implement `terms`.
-    Batches are checked, and half precision is raised to float32, before `terms` sees them.
+    Subclasses take their options as typed constructor arguments after `tree`, and implement `terms`, and
+    `batch_terms` if they compare samples with each other. Batches are checked, and half precision is raised
+    to float32, before these see them.
+
+    On several processes of torch.distributed the loss is that of the batch of all of them: averaged over
+    processes, as DistributedDataParallel does it, gradients and terms are those of one process with the whole
+    batch, also if the processes have unequally many samples, or one has none.
 
     Args:
         tree: The label tree.
@@ -95,12 +104,16 @@ class Objective(nn.Module, ABC):
         order_dependent: Whether the order of samples within a class changes the value.
         tree: The label tree.
         heads: The heads to build: one that tells the classes apart, unless a subclass sets others.
+        gather: "all"; or "none" for the loss of each process's own batch, without any exchange.
+        generator: What random numbers of its terms are drawn from, if any are; alike on all processes.
         compares_features: Whether NaN and inf must be refused, because comparisons would hide them.
     """
 
     name: str
     order_dependent: bool = False
     compares_features: bool = False
+    gather: Gather = "all"
+    generator: torch.Generator | None = None
 
     def __init__(self, tree: Hierarchy) -> None:
         super().__init__()
@@ -121,20 +134,63 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """The loss terms of a checked batch, in at least float32, outside autocast."""
+        """The loss terms of a checked batch that are means over its samples, or read weights only.
+
+        In at least float32, outside autocast.
+        """
+
+    def batch_terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """The loss terms that compare samples with each other: none, unless a subclass has some.
+
+        On several processes `step` holds the features and labels of all of them, and no logits.
+        """
+        _ = step
+        return {}
 
     def forward(self, step: StepOutput) -> dict[str, Tensor]:
         """The loss terms of a batch, scalars whose sum is the loss.
 
         Raises:
-            ValueError: If the batch is empty, a shape, type or label is wrong, or a head is missing.
+            ValueError: If the batch is empty, a shape, type or label is wrong, or a head is missing; on all
+                processes alike.
         """
+        if process_count(self.gather) > 1:
+            return self._of_all_processes(step)
         self._check(step)
-        step = replace(step, labels=step.labels.long())
-        self._check_values(step)
+        if len(step.labels) == 0:
+            raise ValueError("the batch is empty; a loss needs at least one sample")
+        flags = self._flags(step)
+        if flags is not None:
+            # The one read from the device: a label out of range would otherwise pick a wrong row unseen.
+            low, high, infinite = flags.tolist()
+            self._check_flags(low, high, infinite, len(step.labels))
         with torch.autocast(step.features.device.type, enabled=False):
-            logits = {name: _full_precision(values) for name, values in step.logits.items()}
-            return self.terms(replace(step, features=_full_precision(step.features), logits=logits))
+            step = _full_precision(step)
+            compared = self.batch_terms(step)  # first, because CPCC checks the labels
+            return {**self.terms(step), **compared}
+
+    def _of_all_processes(self, step: StepOutput) -> dict[str, Tensor]:
+        problem, flags = None, None
+        try:
+            self._check(step)
+            flags = self._flags(step)
+        except ValueError as error:
+            problem = str(error)
+        given: Any = getattr(step, "features", None)
+        shards = meet(given, problem=problem, flags=flags, generator=self.generator)
+        lowest, highest, infinite = shards.flags.T
+        self._check_flags(lowest.min(), highest.max(), infinite.sum(), shards.sizes.sum())
+        with torch.autocast(step.features.device.type, enabled=False):
+            compared: dict[str, Tensor] = {}
+            if type(self).batch_terms is not Objective.batch_terms:
+                whole, labels, _ = gather_rows(shards, step.features, step.labels)
+                all_rows = replace(step, features=whole, labels=labels, logits={}, shards=shards)
+                compared = self.batch_terms(_full_precision(all_rows))
+            own = _full_precision(step if len(step.labels) else _one_row(step))
+            terms = self.terms(own)
+            if shards.scale != 1:
+                terms = {name: term * shards.scale for name, term in terms.items()}
+            return {**terms, **compared}
 
     def _check(self, step: StepOutput) -> None:
         if not isinstance(step, StepOutput):
@@ -149,24 +205,26 @@ class Objective(nn.Module, ABC):
             raise ValueError(f"labels must have shape ({len(features)},), got {tuple(labels.shape)}")
         if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
             raise ValueError(f"labels must be integers, got {labels.dtype}")
-        if len(labels) == 0:
-            raise ValueError("the batch is empty; a loss needs at least one sample")
         self._check_logits(step)
 
-    def _check_values(self, step: StepOutput) -> None:
-        """The one read from the device: a label out of range would otherwise pick a wrong row unseen."""
-        bad = torch.zeros_like(step.labels[0])
+    def _flags(self, step: StepOutput) -> Tensor | None:
+        """(3,) smallest and largest label, and how many samples are not finite, on the device."""
+        labels = step.labels.long()
+        if len(labels) == 0:
+            return None
+        bad = torch.zeros_like(labels[0])
         if self.compares_features:
             bad = (~torch.isfinite(step.features)).any(1).sum()
-        low, high, infinite = torch.stack((*step.labels.aminmax(), bad)).tolist()
+        return torch.stack((*labels.aminmax(), bad))
+
+    def _check_flags(self, low: int, high: int, infinite: int, samples: int) -> None:
         if low < 0 or high >= self.tree.num_classes:
             wrong = low if low < 0 else high
             raise ValueError(
                 f"labels must lie in 0..{self.tree.num_classes - 1}, the classes of the tree, got {wrong}"
             )
         if infinite:
-            where = f"{infinite} of {len(step.features)} samples"
-            raise ValueError(f"features must be finite, got NaN or inf in {where}")
+            raise ValueError(f"features must be finite, got NaN or inf in {infinite} of {samples} samples")
 
     def _check_logits(self, step: StepOutput) -> None:
         if not isinstance(step.phase, int) or not 0 <= step.phase < len(self.phases):
@@ -193,5 +251,21 @@ def _check_tensor(argument: str, value: object) -> None:
         raise ValueError(f"{argument} must be a torch tensor, got {type(value).__name__}")
 
 
-def _full_precision(values: Tensor) -> Tensor:
+def _full_precision(step: StepOutput) -> StepOutput:
+    """Labels as int64, half precision as float32."""
+    logits = {name: _raised(values) for name, values in step.logits.items()}
+    return replace(step, features=_raised(step.features), labels=step.labels.long(), logits=logits)
+
+
+def _raised(values: Tensor) -> Tensor:
     return values.float() if values.dtype in _HALF else values
+
+
+def _one_row(step: StepOutput) -> StepOutput:
+    """One sample of zeros in place of none, so that means exist; attached, with gradient zero."""
+    logits = {name: _zero_row(values) for name, values in step.logits.items()}
+    return replace(step, features=_zero_row(step.features), labels=step.labels.new_zeros(1), logits=logits)
+
+
+def _zero_row(values: Tensor) -> Tensor:
+    return values.new_zeros(1, *values.shape[1:]) + values.sum()

@@ -10,7 +10,7 @@ from torch import Tensor
 from cophenet.correlation import CPCCLoss
 from cophenet.objectives.base import Objective, Phase, StepOutput
 
-__all__ = ["WithCPCC"]
+__all__ = ["WithCPCC", "cpcc_arguments"]
 
 
 class WithCPCC(Objective):
@@ -26,9 +26,11 @@ class WithCPCC(Objective):
             raise ValueError(f"base must be an objective, got {type(base).__name__}")
         super().__init__(base.tree)
         self.base, self.heads = base, base.heads
-        self.criterion = CPCCLoss(base.tree, **_arguments(cpcc))
+        self.criterion = CPCCLoss(base.tree, **cpcc_arguments(cpcc))
         distance = self.criterion.distance
         self.name = distance.name if base.name == "flat" else f"{base.name}+{distance.name}"
+        self.gather = self.criterion.gather
+        self.generator = getattr(distance, "generator", None)
         self.order_dependent = base.order_dependent or distance.order_dependent
 
     @property
@@ -36,20 +38,31 @@ class WithCPCC(Objective):
         """Those of the objective it is added to."""
         return self.base.phases
 
-    def _check_values(self, step: StepOutput) -> None:
+    def _flags(self, step: StepOutput) -> None:
         """Nothing: CPCC reads and checks the values itself, and does so first."""
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """The base's terms and `cpcc`."""
-        cpcc = self.criterion(step.features, step.labels)
-        terms = self.base.terms(step)
+        """The base's terms."""
+        return self._beside(self.base.terms(step))
+
+    def batch_terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """The base's terms that compare samples, and `cpcc`."""
+        cpcc = self.criterion(step.features, step.labels, shards=step.shards)
+        return {**self._beside(self.base.batch_terms(step)), "cpcc": cpcc}
+
+    def _beside(self, terms: dict[str, Tensor]) -> dict[str, Tensor]:
         if "cpcc" in terms:
             raise ValueError(f"objective {self.base.name!r} has a term 'cpcc' of its own; leave out cpcc=")
-        return {**terms, "cpcc": cpcc}
+        return terms
 
 
-def _arguments(cpcc: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of `CPCCLoss` after the tree; it checks their names and values itself."""
+def cpcc_arguments(cpcc: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of `CPCCLoss` after the tree; it checks their names and values itself.
+
+    Example:
+        >>> cpcc_arguments("l2")
+        {'distance': 'l2'}
+    """
     if isinstance(cpcc, str):
         return {"distance": cpcc}
     if not isinstance(cpcc, Mapping):

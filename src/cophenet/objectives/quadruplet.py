@@ -109,7 +109,10 @@ class Quadruplet(Objective):
         self.register_buffer("groups", torch.tensor(groups), persistent=False)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """Both terms, times their shares."""
+        """Cross entropy, times its share."""
+        return {"cross_entropy": (1 - self.weight) * cross_entropy(step.logits[self.finest], step.labels)}
+
+    def batch_terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """The quadruplet loss, times its share."""
         loss = quadruplet_loss(unit_rows(step.features), step.labels, self.groups[step.labels], self.margins)
-        flat = cross_entropy(step.logits[self.finest], step.labels)
-        return {"cross_entropy": (1 - self.weight) * flat, "quadruplet": self.weight * loss}
+        return {"quadruplet": self.weight * loss}

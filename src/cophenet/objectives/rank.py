@@ -88,11 +88,14 @@ class Rank(Objective):
         keep_exact(self, "depths", tree.weighted_depths[self.paths.nodes])
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """Both terms."""
+        """Cross entropy."""
+        return {"cross_entropy": cross_entropy(step.logits[self.finest], step.labels)}
+
+    def batch_terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """The rank loss."""
         labels, depths = step.labels, exact_buffer(self, "depths")
         own = depths[labels, -1]
         apart = own[:, None] + own - 2 * self.paths.shared(depths, labels, labels)
         first, second = torch.triu_indices(len(labels), len(labels), 1, device=labels.device)
         loss = rank_loss(step.features, apart[first, second], self.target)
-        flat = cross_entropy(step.logits[self.finest], labels)
-        return {"cross_entropy": flat, "rank": self.weight * loss}
+        return {"rank": self.weight * loss}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,9 @@ class ClassDistance(nn.Module, ABC):
         order_dependent: Whether the order of samples within a class changes the value.
         needs_tree: Whether it must be given the label tree, as the argument `tree`.
         plans_on_host: Whether it reads the features on the host, as `batch.on_host`.
+        pair_cost: What the work of a pair grows with, the sum or the product of its class sizes, by which
+            several processes share the pairs; "none" where pairs cost little beside what they have in
+            common, so that every process computes them all.
         lazy_checks: Whether to read on an accelerator what shows convergence only in the next call, so that
             a training step does not wait for it; `CPCCLoss` sets it.
     """
@@ -45,6 +48,7 @@ class ClassDistance(nn.Module, ABC):
     order_dependent: ClassVar[bool] = False
     needs_tree: ClassVar[bool] = False
     plans_on_host: ClassVar[bool] = False
+    pair_cost: ClassVar[Literal["none", "sum", "product"]] = "sum"
     lazy_checks: bool = False
 
     @abstractmethod

@@ -77,6 +77,7 @@ class Bures(ClassDistance):
     """
 
     name = "bures"
+    pair_cost = "product"
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs, differentiable in its features."""

@@ -38,6 +38,7 @@ class L2(ClassDistance):
     """
 
     name = "l2"
+    pair_cost = "none"
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
@@ -56,6 +57,7 @@ class L1(ClassDistance):
     """
 
     name = "l1"
+    pair_cost = "none"
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
@@ -82,6 +84,7 @@ class Poincare(ClassDistance):
     """
 
     name = "poincare"
+    pair_cost = "none"
 
     def __init__(self, norm: float = 1 - 1e-5) -> None:
         super().__init__()

@@ -123,6 +123,7 @@ class EMD(PlanDistance):
     """
 
     name = "emd"
+    pair_cost = "product"
 
     def __init__(self, solver: Solver = "auto") -> None:
         super().__init__()

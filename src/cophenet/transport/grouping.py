@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -15,10 +15,56 @@ from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch, is_host
 
-__all__ = ["FlowWeights", "Scheme", "group_by_class", "without_autocast"]
+__all__ = [
+    "ABSENT",
+    "FlowWeights",
+    "Recalled",
+    "Scheme",
+    "check_batch",
+    "check_filled",
+    "group_by_class",
+    "regrouped",
+    "without_autocast",
+]
 
 Scheme = Literal["uniform", "distance", "inverse"]
 FlowWeights = Scheme | Tensor
+
+# Class of a remembered sample that is none; it sorts behind all others.
+ABSENT = torch.iinfo(torch.int64).max
+
+
+@dataclass(frozen=True, eq=False)
+class Recalled:
+    """Samples of earlier batches, constant, to be grouped behind those of a batch.
+
+    Attributes:
+        features: (M, d).
+        classes: (M,) their classes after regrouping; those of class `ABSENT` are left out.
+        weights: (M,) their masses, used where the batch's are given.
+    """
+
+    features: Tensor
+    classes: Tensor
+    weights: Tensor
+
+
+def check_batch(features: Tensor, labels: Tensor, flow_weights: FlowWeights = "uniform") -> None:
+    """Refuse what is no batch, as far as shapes and types show it; one without samples is none the less.
+
+    Example:
+        >>> check_batch(torch.zeros(2, 3), torch.tensor([0.5, 1.0]))
+        Traceback (most recent call last):
+        ValueError: labels must be integers, got torch.float32
+    """
+    _check_shapes(features, labels)
+    _check_flow_weights(flow_weights, features)
+
+
+def check_filled(features: Tensor) -> None:
+    """Refuse a batch without samples."""
+    if features.numel() == 0:
+        raise ValueError(f"features must hold at least one sample, got shape {tuple(features.shape)}")
 
 
 def _check_shapes(features: Tensor, labels: Tensor) -> None:
@@ -38,8 +84,6 @@ def _check_shapes(features: Tensor, labels: Tensor) -> None:
         raise ValueError(
             f"labels are on {labels.device}, features on {features.device}; put both on one device"
         )
-    if features.numel() == 0:
-        raise ValueError(f"features must hold at least one sample, got shape {tuple(features.shape)}")
 
 
 def _check_flow_weights(weights: FlowWeights, features: Tensor) -> None:
@@ -58,10 +102,16 @@ def _check_flow_weights(weights: FlowWeights, features: Tensor) -> None:
         raise ValueError(f"flow_weights are on {weights.device}, features on {features.device}")
 
 
-def _regrouped(labels: Tensor, regroup: Tensor) -> Tensor:
-    """Group of every sample; -1 marks a label out of range, so that the one transfer shows it."""
-    known = (labels >= 0) & (labels < len(regroup))
-    return regroup[labels.clamp(0, len(regroup) - 1)].masked_fill(~known, -1)
+def regrouped(labels: Tensor, regroup: Tensor | None, num_classes: int) -> Tensor:
+    """Group of every sample; -1 marks a label out of range, so that the one transfer shows it.
+
+    Example:
+        >>> regrouped(torch.tensor([2, 0, 3]), torch.tensor([0, 0, 1]), 3)
+        tensor([ 1,  0, -1])
+    """
+    known = (labels >= 0) & (labels < num_classes)
+    groups = labels if regroup is None else regroup[labels.clamp(0, num_classes - 1)]
+    return groups.masked_fill(~known, -1)
 
 
 def _weights_usable(weights: Tensor, ordered_labels: Tensor) -> Tensor:
@@ -150,6 +200,7 @@ def group_by_class(
     num_classes: int | None = None,
     regroup: Tensor | None = None,
     keep_host: bool = False,
+    recalled: Recalled | None = None,
 ) -> ClassBatch:
     """Check a batch and group it by class, with one transfer from the device to the host.
 
@@ -162,6 +213,7 @@ def group_by_class(
         num_classes: if given, labels must lie in [0, num_classes).
         regroup: (num_classes,) class that each label stands for; None groups by the labels themselves.
         keep_host: Also bring features and weights to the host, in the same transfer.
+        recalled: Earlier samples that count as well, behind the batch's; needs `num_classes`.
 
     Returns:
         The grouped batch, with all class pairs in `itertools.combinations` order.
@@ -174,13 +226,19 @@ def group_by_class(
         >>> batch.classes.tolist(), batch.counts.tolist(), batch.order.tolist()
         ([2, 7], [1, 2], [1, 0, 2])
     """
-    _check_shapes(features, labels)
-    _check_flow_weights(flow_weights, features)
-    groups = labels.long() if regroup is None else _regrouped(labels.long(), regroup)
+    check_batch(features, labels, flow_weights)
+    check_filled(features)
+    groups = labels.long()
+    known = num_classes if regroup is None else len(regroup)
+    if known is not None and (regroup is not None or recalled is not None):
+        groups = regrouped(groups, regroup, known)
+    z = features if features.dtype == torch.float64 else features.float()
+    given = flow_weights.detach() if isinstance(flow_weights, Tensor) else None
+    if recalled is not None:
+        groups, z, given = _with_recalled(groups, z, given, recalled)
     ordered_labels, order = torch.sort(groups, stable=True)
-    z = (features if features.dtype == torch.float64 else features.float()).index_select(0, order)
-    given = flow_weights.detach()[order] if isinstance(flow_weights, Tensor) else None
-    scheme = flow_weights if given is None else given
+    z = z.index_select(0, order)
+    given = None if given is None else given[order]
     # The sum of the features shows whether any is not finite, at a fraction of the cost of asking each.
     flags = z.detach().sum().double().view(1)
     if given is not None:
@@ -190,14 +248,32 @@ def group_by_class(
         sent += [z.detach()] if given is None else [z.detach(), given]
     ordered, flags, *values = _to_host(sent)
     host_labels = ordered.numpy()
+    if recalled is not None:
+        kept = int(np.searchsorted(host_labels, ABSENT))
+        host_labels, z, order = host_labels[:kept], z[:kept], order[:kept]
+        given, values = None if given is None else given[:kept], [value[:kept] for value in values]
     _check_host(host_labels, flags, features, labels, num_classes)
-    starts = np.flatnonzero(np.concatenate(([True], host_labels[1:] != host_labels[:-1])))
-    counts = np.diff(starts, append=len(host_labels))
-    pairs = (side.copy() for side in _all_pairs(len(starts)))
-    batch = ClassBatch(z, order, host_labels[starts], counts, None, *pairs)
+    batch = _sorted_batch(z, order, host_labels)
     if not values:
-        return replace(batch, weights=_flow_weights(batch, scheme))
+        return replace(batch, weights=_flow_weights(batch, flow_weights if given is None else given))
     copy = replace(batch, features=values[0], order=torch.arange(len(z)))
     copy = replace(copy, weights=_flow_weights(copy, values[1] if len(values) > 1 else flow_weights))
     weights = None if copy.weights is None else copy.weights.to(z.device, non_blocking=True)
     return replace(batch, weights=weights, copy=copy)
+
+
+def _with_recalled(
+    groups: Tensor, z: Tensor, given: Tensor | None, recalled: Recalled
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The batch's groups, features and weights with those of earlier samples behind them."""
+    if given is not None:
+        given = torch.cat((given.double(), recalled.weights))
+    return torch.cat((groups, recalled.classes)), torch.cat((z, recalled.features.to(z.dtype))), given
+
+
+def _sorted_batch(z: Tensor, order: Tensor, host_labels: NDArray[np.int64]) -> ClassBatch:
+    """The batch of samples that stand class by class, without weights."""
+    starts = np.flatnonzero(np.concatenate(([True], host_labels[1:] != host_labels[:-1])))
+    counts = np.diff(starts, append=len(host_labels))
+    pairs = (side.copy() for side in _all_pairs(len(starts)))
+    return ClassBatch(z, order, host_labels[starts], counts, None, *pairs)

@@ -154,6 +154,7 @@ class Sinkhorn(ClassDistance):
     """
 
     name = "sinkhorn"
+    pair_cost = "product"
 
     def __init__(
         self,

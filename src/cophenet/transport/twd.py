@@ -105,6 +105,7 @@ class TreeWasserstein(ClassDistance):
     """
 
     name = "twd"
+    pair_cost = "none"  # one fit, or sums over all samples, for all pairs together
     needs_tree = True
 
     def __init__(self, tree: Hierarchy | None = None, fit: Fit = "batch", penalty: float = 0.0) -> None:

@@ -1,0 +1,281 @@
+"""Batches that lie on several processes: gathered with gradient, and who computes which pairs.
+
+A batch statistic is one of the whole batch, wherever its samples are. Every process sends its rows, holds
+the whole batch afterwards and returns the same loss; the gradient it hands back is that of its own rows,
+times the number of processes, because DistributedDataParallel divides by it. All exchanges happen in the
+forward pass, in the same order everywhere, so that they never cross those of the backward pass.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cophenet.transport.base import ClassDistance
+from cophenet.transport.batch import ClassBatch
+from cophenet.transport.first_order import first_order
+
+__all__ = [
+    "Gather",
+    "Shards",
+    "add_up",
+    "gather_rows",
+    "meet",
+    "own_pairs",
+    "process_count",
+    "share_of",
+    "tell_all",
+]
+
+Gather = Literal["all", "none"]
+
+# Position in this list is what processes tell each other of a type.
+_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+_FLAGS = 3
+
+
+def process_count(gather: Gather = "all") -> int:
+    """How many processes a batch lies on: 1 without a process group, or if nothing is to be gathered.
+
+    Example:
+        >>> process_count()
+        1
+    """
+    if gather == "none" or not dist.is_available() or not dist.is_initialized():
+        return 1
+    return dist.get_world_size()
+
+
+def share_of(costs: NDArray[np.int64], rank: int, count: int) -> slice:
+    """The pairs that one of several processes computes: a run of pairs, of about equal cost for all.
+
+    Args:
+        costs: (P,) what each pair costs, at least 1, in any unit.
+        rank: The process.
+        count: How many processes there are.
+
+    Example:
+        >>> [share_of(np.array([1, 1, 1, 3]), rank, 2) for rank in range(2)]
+        [slice(0, 3, None), slice(3, 4, None)]
+    """
+    # A pair goes to the process in whose part of the total its middle lies.
+    middle = np.cumsum(costs) - costs / 2
+    start, stop = np.searchsorted(middle, np.arange(rank, rank + 2) * (costs.sum() / count))
+    return slice(int(start), int(stop))
+
+
+def own_pairs(distance: ClassDistance, batch: ClassBatch) -> tuple[slice, Tensor | None, str | None]:
+    """This process's share of a batch that all processes hold.
+
+    Returns:
+        Which pairs they are; their distances, None without any; and what went wrong, to be told to all.
+    """
+    m, n = batch.counts[batch.first], batch.counts[batch.second]
+    costs = m * n if distance.pair_cost == "product" else m + n
+    pairs = share_of(costs, dist.get_rank(), dist.get_world_size())
+    first, second = batch.first[pairs], batch.second[pairs]
+    if not len(first):
+        distance.skip(batch)
+        return pairs, None, None
+    copy = None if batch.copy is None else replace(batch.copy, first=first, second=second)
+    try:
+        return pairs, distance(replace(batch, first=first, second=second, copy=copy)), None
+    except ValueError as error:
+        return pairs, None, str(error)
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """What all processes know of a batch that lies on them.
+
+    Attributes:
+        sizes: (n,) samples on every process.
+        weighted: Whether every sample comes with a flow weight.
+        differentiable: Whether a process wants the gradient of its features.
+        flags: (n, 3) what every process found in its values: the smallest and the largest label, and how
+            many samples are not finite.
+    """
+
+    sizes: NDArray[np.int64]
+    weighted: bool
+    differentiable: bool
+    flags: NDArray[np.int64]
+
+    @property
+    def scale(self) -> float:
+        """Factor of the mean over this process's samples; the average over processes is then that of all."""
+        return float(self.sizes[dist.get_rank()]) * len(self.sizes) / float(self.sizes.sum())
+
+
+def meet(
+    features: Tensor,
+    *,
+    problem: str | None = None,
+    weighted: bool = False,
+    flags: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Shards:
+    """Tell the other processes of a batch's shape, and hear of theirs, in one exchange.
+
+    Args:
+        features: (B, d) of this process; B may be 0.
+        problem: What is wrong with this process's batch, if anything.
+        weighted: Whether the samples have flow weights.
+        flags: (3,) integers, see `Shards.flags`.
+        generator: Random numbers are drawn from it; those of all processes are set to the first one's state.
+
+    Raises:
+        ValueError: On every process, if one has a problem, or if the batches do not fit together.
+    """
+    told = 0 if problem is None else len(problem.encode())
+    numbers = [told] + [0] * 6
+    if problem is None:
+        wants = torch.is_grad_enabled() and features.requires_grad
+        mark = 0 if generator is None else zlib.crc32(generator.get_state().numpy().tobytes())
+        numbers[1:] = [*features.shape, _DTYPES.index(features.dtype), int(weighted), int(wants), mark]
+    device = _device_of(features)
+    own = torch.tensor(numbers, dtype=torch.int64, device=device)
+    found = own.new_zeros(_FLAGS) if problem is not None or flags is None else flags.long()
+    table = _all_gather(torch.cat((own, found))).cpu().numpy()
+    if table[:, 0].any():
+        _raise_first(table[:, 0], problem, device)
+    sizes, widths, dtypes, weights, wanted, marks = table[:, 1:7].T
+    if not sizes.any():
+        raise ValueError("the batch is empty on all processes; a loss needs at least one sample")
+    _check_alike("features must have one width on all processes", widths)
+    _check_alike("features must have one dtype on all processes", [_DTYPES[code] for code in dtypes])
+    _check_alike("flow_weights must be given on all processes or on none", weights.astype(bool).tolist())
+    if generator is not None and len(set(marks.tolist())) > 1:
+        _align(generator, device)
+    return Shards(sizes, bool(weights[0]), bool(wanted.any()), table[:, 7:])
+
+
+def gather_rows(
+    shards: Shards, features: Tensor, labels: Tensor, weights: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The whole batch in the order of processes, in one exchange, differentiable in the features.
+
+    Args:
+        shards: What `meet` returned for this batch.
+        features: (B, d) of this process.
+        labels: (B,) integers.
+        weights: (B,) flow weights, if the shards have them.
+
+    Returns:
+        Features, labels (int64) and weights (float64) of all processes.
+    """
+    constants = [labels.detach().long()]
+    if weights is not None:
+        constants.append(weights.detach().double())
+    whole: Tensor
+    whole, *rest = _GatheredRows.apply(features, shards.sizes, *constants)  # type: ignore[no-untyped-call]
+    return whole, rest[0], rest[1] if weights is not None else None
+
+
+def add_up(values: Tensor) -> Tensor:
+    """Sum over the processes, in place."""
+    dist.all_reduce(values)
+    return values
+
+
+def tell_all(problem: str | None, values: Tensor) -> Tensor:
+    """Sum values (P,) over the processes, unless one of them has a problem, which then is raised everywhere.
+
+    Raises:
+        ValueError: On every process, the problem of the first one that has any.
+    """
+    told = values.new_zeros(1) if problem is None else values.new_ones(1)
+    *_, failed = both = add_up(torch.cat((values, told)))
+    if failed != 0:
+        device = values.device
+        lengths = torch.tensor([0 if problem is None else len(problem.encode())], device=device)
+        _raise_first(_all_gather(lengths).cpu().numpy()[:, 0], problem, device)
+    return both[:-1]
+
+
+class _GatheredRows(torch.autograd.Function):
+    """Rows of all processes; back comes the gradient of the own ones, to be averaged over processes later."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, features: Tensor, sizes: NDArray[np.int64], *constants: Tensor
+    ) -> tuple[Tensor, ...]:
+        stop = np.cumsum(sizes)
+        rank = dist.get_rank()
+        ctx.rows, ctx.count = slice(int(stop[rank] - sizes[rank]), int(stop[rank])), len(sizes)
+        # Numbers of 8 bytes first, so that every part begins where its type may.
+        parts = _gather_parts([*constants, features.detach()], sizes)
+        ctx.mark_non_differentiable(*parts[:-1])
+        return parts[-1], *parts[:-1]
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        return grad[ctx.rows] * ctx.count, *(None for _ in range(1 + len(_)))
+
+
+def _gather_parts(parts: Sequence[Tensor], sizes: NDArray[np.int64]) -> list[Tensor]:
+    """Rows of several tensors (B, ...) from all processes, as bytes, padded to the largest shard."""
+    rows, count = int(sizes.max()), len(sizes)
+    widths = [part[:1].numel() if len(part) else int(np.prod(part.shape[1:])) for part in parts]
+    lengths = [rows * width * part.element_size() for width, part in zip(widths, parts, strict=True)]
+    starts = np.cumsum([0, *lengths])
+    sent = torch.zeros(-(-int(starts[-1]) // 8) * 8, dtype=torch.uint8, device=parts[0].device)
+    for part, start in zip(parts, starts, strict=False):
+        raw = part.contiguous().view(-1).view(torch.uint8)
+        sent[start : start + len(raw)] = raw
+    received = _all_gather(sent)
+    kept = None
+    if len(set(sizes.tolist())) > 1:
+        kept = torch.from_numpy(np.flatnonzero(np.arange(rows) < sizes[:, None])).to(received.device)
+    whole = []
+    for part, start, length in zip(parts, starts, lengths, strict=False):
+        block = received[:, start : start + length].contiguous().view(part.dtype)
+        block = block.view(count * rows, *part.shape[1:])
+        whole.append(block if kept is None else block.index_select(0, kept))
+    return whole
+
+
+def _all_gather(own: Tensor) -> Tensor:
+    """(n, ...) what every process has, (...) each."""
+    out = own.new_empty(dist.get_world_size(), *own.shape)
+    dist.all_gather(list(out.unbind(0)), own)
+    return out
+
+
+def _device_of(features: object) -> torch.device:
+    """Where the process group can exchange, also if what was given is no tensor."""
+    if isinstance(features, Tensor):
+        return features.device
+    return torch.device("cuda" if "nccl" in dist.get_backend() else "cpu")
+
+
+def _raise_first(lengths: NDArray[np.int64], problem: str | None, device: torch.device) -> None:
+    """Raise the problem of the first process that has one, in its own words, on every process."""
+    text = torch.zeros(int(lengths.max()), dtype=torch.uint8)
+    if problem is not None:
+        raw = bytearray(problem.encode())
+        text[: len(raw)] = torch.frombuffer(raw, dtype=torch.uint8)
+    rank = int(np.flatnonzero(lengths)[0])
+    told = _all_gather(text.to(device))[rank, : int(lengths[rank])]
+    raise ValueError(f"process {rank}: {bytes(told.tolist()).decode()}")
+
+
+def _check_alike(wanted: str, values: Sequence[Any] | NDArray[np.int64]) -> None:
+    if any(value != values[0] for value in values):
+        raise ValueError(f"{wanted}, got {', '.join(map(str, values))}")
+
+
+def _align(generator: torch.Generator, device: torch.device) -> None:
+    """Set the generators of all processes to the state of the first one's."""
+    state = generator.get_state().to(device)
+    dist.broadcast(state, src=0)
+    generator.set_state(state.cpu())

@@ -1,0 +1,155 @@
+"""What the processes of test_distributed.py run: modules that every process can import."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+from cophenet import CPCCLoss, Hierarchy
+from cophenet.objectives import StepOutput, create
+
+TREE = Hierarchy.from_paths([(f"group{c // 3}", f"class{c}") for c in range(9)])
+WIDTH = 5
+Parts = list[tuple[Tensor, Tensor]]
+
+
+class Network(nn.Module):
+    """A small encoder and the heads of an objective."""
+
+    def __init__(self, outputs: dict[str, int], dtype: torch.dtype) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.encoder = nn.Sequential(nn.Linear(7, 6), nn.Tanh(), nn.Linear(6, WIDTH)).to(dtype)
+        self.heads = nn.ModuleDict({n: nn.Linear(WIDTH, size).to(dtype) for n, size in outputs.items()})
+
+    def forward(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        z = self.encoder(x)
+        return z, {name: head(z) for name, head in self.heads.items()}
+
+
+def objective_step(name: str, options: dict[str, Any], x: Tensor, y: Tensor, parallel: bool) -> Any:
+    """Terms and parameter gradients of an objective on one batch, in its last phase."""
+    objective = create(name, TREE, **options)
+    network = Network({head.name: head.num_outputs for head in objective.heads}, x.dtype)
+    model: nn.Module = DistributedDataParallel(network, find_unused_parameters=True) if parallel else network
+    z, logits = model(x)
+    step = StepOutput(z, logits, y, dict(network.heads.items()), phase=len(objective.phases) - 1)
+    terms = objective(step)
+    torch.stack(list(terms.values())).sum().backward()
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in network.parameters()]
+    return {key: term.item() for key, term in terms.items()}, torch.cat([grad.flatten() for grad in grads])
+
+
+def objective_case(rank: int, name: str, options: dict[str, Any], parts: Parts) -> Any:
+    return objective_step(name, options, *parts[rank], parallel=True)
+
+
+def loss_steps(
+    criterion: CPCCLoss, batches: list[tuple[Tensor, Tensor]], parallel: bool, weights: list[Tensor | None]
+) -> Any:
+    """Losses and gradients of some steps of CPCCLoss with the user's own cross entropy beside it."""
+    network = Network({"fine": TREE.num_classes}, batches[0][0].dtype)
+    model: nn.Module = DistributedDataParallel(network) if parallel else network
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    for (x, y), mass in zip(batches, weights, strict=True):
+        optimizer.zero_grad()
+        z, logits = model(x)
+        loss = criterion(z, y, mass)
+        (loss + 0.0 * cross_entropy(logits["fine"], y)).backward()
+        seen.append((loss.item(), torch.cat([p.grad.flatten() for p in network.parameters()])))
+        optimizer.step()
+    return seen
+
+
+def loss_case(
+    rank: int, options: dict[str, Any], batches: list[Parts], weights: list[list[Tensor] | None]
+) -> Any:
+    criterion = CPCCLoss(TREE, **options)
+    own = [batch[rank] for batch in batches]
+    return loss_steps(criterion, own, True, [None if w is None else w[rank] for w in weights])
+
+
+def seeded_case(rank: int, name: str, parts: Parts) -> Any:
+    """Generators that differ before the first step."""
+    criterion = CPCCLoss(TREE, name, generator=torch.Generator().manual_seed(5 + rank))
+    return loss_steps(criterion, [parts[rank]] * 2, True, [None, None])
+
+
+def message_of(function: Any) -> str:
+    try:
+        function()
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+def error_case(rank: int, name: str, parts: Parts) -> list[str]:
+    """The error of the loss, of the objective, and whether a good batch still works after it."""
+    x, y = parts[rank]
+    heads = {"level2": torch.zeros(len(y), TREE.num_classes)}
+    return [
+        message_of(lambda: CPCCLoss(TREE, name)(x, y)),
+        message_of(lambda: create(name, TREE)(StepOutput(x, heads, y))),
+        message_of(lambda: CPCCLoss(TREE, name)(torch.randn(4, 3), torch.arange(4) * 2)),
+    ]
+
+
+def objective_error_case(rank: int, name: str, parts: Parts) -> str:
+    x, y = parts[rank]
+    heads = {"level2": torch.zeros(len(y), TREE.num_classes)}
+    return message_of(lambda: create(name, TREE)(StepOutput(x, heads, y)))
+
+
+def weights_error_case(rank: int) -> list[str]:
+    x, y = torch.randn(4, 3), torch.arange(4) * 2
+    some = torch.ones(4) if rank == 0 else None
+    bad = torch.tensor([1.0, 1.0, 1.0, -1.0 if rank else 1.0])
+    criterion = CPCCLoss(TREE, "l2")
+    return [message_of(partial(criterion, x, y, mass)) for mass in (some, bad)]
+
+
+def shard_case(rank: int, parts: Parts) -> Any:
+    """gather="none": every process has the loss of its own batch."""
+    x, y = parts[rank]
+    z = x.clone().requires_grad_()
+    loss = CPCCLoss(TREE, "fastft", gather="none")(z, y)
+    loss.backward()
+    flat = create("flat", TREE, gather="none")(StepOutput(z, {"level2": x @ torch.ones(7, 9).to(x)}, y))
+    return loss.item(), z.grad, flat["cross_entropy"].item()
+
+
+def work_case(rank: int, name: str, parts: Parts) -> list[int]:
+    """How many pairs this process was asked for in each step."""
+    criterion = CPCCLoss(TREE, name)
+    asked = []
+    handle = criterion.distance.register_forward_pre_hook(lambda _, given: asked.append(given[0].num_pairs))
+    x, y = parts[rank]
+    criterion(x, y)
+    handle.remove()
+    return asked
+
+
+def memory_case(rank: int, options: dict[str, Any], batches: list[Parts]) -> Any:
+    criterion = CPCCLoss(TREE, **options)
+    seen = loss_steps(criterion, [batch[rank] for batch in batches], True, [None] * len(batches))
+    return seen, criterion.state_dict()
+
+
+def no_grad_case(rank: int, name: str, parts: Parts) -> Any:
+    x, y = parts[rank]
+    with torch.no_grad():
+        return CPCCLoss(TREE, name)(x, y).item()
+
+
+def half_case(rank: int, name: str, parts: Parts) -> Any:
+    x, y = parts[rank]
+    z = x.bfloat16().requires_grad_()
+    loss = CPCCLoss(TREE, name)(z, y)
+    loss.backward()
+    return loss.item(), loss.dtype, z.grad
