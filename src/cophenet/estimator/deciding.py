@@ -1,0 +1,149 @@
+"""Answers of the estimator: classes, or inner nodes where a class is not sure enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cophenet.checks import check_choice
+from cophenet.estimator import decisions
+from cophenet.estimator.labels import class_positions, find_known, node_labels
+from cophenet.tree import Hierarchy
+
+__all__ = ["DecisionMixin"]
+
+Array = NDArray[Any]
+Ints = NDArray[np.int64]
+
+
+class DecisionMixin:
+    """Decisions from the probabilities of an estimator, which has `_rows` and `_probabilities`."""
+
+    classes_: Array
+    tree_: Hierarchy
+    error_target: float
+    calibration_scores_: NDArray[np.float64]
+    decision_report_: dict[str, Any]
+
+    def _rows(self, X: Any) -> Array:  # noqa: N803
+        raise NotImplementedError
+
+    def _probabilities(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor]]:
+        raise NotImplementedError
+
+    def predict(self, X: Any, decision: str = "argmax", error_target: float | None = None) -> Array:  # noqa: N803
+        """The answer for each vector.
+
+        Args:
+            X: (n, d) vectors.
+            decision: "argmax" is the likeliest class. "expected-cost" is the class with the least expected
+                height of the lowest common ancestor with the true one. "specific-if-confident" goes down the
+                tree as far as it is sure, and may answer an inner node.
+            error_target: For the last one, another target than that of the estimator.
+
+        Returns:
+            (n,) classes as in `classes_`; with "specific-if-confident" also names of inner nodes (their path,
+            joined by "/", where a name is taken), as an array of objects.
+        """
+        nodes = self._decide(self._rows(X), decision, error_target)
+        if decision == "specific-if-confident":
+            return np.asarray(node_labels(self.tree_, self.classes_)[nodes])
+        return np.asarray(self.classes_[class_positions(self.tree_)[nodes]])
+
+    def predict_path(
+        self,
+        X: Any,  # noqa: N803
+        decision: str = "argmax",
+        error_target: float | None = None,
+    ) -> list[tuple[str, ...]]:
+        """Names on the way from below the root to the answer of `predict`; empty where that is the root."""
+        nodes = self._decide(self._rows(X), decision, error_target)
+        paths = {node: self.tree_.path(node) for node in np.unique(nodes).tolist()}
+        return [paths[node] for node in nodes.tolist()]
+
+    def score(self, X: Any, y: Any) -> float:  # noqa: N803
+        """Share of vectors whose likeliest class is the label, or lies below it."""
+        rows = self._rows(X)
+        nodes = find_known(y, self.classes_, self.tree_, len(rows))
+        answers = self._decide(rows, "argmax", None)
+        return float(((nodes <= answers) & (answers < nodes + self.tree_.sizes[nodes])).mean())
+
+    def calibrate(self, X: Any, y: Any) -> Any:  # noqa: N803
+        """Calibrate "specific-if-confident" on other samples, which training must not have seen.
+
+        Args:
+            X: (n, d) vectors.
+            y: (n,) labels; samples known by an inner node only are passed over.
+
+        Returns:
+            The estimator itself.
+        """
+        rows = self._rows(X)
+        self._calibrate(rows, *self._known(y, len(rows)))
+        return self
+
+    def decision_report(self, X: Any, y: Any, error_target: float | None = None) -> dict[str, Any]:  # noqa: N803
+        """What "specific-if-confident" does on some samples; those known by an inner node are passed over.
+
+        Returns:
+            "error_target" and "threshold"; "samples", "error" (share of wrong answers), "coverage" (share of
+            answers that are classes), "depth" (mean) and "depths" (share of answers by depth).
+
+        Raises:
+            ValueError: If too few samples calibrate the decision for the target.
+        """
+        rows = self._rows(X)
+        chosen, classes = self._known(y, len(rows))
+        return self._report(
+            rows, chosen, classes, self.error_target if error_target is None else error_target
+        )
+
+    def _known(self, y: Any, count: int) -> tuple[Ints, Ints]:
+        """Which samples have a class for a label, and the position of that class."""
+        position = class_positions(self.tree_)[find_known(y, self.classes_, self.tree_, count)]
+        chosen = np.flatnonzero(position >= 0)
+        return chosen, position[chosen]
+
+    def _calibrate(self, rows: Array, chosen: Ints, classes: Ints) -> None:
+        wrong = np.empty(len(chosen))
+        for part, probabilities in self._probabilities(rows, chosen):
+            labels = torch.from_numpy(classes[part])
+            wrong[part] = decisions.first_wrong(probabilities, labels, self.tree_).numpy()
+        self.calibration_scores_ = np.sort(wrong)
+        enough = decisions.threshold(self.calibration_scores_, self.error_target) is not None
+        self.decision_report_ = (
+            self._report(rows, chosen, classes, self.error_target)
+            if enough
+            else {"error_target": self.error_target, "threshold": None, "samples": len(chosen)}
+        )
+
+    def _report(self, rows: Array, chosen: Ints, classes: Ints, target: float) -> dict[str, Any]:
+        nodes = self._decide(rows, "specific-if-confident", target, chosen)
+        found = decisions.report(torch.from_numpy(nodes), torch.from_numpy(classes), self.tree_)
+        return {"error_target": target, "threshold": self._limit(target), **found}
+
+    def _decide(
+        self, rows: Array, decision: str, error_target: float | None, chosen: Ints | None = None
+    ) -> Ints:
+        check_choice("decision", decision, decisions.DECISIONS)
+        limit = self._limit(error_target) if decision == "specific-if-confident" else 0.0
+        nodes = np.empty(len(rows) if chosen is None else len(chosen), dtype=np.int64)
+        for part, probabilities in self._probabilities(rows, chosen):
+            nodes[part] = decisions.decide(probabilities, self.tree_, decision, limit).numpy()
+        return nodes
+
+    def _limit(self, error_target: float | None) -> float:
+        target = self.error_target if error_target is None else error_target
+        decisions.check_target(target)
+        limit = decisions.threshold(self.calibration_scores_, target)
+        if limit is None:
+            raise ValueError(
+                f"error_target={target} cannot be promised with {len(self.calibration_scores_)} samples to "
+                f"calibrate on, it needs {int(np.ceil(1 / target)) - 1}: call calibrate with more of them"
+            )
+        return limit

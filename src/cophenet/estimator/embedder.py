@@ -1,0 +1,218 @@
+"""The estimator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from cophenet.estimator import storage
+from cophenet.estimator.deciding import DecisionMixin
+from cophenet.estimator.fit import check_parameters, fit_embedder
+from cophenet.estimator.index import SearchMixin
+from cophenet.estimator.inputs import Scale, blocks, check_rows, float_type
+from cophenet.estimator.onnx import write_onnx
+from cophenet.metrics.tables import add_columns
+
+__all__ = ["HierarchicalEmbedder"]
+
+Array = NDArray[Any]
+Ints = NDArray[np.int64]
+
+
+class HierarchicalEmbedder(
+    DecisionMixin,
+    SearchMixin,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    ClassifierMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Reshape vectors so that they follow a label tree, and classify with the tree in mind.
+
+    A residual adapter and a linear head are trained on the standardised vectors by one of the objectives of
+    `cophenet.objectives`. A label may be a class or an inner node: a sample known only as "dog" trains the
+    levels it knows. Parts of the samples are held out, to stop in time and to calibrate decisions.
+
+    Args:
+        tree: A `Hierarchy`, a nested dict, a list of paths, the name of a tree file; or None to infer a tree
+            from the class means.
+        objective: A name from `cophenet.objectives.objective_names()`; the name of a class distance is cross
+            entropy with CPCC.
+        objective_options: Options of the objective, such as ``{"weight": 0.5}``.
+        labels: What labels are: "names" of nodes of the tree (the number 7 is "7"), or "positions" in the
+            classes of the tree, from 0.
+        n_components: Size of a reshaped vector; None for that of the input.
+        hidden_size: Size of the adapter's hidden layer; 0 for a linear adapter.
+        learning_rate: Step size of AdamW.
+        weight_decay: Weight decay of AdamW.
+        batch_size: Samples of a step.
+        max_iter: Epochs at most, in each phase of the objective.
+        n_iter_no_change: Stop after so many epochs in which the held-out loss is not the lowest so far.
+        validation_fraction: Share of the samples held out to stop in time; 0 to train all epochs.
+        calibration_fraction: Share of the samples held out to calibrate decisions; 0 for none.
+        error_target: Largest expected share of wrong answers of the decision "specific-if-confident".
+        random_state: Seed, generator or None, as in scikit-learn.
+        device: Where to compute, as torch names it.
+        verbose: Whether to show a progress bar.
+
+    Attributes:
+        classes_: (C,) the classes that the labels reach, ascending.
+        tree_: Their tree, its classes in the order of `classes_`.
+        n_features_in_: Size of a vector.
+        n_iter_: Epochs trained.
+        history_: Epoch, loss and held-out loss of every epoch.
+        decision_report_: What "specific-if-confident" does on the samples that calibrate it.
+
+    Example:
+        >>> vectors = np.random.default_rng(0).normal(size=(80, 5)) + 4 * np.repeat(np.eye(4, 5), 20, axis=0)
+        >>> names = np.repeat(["cat", "dog", "bus", "van"], 20)
+        >>> tree = {"pet": ["cat", "dog"], "car": ["bus", "van"]}
+        >>> embedder = HierarchicalEmbedder(tree, random_state=0).fit(vectors, names)
+        >>> embedder.transform(vectors).shape, embedder.predict_path(vectors[:1])
+        ((80, 5), [('pet', 'cat')])
+    """
+
+    network_: Any
+    input_scale_: Scale
+    history_: list[dict[str, float]]
+
+    def __init__(
+        self,
+        tree: Any = None,
+        objective: str = "fastft",
+        *,
+        objective_options: Mapping[str, Any] | None = None,
+        labels: str = "names",
+        n_components: int | None = None,
+        hidden_size: int = 256,
+        learning_rate: float = 2e-3,
+        weight_decay: float = 1.0,
+        batch_size: int = 256,
+        max_iter: int = 100,
+        n_iter_no_change: int = 10,
+        validation_fraction: float = 0.1,
+        calibration_fraction: float = 0.1,
+        error_target: float = 0.05,
+        random_state: Any = None,
+        device: str = "cpu",
+        verbose: bool = False,
+    ) -> None:
+        self.tree = tree
+        self.objective = objective
+        self.objective_options = objective_options
+        self.labels = labels
+        self.n_components = n_components
+        self.hidden_size = hidden_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
+        self.calibration_fraction = calibration_fraction
+        self.error_target = error_target
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> HierarchicalEmbedder:  # noqa: N803
+        """Train on vectors with labels.
+
+        Args:
+            X: (n, d) numbers: numpy, torch, pandas, polars, or a memory map, of which only batches are read.
+            y: (n,) names or numbers of classes or inner nodes.
+
+        Raises:
+            ValueError: If a parameter, the vectors or the labels are wrong.
+        """
+        check_parameters(self)
+        rows, labels = check_rows(self, X, y, reset=True)
+        fit_embedder(self, rows, labels)
+        return self
+
+    def transform(self, X: Any) -> Array:  # noqa: N803
+        """Reshaped vectors, in the float type of the input. (n, d) -> (n, n_components)."""
+        return self._embed(self._rows(X))
+
+    def predict_proba(self, X: Any, level: int | str | None = None) -> Array:  # noqa: N803
+        """Probabilities, in the float type of the input.
+
+        Args:
+            X: (n, d) vectors.
+            level: Depth or name of a level of `tree_`, for sums over the classes below its nodes; None for
+                the classes.
+
+        Returns:
+            (n, C) in the order of `classes_`, or (n, nodes) in that of `tree_.cut(level)[0].classes`.
+        """
+        return self._proba(self._rows(X), level)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a folder of `model.safetensors`, `tree.json` and `config.json`; replaces an older model."""
+        check_is_fitted(self)
+        storage.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> HierarchicalEmbedder:
+        """Read what `save` wrote; nothing is unpickled.
+
+        Raises:
+            ValueError: If the folder holds no model, a damaged one, or one of a newer format.
+        """
+        return storage.load(cls(), path)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write an ONNX file: "vectors" (n, d) float32 -> "embedding" and "probabilities".
+
+        The file is run with onnxruntime and compared before it takes its place.
+        """
+        check_is_fitted(self)
+        write_onnx(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        """Float types are kept."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _rows(self, X: Any) -> Array:  # noqa: N803
+        check_is_fitted(self)
+        return np.asarray(check_rows(self, X))
+
+    def _outputs(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Features and logits of all or the chosen rows, block by block; in float64 if the rows are."""
+        dtype = torch.float64 if rows.dtype == np.float64 else torch.float32
+        network = self.network_ if dtype == torch.float32 else deepcopy(self.network_).double()
+        width = rows.shape[1] + self._n_features_out + len(self.classes_)
+        with torch.inference_mode():
+            for part in blocks(len(rows) if chosen is None else len(chosen), width):
+                block = rows[part if chosen is None else chosen[part]]
+                yield part, *network(self.input_scale_(block, dtype).to(self.device))
+
+    def _probabilities(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor]]:
+        """Probabilities in float64 on the host, block by block."""
+        for part, _, logits in self._outputs(rows, chosen):
+            yield part, logits.double().softmax(1).cpu()
+
+    def _embed(self, rows: Array) -> Array:
+        out = np.empty((len(rows), self._n_features_out), dtype=float_type(rows))
+        for part, features, _ in self._outputs(rows):
+            out[part] = features.cpu().numpy()
+        return out
+
+    def _proba(self, rows: Array, level: int | str | None = None) -> Array:
+        place = None if level is None else torch.from_numpy(self.tree_.cut(level)[1].copy())
+        width = len(self.classes_) if place is None else int(place.max()) + 1
+        out = np.empty((len(rows), width), dtype=float_type(rows))
+        for part, probabilities in self._probabilities(rows):
+            out[part] = (probabilities if place is None else add_columns(probabilities, place)).numpy()
+        return out

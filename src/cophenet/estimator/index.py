@@ -1,0 +1,220 @@
+"""Search among reshaped vectors by cosine: exact, or by faiss or hnswlib where these are installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cophenet.checks import check_choice, check_whole
+from cophenet.estimator.inputs import blocks
+from cophenet.estimator.labels import find_known, node_ancestors, node_labels
+from cophenet.tree import Hierarchy
+
+__all__ = ["BACKENDS", "Group", "SearchIndex", "SearchMixin", "SearchResult"]
+
+BACKENDS = ("exact", "faiss", "hnswlib")
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+class Group(NamedTuple):
+    """Answers of one query that lie below one node of the tree.
+
+    Attributes:
+        name: What the node is called.
+        path: Names from below the root down to it.
+        rows: (m,) positions of the answers in the index, the best first.
+        similarities: (m,) their cosines.
+    """
+
+    name: Any
+    path: tuple[str, ...]
+    rows: Ints
+    similarities: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """The answers to n queries.
+
+    Attributes:
+        rows: (n, k) positions in the index, the best first.
+        similarities: (n, k) cosines.
+        nodes: (n, k) the node of each answer at the level of the search.
+        names: (num_nodes,) what each node is called.
+        paths: (num_nodes,) its path.
+    """
+
+    rows: Ints
+    similarities: Floats
+    nodes: Ints
+    names: NDArray[Any]
+    paths: list[tuple[str, ...]]
+
+    def __len__(self) -> int:
+        """How many queries."""
+        return len(self.rows)
+
+    def groups(self, query: int) -> list[Group]:
+        """The answers of a query by node; the node with the best answer first."""
+        nodes = self.nodes[query]
+        found = []
+        for node in dict.fromkeys(nodes.tolist()):
+            own = nodes == node
+            rows, similarities = self.rows[query][own], self.similarities[query][own]
+            found.append(Group(self.names[node], self.paths[node], rows, similarities))
+        return found
+
+    def __iter__(self) -> Iterator[list[Group]]:
+        """The groups of each query."""
+        return (self.groups(query) for query in range(len(self)))
+
+
+class SearchIndex:
+    """Vectors of norm one, and who searches them.
+
+    Args:
+        vectors: (N, d), of any norm.
+        nodes: (N,) node of the tree that each belongs to.
+        backend: "exact"; or "faiss" or "hnswlib", both with a graph of neighbours: quick and almost exact.
+
+    Example:
+        >>> index = SearchIndex(np.eye(3, dtype=np.float32), np.arange(3))
+        >>> index.search(np.array([[3.0, 1.0, 0.0]], dtype=np.float32), 2)[0]
+        array([[0, 1]])
+    """
+
+    def __init__(self, vectors: Floats, nodes: Ints, backend: str = "exact") -> None:
+        check_choice("backend", backend, BACKENDS)
+        self.vectors, self.nodes, self.backend = _unit(vectors), nodes, backend
+        self._engine = _ENGINES[backend](self.vectors)
+
+    def search(self, queries: Floats, k: int) -> tuple[Ints, Floats]:
+        """The k best rows of each query, and their cosines. (n, d) -> (n, k), (n, k)."""
+        if k > len(self.vectors):
+            raise ValueError(f"k must be at most {len(self.vectors)}, the rows of the index, got {k}")
+        rows, similarities = self._engine(_unit(queries), k)
+        return rows.astype(np.int64), similarities.astype(np.float32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the engine, which is made anew."""
+        return {"vectors": self.vectors, "nodes": self.nodes, "backend": self.backend}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the engine again."""
+        self.__init__(**state)  # type: ignore[misc]
+
+
+def _unit(vectors: Floats) -> Floats:
+    values = np.ascontiguousarray(vectors, dtype=np.float32)
+    norms = np.linalg.norm(values, axis=1, keepdims=True)
+    return np.asarray(values / np.where(norms == 0, 1, norms), dtype=np.float32)
+
+
+def _exact(vectors: Floats) -> Any:
+    def search(queries: Floats, k: int) -> tuple[Ints, Floats]:
+        rows = np.empty((len(queries), k), dtype=np.int64)
+        best = np.empty((len(queries), k), dtype=np.float32)
+        for part in blocks(len(queries), len(vectors)):
+            cosines = queries[part] @ vectors.T
+            top = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
+            values = np.take_along_axis(cosines, top, axis=1)
+            # Of equal cosines the first row goes first.
+            order = np.lexsort((top, -values), axis=1)
+            rows[part] = np.take_along_axis(top, order, axis=1)
+            best[part] = np.take_along_axis(values, order, axis=1)
+        return rows, best
+
+    return search
+
+
+def _load(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(f"backend {name!r} needs {name}: pip install 'cophenet[index]'") from error
+
+
+def _faiss(vectors: Floats) -> Any:
+    faiss = _load("faiss")
+    index = faiss.IndexHNSWFlat(vectors.shape[1], 32, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = 200
+    index.add(vectors)
+
+    def search(queries: Floats, k: int) -> tuple[Ints, Floats]:
+        index.hnsw.efSearch = max(64, 2 * k)
+        similarities, rows = index.search(queries, k)
+        return rows, similarities
+
+    return search
+
+
+def _hnswlib(vectors: Floats) -> Any:
+    index = _load("hnswlib").Index(space="ip", dim=vectors.shape[1])
+    index.init_index(max_elements=len(vectors), ef_construction=200, M=32, random_seed=0)
+    index.add_items(vectors)
+
+    def search(queries: Floats, k: int) -> tuple[Ints, Floats]:
+        index.set_ef(max(64, 2 * k))
+        rows, distances = index.knn_query(queries, k=k)
+        return rows, 1 - distances
+
+    return search
+
+
+_ENGINES = {"exact": _exact, "faiss": _faiss, "hnswlib": _hnswlib}
+
+
+class SearchMixin:
+    """An index of reshaped vectors for an estimator, which has `_rows`, `_decide` and `transform`."""
+
+    classes_: NDArray[Any]
+    tree_: Hierarchy
+    index_: SearchIndex
+
+    def build_index(self: Any, X: Any, y: Any = None, *, backend: str = "exact") -> Any:  # noqa: N803
+        """Make vectors searchable.
+
+        Args:
+            X: (n, d) vectors.
+            y: (n,) their labels, by which answers are grouped; None to take the predicted classes.
+            backend: "exact", or "faiss" or "hnswlib" if installed.
+
+        Returns:
+            The estimator itself.
+        """
+        rows = self._rows(X)
+        if y is None:
+            nodes = self._decide(rows, "argmax", None)
+        else:
+            nodes = find_known(y, self.classes_, self.tree_, len(rows))
+        self.index_ = SearchIndex(self._embed(rows), nodes, backend)
+        return self
+
+    def search(self: Any, X: Any, k: int = 10, level: int | str | None = None) -> SearchResult:  # noqa: N803
+        """The vectors of the index that are most alike, by cosine, grouped by the tree.
+
+        Args:
+            X: (n, d) queries.
+            k: Answers per query.
+            level: Level of `tree_` whose nodes are the groups; None for the labels of the index themselves.
+
+        Returns:
+            The answers; iterate over them for the groups of each query.
+        """
+        rows = self._rows(X)
+        check_whole("k", k, 1)
+        if not hasattr(self, "index_"):
+            raise ValueError("there is no index to search in: call build_index first")
+        found, similarities = self.index_.search(self._embed(rows), k)
+        nodes = self.index_.nodes[found]
+        if level is not None:
+            nodes = node_ancestors(self.tree_, level)[nodes]
+        paths = [self.tree_.path(node) for node in range(self.tree_.num_nodes)]
+        return SearchResult(found, similarities, nodes, node_labels(self.tree_, self.classes_), paths)

@@ -1,0 +1,249 @@
+"""From labels as users write them to the tree: classes, inner nodes, and the tree that fits them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from cophenet.estimator.inputs import to_host
+from cophenet.tree import Hierarchy
+from cophenet.tree.levels import depth_of
+
+__all__ = [
+    "Labels",
+    "class_positions",
+    "encode",
+    "find_known",
+    "find_nodes",
+    "node_ancestors",
+    "node_labels",
+    "to_tree",
+]
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as str(int) writes it
+
+Array = NDArray[Any]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels as positions.
+
+    Attributes:
+        classes: (C,) the classes as the user writes them, ascending.
+        targets: (n,) position in the classes; or C + position in `inner` where only an inner node is known.
+        inner: (m,) inner nodes of the tree that occur.
+        tree: The tree of the classes, in their order; None if it is still to be inferred.
+    """
+
+    classes: Array
+    targets: Ints
+    inner: Ints
+    tree: Hierarchy | None
+
+
+def to_tree(given: Any) -> Hierarchy:
+    """A tree from a Hierarchy, nested dict, paths or the name of a file.
+
+    Paths are sequences of names, or strings with ``/`` between the names.
+
+    Example:
+        >>> to_tree(["animal/cat", "animal/dog", "car"]).classes
+        ('cat', 'dog', 'car')
+    """
+    if isinstance(given, Hierarchy):
+        return given
+    if isinstance(given, Mapping):
+        return Hierarchy.from_nested(given)
+    if isinstance(given, (str, os.PathLike)):
+        return Hierarchy.read(given)
+    if not isinstance(given, Sequence):
+        kinds = "a Hierarchy, a nested dict, a list of paths, the name of a tree file or None"
+        raise ValueError(f"tree must be {kinds}, got {type(given).__name__}")
+    return Hierarchy.from_paths([path.split("/") if isinstance(path, str) else path for path in given])
+
+
+def encode(labels: Array, tree: Hierarchy | None, kind: str) -> Labels:
+    """Find every label in the tree, and cut the tree down to what the labels reach.
+
+    Args:
+        labels: (n,) as the user writes them.
+        tree: The tree; None to take the labels as classes of a tree to be inferred.
+        kind: "names" of nodes, or "positions" in the classes of the tree.
+
+    Raises:
+        ValueError: If labels are no classes, of one class only, or not in the tree.
+    """
+    check_classification_targets(labels)
+    present, inverse = np.unique(labels, return_inverse=True)
+    if tree is None:
+        if kind == "positions":
+            raise ValueError("labels='positions' counts the classes of a tree: give tree")
+        found = Labels(present, inverse.astype(np.int64), np.zeros(0, np.int64), None)
+    else:
+        found = _in_tree(present, inverse, tree, kind, labels.dtype)
+    if len(found.classes) < 2:
+        raise ValueError(f"y must hold at least two classes, got one class: {found.classes[0]!r}")
+    if len(labels) < len(found.classes):
+        raise ValueError(f"n_samples={len(labels)} should be >= n_classes={len(found.classes)}.")
+    return found
+
+
+def _in_tree(present: Array, inverse: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any]) -> Labels:
+    nodes, missing = find_nodes(present, tree, kind)
+    if missing:
+        hint = (
+            ""
+            if kind == "positions" or dtype.kind not in "iu"
+            else ("; labels='positions' if numbers count the classes of the tree")
+        )
+        raise ValueError(f"y contains labels that are not in the tree: {missing[:5]!r}{hint}")
+    starts, stops = nodes, nodes + tree.sizes[nodes]
+    reached = ((tree.leaves >= starts[:, None]) & (tree.leaves < stops[:, None])).any(0)
+    kept = np.flatnonzero(reached)
+    classes = _written(kept, tree, kind, dtype)
+    order = np.argsort(classes, kind="stable")
+    classes, kept = classes[order], kept[order]
+    smaller = tree.subset(kept)
+    # Nodes keep their paths in the smaller tree, where they have other numbers.
+    moved = np.array([smaller.node(tree.path(int(node))) for node in nodes], dtype=np.int64)
+    position = np.full(smaller.num_nodes, -1, dtype=np.int64)
+    position[smaller.leaves] = np.arange(smaller.num_classes)
+    inner = np.unique(moved[position[moved] < 0])
+    position[inner] = smaller.num_classes + np.arange(len(inner))
+    return Labels(classes, position[moved][inverse], inner, smaller)
+
+
+def _written(kept: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any]) -> Array:
+    """The classes in the type of the labels: numbers where all of them are, else names."""
+    if kind == "positions":
+        return kept.astype(dtype if dtype.kind in "iuf" else np.int64)
+    names = [tree.classes[label] for label in kept]
+    if dtype.kind in "iuf" and all(_WHOLE.fullmatch(name) for name in names):
+        return np.array([int(name) for name in names]).astype(dtype)
+    return np.array(names, dtype=object if dtype.kind == "O" else None)
+
+
+def find_nodes(labels: Array, tree: Hierarchy, kind: str) -> tuple[Ints, list[Any]]:
+    """The node of each label, and the labels that are not in the tree.
+
+    A name stands for the class of that name, else for the only inner node of that name, else it is a path
+    with ``/`` between the names.
+
+    Example:
+        >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
+        >>> find_nodes(np.array(["dog", "animal", "cow"]), tree, "names")
+        (array([3, 1]), ['cow'])
+    """
+    if kind == "positions":
+        found = {label: int(tree.leaves[int(label)]) for label in labels if _is_position(label, tree)}
+    else:
+        known = _named(tree)
+        texts = {label: _text(label) for label in labels}
+        found = {label: known[text] for label, text in texts.items() if text in known}
+    nodes = [found[label] for label in labels if label in found]
+    return np.array(nodes, dtype=np.int64), [_plain(label) for label in labels if label not in found]
+
+
+def _is_position(label: Any, tree: Hierarchy) -> bool:
+    return not isinstance(label, str) and label == int(label) and 0 <= label < tree.num_classes
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _text(label: Any) -> str:
+    whole = isinstance(label, (float, np.floating)) and float(label).is_integer()
+    return str(int(label)) if whole else str(label)
+
+
+def _named(tree: Hierarchy) -> dict[str, int]:
+    """The node of each name and path that stands for one node."""
+    counts = Counter(tree.names)
+    paths = {"/".join(tree.path(node)): node for node in range(1, tree.num_nodes)}
+    names = {name: node for node, name in enumerate(tree.names) if counts[name] == 1}
+    return {**paths, **names, **dict(zip(tree.classes, tree.leaves.tolist(), strict=True))}
+
+
+def node_labels(tree: Hierarchy, classes: Array) -> Array:
+    """What a prediction of each node is written as: (num_nodes,).
+
+    Classes as the user writes them; an inner node by its name, or by its path where the name is taken.
+
+    Example:
+        >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
+        >>> node_labels(tree, np.array([0, 1])).tolist()
+        ['root', 'animal', 0, 1]
+    """
+    counts = Counter(tree.names)
+    written = np.empty(tree.num_nodes, dtype=object)
+    for node, name in enumerate(tree.names):
+        written[node] = name if counts[name] == 1 or node == 0 else "/".join(tree.path(node))
+    for node, label in zip(tree.leaves, classes.tolist(), strict=True):
+        written[node] = label
+    return written
+
+
+def class_positions(tree: Hierarchy) -> Ints:
+    """The position among the classes of each node, -1 for an inner one: (num_nodes,)."""
+    position = np.full(tree.num_nodes, -1, dtype=np.int64)
+    position[tree.leaves] = np.arange(tree.num_classes)
+    return position
+
+
+def node_ancestors(tree: Hierarchy, level: int | str) -> Ints:
+    """The ancestor of each node at a level; a node above it stands for itself: (num_nodes,).
+
+    Example:
+        >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
+        >>> node_ancestors(tree, 1)
+        array([0, 1, 1, 1])
+    """
+    depth = depth_of(tree, level)
+    at = np.arange(tree.num_nodes)
+    # Depth first, the ancestor at a depth is the last node of that depth seen so far.
+    latest = np.maximum.accumulate(np.where(tree.depths == depth, at, 0))
+    return np.where(tree.depths < depth, at, latest)
+
+
+def find_known(labels: Any, classes: Array, tree: Hierarchy, count: int) -> Ints:
+    """The node of each label: a class as the user writes it, or an inner node by name or path.
+
+    Args:
+        labels: (count,) as the user writes them.
+        classes: (C,) the classes as the user writes them, in the order of the tree.
+        tree: The tree of the classes.
+        count: How many labels there must be.
+
+    Raises:
+        ValueError: If there is another number of labels, or one that was not seen in training.
+
+    Example:
+        >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
+        >>> find_known([1, 0], np.array([0, 1]), tree, 2)
+        array([3, 2])
+    """
+    array = column_or_1d(to_host(labels))
+    if len(array) != count:
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[count, len(array)]}")
+    present, inverse = np.unique(array, return_inverse=True)
+    known: dict[Any, int] = dict(zip(classes.tolist(), tree.leaves.tolist(), strict=True))
+    others = [label for label in present.tolist() if label not in known]
+    if others:
+        named = _named(tree)
+        known.update({label: named[_text(label)] for label in others if _text(label) in named})
+    missing = [label for label in present.tolist() if label not in known]
+    if missing:
+        raise ValueError(f"y contains previously unseen labels: {missing[:5]!r}")
+    return np.array([known[label] for label in present.tolist()], dtype=np.int64)[inverse]

@@ -1,0 +1,172 @@
+"""A fitted estimator as a folder: tensors in safetensors, all else in JSON. Nothing is pickled."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cophenet.estimator.index import SearchIndex
+from cophenet.estimator.inputs import Scale
+from cophenet.estimator.network import Adapter, VectorNetwork
+from cophenet.tree import Hierarchy
+
+if TYPE_CHECKING:
+    from cophenet.estimator.embedder import HierarchicalEmbedder
+
+__all__ = ["FORMAT", "load", "save"]
+
+FORMAT = 1
+CONFIG, TENSORS, TREE = "config.json", "model.safetensors", "tree.json"
+
+_Estimator = TypeVar("_Estimator", bound="HierarchicalEmbedder")
+
+
+def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
+    """Write the folder as a whole: beside its place first, then moved there.
+
+    Raises:
+        ValueError: If there is something else in its place.
+    """
+    if not isinstance(estimator.network_, VectorNetwork):
+        raise ValueError("an estimator made from a run is saved by its run folder already")
+    target = Path(path)
+    if target.exists() and not (target / CONFIG).is_file():
+        raise ValueError(f"{target} exists and is no saved model; choose another folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part, old = (target.with_name(f".{target.name}.{uuid.uuid4().hex}.{end}") for end in ("tmp", "old"))
+    part.mkdir()
+    try:
+        _safetensors().save_file(_tensors(estimator), part / TENSORS)
+        estimator.tree_.write(part / TREE)
+        (part / CONFIG).write_text(json.dumps(_config(estimator), indent=2) + "\n", encoding="utf-8")
+        if target.exists():
+            target.replace(old)
+        part.replace(target)
+    finally:
+        for folder in (part, old):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def load(estimator: _Estimator, path: str | os.PathLike[str]) -> _Estimator:
+    """Fill an estimator with what `save` wrote.
+
+    Raises:
+        ValueError: If there is no model, a damaged one, or one of another format.
+    """
+    folder = Path(path)
+    config = _read_config(folder)
+    try:
+        tensors = _safetensors().load_file(folder / TENSORS)
+        tree = Hierarchy.read(folder / TREE)
+        estimator.set_params(**config["params"])
+        if not config["inferred"]:
+            estimator.set_params(tree=tree)
+        _fill(estimator, config, tensors, tree)
+    except Exception as error:
+        raise ValueError(f"{folder}: the saved model is damaged or incomplete: {error}") from error
+    return estimator
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.torch
+    except ImportError as error:
+        raise ImportError("saved models need safetensors: pip install 'cophenet[embed]'") from error
+    return safetensors.torch
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    if not path.is_file():
+        raise ValueError(f"{folder}: no saved model there: {CONFIG} is missing")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        found = config["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not the configuration of a saved model: {error}") from error
+    if found != FORMAT:
+        newer = isinstance(found, int) and found > FORMAT
+        advice = "; it was saved by a newer cophenet: update cophenet to read it" if newer else ""
+        raise ValueError(f"{path}: format {found!r}, but this version reads format {FORMAT}{advice}")
+    return dict(config)
+
+
+def _tensors(estimator: HierarchicalEmbedder) -> dict[str, Tensor]:
+    scale = estimator.input_scale_
+    tensors = {f"network.{name}": value for name, value in estimator.network_.state_dict().items()}
+    tensors["scale.mean"] = torch.from_numpy(scale.mean)
+    tensors["scale.deviation"] = torch.from_numpy(scale.deviation)
+    tensors["calibration.scores"] = torch.from_numpy(estimator.calibration_scores_)
+    if hasattr(estimator, "index_"):
+        tensors["index.vectors"] = torch.from_numpy(estimator.index_.vectors)
+        tensors["index.nodes"] = torch.from_numpy(estimator.index_.nodes)
+    return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+
+
+def _config(estimator: HierarchicalEmbedder) -> dict[str, Any]:
+    from cophenet import __version__
+
+    params = estimator.get_params(deep=False)
+    inferred = params.pop("tree") is None
+    if not isinstance(params["random_state"], int):
+        params["random_state"] = None  # a generator has no text
+    names = getattr(estimator, "feature_names_in_", None)
+    return {
+        "format": FORMAT,
+        "cophenet": __version__,
+        "params": {name: _plain(value) for name, value in params.items()},
+        "inferred": inferred,
+        "classes": estimator.classes_.tolist(),
+        "classes_dtype": estimator.classes_.dtype.str,
+        "feature_names": None if names is None else names.tolist(),
+        "backend": estimator.index_.backend if hasattr(estimator, "index_") else None,
+        "history": [{key: _finite(value) for key, value in epoch.items()} for epoch in estimator.history_],
+        "decision_report": estimator.decision_report_,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy as Python's, and mappings as dicts."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return {key: _plain(item) for key, item in value.items()} if hasattr(value, "items") else value
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _fill(
+    estimator: HierarchicalEmbedder, config: dict[str, Any], tensors: dict[str, Tensor], tree: Hierarchy
+) -> None:
+    state = {name[8:]: value for name, value in tensors.items() if name.startswith("network.")}
+    inputs, outputs = len(tensors["scale.mean"]), state["head.weight"].shape[1]
+    with torch.device("meta"):
+        adapter = Adapter(inputs, estimator.hidden_size, outputs)
+        network = VectorNetwork(adapter, nn.Linear(outputs, len(config["classes"])))
+    network.to_empty(device="cpu").float().load_state_dict(state)
+    estimator.network_ = network.to(torch.device(estimator.device))
+    estimator.classes_ = np.array(config["classes"], dtype=np.dtype(config["classes_dtype"]))
+    estimator.tree_ = tree
+    estimator.input_scale_ = Scale(tensors["scale.mean"].numpy(), tensors["scale.deviation"].numpy())
+    estimator.n_features_in_, estimator._n_features_out = inputs, outputs
+    if config["feature_names"] is not None:
+        estimator.feature_names_in_ = np.array(config["feature_names"], dtype=object)
+    estimator.calibration_scores_ = tensors["calibration.scores"].numpy()
+    estimator.decision_report_ = config["decision_report"]
+    estimator.history_ = [
+        {key: np.nan if value is None else value for key, value in epoch.items()}
+        for epoch in config["history"]
+    ]
+    estimator.n_iter_ = len(estimator.history_)
+    if config["backend"] is not None:
+        vectors, nodes = tensors["index.vectors"].numpy(), tensors["index.nodes"].numpy()
+        estimator.index_ = SearchIndex(vectors, nodes, config["backend"])
