@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cophenet.correlation import CPCCLoss, cpcc
+    from cophenet.estimator import HierarchicalEmbedder
     from cophenet.transport import ClassDistance, TransportPlan, class_distances, tree_wasserstein
     from cophenet.tree import Hierarchy
 
 __all__ = [
     "CPCCLoss",
     "ClassDistance",
+    "HierarchicalEmbedder",
     "Hierarchy",
     "TransportPlan",
     "__version__",
@@ -27,6 +29,7 @@ __all__ = [
 _HOME = {
     "CPCCLoss": "correlation",
     "ClassDistance": "transport",
+    "HierarchicalEmbedder": "estimator",
     "Hierarchy": "tree",
     "TransportPlan": "transport",
     "class_distances": "transport",
@@ -34,7 +37,7 @@ _HOME = {
     "tree_wasserstein": "transport",
 }
 
-_ROOMS = ("data", "evaluation", "metrics", "models", "objectives", "training", "transport", "tree")
+_ROOMS = ("data", "estimator", "evaluation", "metrics", "models", "objectives", "training", "transport", "tree")
 
 
 def __getattr__(name: str) -> object:
