@@ -227,6 +227,19 @@ def test_without_gradients_and_in_half_precision(ranks, name):
     torch.testing.assert_close(found, z.grad.float(), rtol=0.02, atol=1e-5)
 
 
+def test_processes_remember_the_whole_batch(ranks):
+    """Losses, gradients and memory are those of one process, step after step."""
+    options = {"distance": "fastft", "memory": 30, "memory_age": 2}
+    criterion, steps = CPCCLoss(TREE, **options), [whole_batch(seed) for seed in range(4)]
+    expected = cases.loss_steps(criterion, steps, False, [None] * 4)
+    for seen, state in ranks(cases.memory_case, options, [cut(step, ranks.count) for step in steps]):
+        for (value, gradient), (loss, found) in zip(expected, seen, strict=True):
+            assert loss == pytest.approx(value, rel=1e-9)
+            assert relative(found, gradient) < 1e-8
+        for key, part in criterion.state_dict()["memory._extra_state"].items():
+            torch.testing.assert_close(state["memory._extra_state"][key], part)
+
+
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 7))
 def test_shares_cover_the_pairs_once_and_evenly(costs, count):
     costs = np.array(costs, dtype=np.int64)

@@ -129,10 +129,16 @@ class CpccSettings(Settings):
     Attributes:
         weight: The paper's lambda.
         flow_weights: Masses of the samples of a class.
+        gather: Take the batch of all processes ("all"), or each process's own ("none").
+        memory: Samples of earlier batches that count as well, the same number for each class; 0 for none.
+        memory_age: Steps after which a sample leaves the memory.
     """
 
     weight: NotNegative = 1.0
     flow_weights: Literal["uniform", "distance", "inverse"] = "uniform"
+    gather: Literal["all", "none"] = "all"
+    memory: Annotated[int, Field(ge=0)] = 0
+    memory_age: Count = 100
 
 
 class ObjectiveSettings(Settings):
