@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install test lint check demo bench clean
+.PHONY: install test lint check demo bench soak clean
 
 install: $(VENV)/installed-dev
 
@@ -24,6 +24,9 @@ demo: $(VENV)/installed-demo
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/run.py
+
+soak: $(VENV)/installed-dev
+	$(BIN)/python tests/soak/kill_and_resume.py --kills 20
 
 clean:
 	rm -rf $(VENV)

@@ -165,21 +165,17 @@ def _train_parts(
     run: Run, experiment: Experiment, machine: Machine, options: dict[str, Any], progress: bool | None
 ) -> None:
     """All seeds that are not finished, one after the other."""
-    for part in run.parts:
-        if part.finished:
-            continue
-        with (
-            _quiet(),
-            _threads(machine.threads),
-            torch.random.fork_rng(devices=[]),
-            stop_on_signals() as stop,
-        ):
+    advice = f"stopped and saved; continue with cophenet train --resume {run.path}"
+    with _quiet(), _threads(machine.threads), torch.random.fork_rng(devices=[]), stop_on_signals() as stop:
+        for part in run.parts:
+            if part.finished:
+                continue
+            if stop.wanted:  # since the last step of the seed before
+                raise KeyboardInterrupt(advice)
             try:
                 _train_one(part, experiment, machine, options, progress, stop)
             except InterruptionError as error:
-                raise KeyboardInterrupt(
-                    f"stopped and saved; continue with cophenet train --resume {run.path}"
-                ) from error
+                raise KeyboardInterrupt(advice) from error
 
 
 def _train_one(
@@ -220,10 +216,11 @@ def _train_one(
 
 
 def _choose_checkpoint(run: Run, journal: Journal) -> Path | None:
-    """The newest whole checkpoint; others are told of."""
-    folder = run.path / "checkpoints"
-    checkpoint, damaged = newest_good(folder)
+    """The newest whole checkpoint; damaged ones are told of and put aside."""
+    checkpoint, damaged = newest_good(run.path / "checkpoints")
     for path in damaged:
+        if _is_first_process():
+            path.rename(path.with_suffix(".damaged"))
         instead = "beginning again" if checkpoint is None else f"using {checkpoint.name}"
         journal.write(f"checkpoint {path.name} is damaged: {instead}")
     if checkpoint is not None:

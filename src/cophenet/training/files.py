@@ -69,8 +69,9 @@ def locked(folder: Path) -> Iterator[None]:
     """
     with (folder / "lock").open("w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            # Not flock, which the workers of a killed process would hold on to for seconds.
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
             raise ValueError(
                 f"run folder {folder} is in use by another process: wait for it, or give another output"
             ) from error

@@ -30,7 +30,8 @@ def derive_seed(*keys: int) -> int:
         >>> derive_seed(0, 1) == derive_seed(0, 1), derive_seed(0, 1) == derive_seed(1, 0)
         (True, False)
     """
-    return int(np.random.SeedSequence(keys).generate_state(1, np.uint64)[0])
+    # With their number in front, because zeros at the end count for nothing.
+    return int(np.random.SeedSequence((len(keys), *keys)).generate_state(1, np.uint64)[0])
 
 
 class TrainingModule(pl.LightningModule):
