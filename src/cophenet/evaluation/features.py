@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -97,8 +97,7 @@ def save_features(path: Path, kept: FeatureSet, checkpoint: str, domain: str, pa
         domain: Of the data, as in `Samples`.
         part: Of the data: "train", "test" or "validation".
     """
-    from safetensors.torch import save
-
+    save = _safetensors().torch.save
     metadata = {"checkpoint": checkpoint, "domain": domain, "part": part, "tree": dump_json(kept.tree)}
     tensors = {key: getattr(kept, key).contiguous() for key in _KEYS}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,19 +110,27 @@ def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
     Raises:
         ValueError: If the file is damaged.
     """
-    from safetensors import SafetensorError, safe_open
-
     if not path.is_file():
         return None
+    safetensors = _safetensors()
     try:
-        with safe_open(path, framework="pt") as file:
+        with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             if (metadata.get("checkpoint"), metadata.get("part")) != (checkpoint, part):
                 return None
             # Copies lie in memory as freshly computed tensors do, so that sums add up in the same order.
             features, labels, logits = (file.get_tensor(key).clone() for key in _KEYS)
         return FeatureSet(features, labels, logits, Hierarchy(parse_json(metadata["tree"])))
-    except (SafetensorError, KeyError, ValueError) as error:
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
         raise ValueError(
             f"{path}: truncated, damaged or not a file of features ({error}); remove it to have it made anew"
         ) from error
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors
+        import safetensors.torch
+    except ImportError as error:
+        raise ImportError("files of features need safetensors: pip install 'cophenet[data]'") from error
+    return safetensors
