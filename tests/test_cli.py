@@ -52,6 +52,7 @@ def photos(tmp_path):
 
 COMMANDS = (
     ["recipes"],
+    ["evaluate"],
     ["data", "list"],
     ["data", "check"],
     ["data", "preview"],
