@@ -1,0 +1,71 @@
+"""Compiled with Numba: Fast FlowTree's plans of all class pairs, walked through slice by slice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["walk_slice"]
+
+Indices = NDArray[np.int64]
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _cut(whole: int, number: int, slices: int) -> int:
+    """The share `whole * number / slices`, rounded up, without large products."""
+    rest = (whole % slices) * number
+    return (whole // slices) * number + (rest + slices - 1) // slices
+
+
+# Sums in any order, which is what lets them be computed eight at a time.
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+def walk_slice(
+    z: NDArray[Any],
+    base: Indices,
+    counts: Indices,
+    pairs: tuple[Indices, Indices],
+    where: tuple[int, int],
+    total: NDArray[np.float64],
+) -> None:
+    """Add to `total` (p,) what some pairs pay within a slice.
+
+    Positions on a pair's way are whole numbers in 0..mn: sample i of the first class begins at i * n, sample
+    j of the second at j * m. The pieces that begin in the slice belong to it.
+
+    Args:
+        z: (R, d) samples of the slice.
+        base: (k,) row of sample 0 of each class, if it were there.
+        counts: (k,) samples of each class.
+        pairs: (p,) first and second classes.
+        where: Number of the slice, and how many there are.
+        total: (p,) what is added to.
+    """
+    first, second = pairs
+    number, slices = where
+    width = z.shape[1]
+    for p in range(len(first)):
+        m, n = counts[first[p]], counts[second[p]]
+        begin, end = _cut(m * n, number, slices), _cut(m * n, number + 1, slices)
+        left = min((begin + n - 1) // n * n, (begin + m - 1) // m * m)
+        i, j = left // n, left // m
+        next_i, next_j = (i + 1) * n, (j + 1) * m
+        paid = 0.0
+        while left < end:
+            right = min(next_i, next_j)
+            a, b = z[base[first[p]] + i], z[base[second[p]] + j]
+            square = z.dtype.type(0)
+            for x in range(width):
+                difference = a[x] - b[x]
+                square += difference * difference
+            paid += (right - left) * np.sqrt(square)
+            if right == next_i:
+                i += 1
+                next_i += n
+            if right == next_j:
+                j += 1
+                next_j += m
+            left = right
+        total[p] += paid / (m * n)

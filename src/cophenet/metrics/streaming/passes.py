@@ -1,0 +1,73 @@
+"""One pass over blocks: each adds to the same totals, shared by processes, watched by a progress bar."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from cophenet.distributed import process_count, tell_all
+
+__all__ = ["add_blocks", "with_progress"]
+
+Block = TypeVar("Block")
+
+_BAR = 30
+_SECONDS_BETWEEN = 0.2
+
+
+def add_blocks(
+    blocks: Sequence[Block], work: Callable[[Block], None], totals: Tensor, what: str, progress: bool
+) -> Tensor:
+    """Let each block add to the totals; with a process group, blocks are shared and totals added up.
+
+    Args:
+        blocks: All blocks, the same in all processes; each takes a run of them.
+        work: Adds a block to the totals.
+        totals: What is added up, zeros at first.
+        what: What the progress bar calls it.
+        progress: Whether the first process shows a bar.
+
+    Returns:
+        The totals of all processes, in all of them.
+
+    Raises:
+        ValueError: In all processes, what one of them raised.
+    """
+    count = process_count()
+    if count == 1:
+        for block in with_progress(blocks, what, progress):
+            work(block)
+        return totals
+    rank = dist.get_rank()
+    own = blocks[rank * len(blocks) // count : (rank + 1) * len(blocks) // count]
+    problem = None
+    try:
+        for block in with_progress(own, what, progress and rank == 0):
+            work(block)
+    except ValueError as error:
+        problem = str(error)
+    device = torch.device("cuda" if "nccl" in dist.get_backend() else "cpu")
+    return tell_all(problem, totals.flatten().to(device)).view_as(totals).to(totals.device)
+
+
+def with_progress(blocks: Sequence[Block], what: str, shown: bool) -> Iterator[Block]:
+    """The blocks, with a bar on the standard error stream that says how many are done and what is left."""
+    if not shown or not blocks:
+        yield from blocks
+        return
+    begin = last = time.monotonic()
+    for done, block in enumerate(blocks, start=1):
+        yield block
+        now = time.monotonic()
+        if now - last >= _SECONDS_BETWEEN or done == len(blocks):
+            last, left = now, (now - begin) * (len(blocks) - done) / done
+            bar = "#" * (_BAR * done // len(blocks))
+            line = f"\r{what} [{bar:{_BAR}}] {done / len(blocks):4.0%}, {left:.0f} s left "
+            sys.stderr.write(line if done < len(blocks) else f"{line}\n")
+            sys.stderr.flush()

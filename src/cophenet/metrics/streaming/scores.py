@@ -1,0 +1,219 @@
+"""Prototypes, retrieval by them, and accuracy, of mapped features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from cophenet.metrics.accuracy import By, accuracy_compute, accuracy_update, check_accuracy_options
+from cophenet.metrics.checks import check_indices, ratio
+from cophenet.metrics.prototypes import check_prototypes
+from cophenet.metrics.streaming.passes import add_blocks
+from cophenet.metrics.streaming.shards import FeatureShards
+from cophenet.metrics.tables import full_precision, product
+from cophenet.tree import Hierarchy
+
+__all__ = ["class_sums", "stream_accuracy", "stream_map", "stream_prototypes"]
+
+# Numbers of a block: 8 MB in float32, so that what is computed from them stays in the cache.
+_BLOCK_NUMBERS = 1 << 21
+
+
+def _rows(*widths: int) -> int:
+    return max(1, _BLOCK_NUMBERS // max(1, *widths))
+
+
+def class_sums(shards: FeatureShards, progress: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """(k,) classes present, (k,) samples of each, (k, d) float64 sums of their features."""
+    classes, place, counts = torch.unique(shards.labels, return_inverse=True, return_counts=True)
+    sums = torch.zeros(len(classes), shards.width, dtype=torch.float64)
+
+    def work(block: tuple[int, slice, slice]) -> None:
+        values, _ = shards.read(block)
+        sums.index_add_(0, place[block[2]], values.double())
+
+    return classes, counts, add_blocks(shards.blocks(_rows(shards.width)), work, sums, "means", progress)
+
+
+def stream_prototypes(shards: FeatureShards, *, progress: bool = False) -> tuple[Tensor, Tensor]:
+    """Mean feature of each class that has samples, as `class_prototypes` but streamed.
+
+    Args:
+        shards: The features; for a level of a tree, give `shards.at_level(tree, level)`.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        (k,) the classes present, ascending; (k, d) their means.
+
+    Raises:
+        ValueError: If a feature is not finite.
+
+    Example:
+        >>> z = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
+        >>> stream_prototypes(FeatureShards([z], torch.tensor([5, 5, 2])))
+        (tensor([2, 5]), tensor([[0., 1.], [2., 0.]]))
+    """
+    classes, counts, sums = class_sums(shards, progress)
+    return classes, (sums / counts[:, None]).to(shards.dtype)
+
+
+def stream_map(
+    shards: FeatureShards, prototypes: Tensor, classes: Tensor | None = None, *, progress: bool = False
+) -> Tensor:
+    """Mean average precision of retrieval by class prototypes, as `prototype_map` but streamed.
+
+    Two passes: the first scores every sample by the prototype of its own class; the second counts, for
+    each of these scores, the samples of all classes that reach it. Memory is a few numbers per sample.
+
+    Args:
+        shards: The test features; for a level of a tree, give `shards.at_level(tree, level)`.
+        prototypes: (k, d) one for each class, such as `stream_prototypes` of the training features.
+        classes: (k,) class of each prototype; 0, 1, ... by default.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        A float64 scalar in [0, 1]; NaN with a warning if no class has a prototype and samples.
+
+    Raises:
+        ValueError: If an argument has a wrong shape, type or value, or a feature is not finite.
+
+    Example:
+        >>> features = torch.tensor([[1.0, 0.1], [0.9, 0.3], [0.2, 1.0], [0.8, 0.4]])
+        >>> shards = FeatureShards([features], torch.tensor([0, 1, 1, 0]))
+        >>> round(stream_map(shards, torch.eye(2)).item(), 4)
+        0.8333
+    """
+    classes = check_prototypes(prototypes, classes)
+    if prototypes.shape[1] != shards.width:
+        given = tuple(prototypes.shape)
+        raise ValueError(f"prototypes must have shape (k, {shards.width}), got {given}")
+    ascending, order = classes.sort()
+    slot = torch.searchsorted(ascending, shards.labels).clamp(max=len(classes) - 1)
+    known = ascending[slot] == shards.labels
+    counts = torch.bincount(slot[known], minlength=len(classes))
+    used = counts > 0
+    row = (used.cumsum(0) - 1)[slot].masked_fill(~known, -1)
+    precisions = torch.zeros(0, dtype=torch.float64)
+    if used.any():
+        search = _Search(shards, normalize(prototypes.detach().to(shards.dtype))[order][used], row)
+        precisions = search.average_precisions(search.own_scores(progress), counts[used], progress)
+    return ratio(precisions.sum(), len(precisions), "prototype MAP", "no class has a prototype and samples")
+
+
+class _Search:
+    """Retrieval of samples by prototypes of norm one.
+
+    Args:
+        shards: The samples.
+        weights: (k, d) prototypes of classes that have samples.
+        row: (N,) prototype of each sample's class; -1 for a class without.
+    """
+
+    def __init__(self, shards: FeatureShards, weights: Tensor, row: Tensor) -> None:
+        self.shards, self.weights, self.row = shards, weights, row
+        self.blocks = shards.blocks(_rows(shards.width, len(weights)))
+
+    def scores(self, block: tuple[int, slice, slice]) -> Tensor:
+        """(k, n) cosines of a block."""
+        values, _ = self.shards.read(block)
+        norms = torch.linalg.vector_norm(values, dim=1).clamp_(min=torch.finfo(values.dtype).tiny)
+        return product(self.weights, values.T).div_(norms)
+
+    def own_scores(self, progress: bool) -> Tensor:
+        """(N,) cosine of every sample to the prototype of its class, 0 if there is none."""
+        own = torch.zeros(len(self.row), dtype=self.shards.dtype)
+
+        def work(block: tuple[int, slice, slice]) -> None:
+            rows = self.row[block[2]]
+            found = self.scores(block).gather(0, rows.clamp(min=0)[None])[0]
+            own[block[2]] = found.masked_fill(rows < 0, 0)
+
+        return add_blocks(self.blocks, work, own, "own scores", progress)
+
+    def average_precisions(self, own: Tensor, counts: Tensor, progress: bool) -> Tensor:
+        """(k,) average precision of every class, from own scores (N,) and samples of every class (k,)."""
+        by_class = self.row.argsort(stable=True)[int((self.row < 0).sum()) :]
+        levels = [part.sort().values for part in torch.split(own[by_class], counts.tolist())]
+        # A class with n samples cuts the scores into n + 1 ranges.
+        starts = [0, *(counts + 1).cumsum(0).tolist()]
+        reached = torch.zeros(starts[-1], dtype=torch.int64)
+
+        def work(block: tuple[int, slice, slice]) -> None:
+            scores, rows = self.scores(block), self.row[block[2]]
+            members = (rows >= 0).nonzero().flatten()
+            # The very numbers that were sorted: a second product may round otherwise.
+            scores[rows[members], members] = own[block[2]][members]
+            # Sorted first, because numbers are then looked up one beside the other.
+            for place, (level, values) in enumerate(
+                zip(levels, np.sort(scores.numpy(), axis=1), strict=True)
+            ):
+                part = np.searchsorted(level.numpy(), values, side="right")
+                found = np.bincount(part, minlength=len(level) + 1)
+                reached[starts[place] : starts[place + 1]] += torch.from_numpy(found)
+
+        reached = add_blocks(self.blocks, work, reached, "MAP", progress)
+        pieces = torch.split(reached, (counts + 1).tolist())
+        return torch.stack([_average_precision(*pair) for pair in zip(levels, pieces, strict=True)])
+
+
+def _average_precision(level: Tensor, reached: Tensor) -> Tensor:
+    """Mean precision at a class's sorted scores (n,), given the samples in each range between (n + 1,)."""
+    found = reached.flip(0).cumsum(0).flip(0)[1:]
+    right = len(level) - torch.searchsorted(level, level)
+    return (right.double() / found).mean()
+
+
+def stream_accuracy(
+    shards: FeatureShards,
+    tree: Hierarchy,
+    head: Callable[[Tensor], Tensor] | None = None,
+    *,
+    by: By = "sum",
+    progress: bool = False,
+) -> dict[str, Tensor]:
+    """Accuracy at each level of the tree, as `level_accuracy` but streamed.
+
+    Args:
+        shards: The features, with labels that are positions in the tree's classes.
+        tree: The label tree.
+        head: From features (n, d) in full precision to logits (n, C); None for the logits of the shards.
+        by: "sum" predicts at each level by the summed probabilities below its nodes; "argmax" takes the
+            ancestors of the best class.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        A float64 scalar in [0, 1] for each level name, from the root down; NaN without samples.
+
+    Raises:
+        ValueError: If there are no logits, or they or the labels do not fit the tree.
+
+    Example:
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> shards = FeatureShards([torch.eye(3)], torch.tensor([0, 1, 2]))
+        >>> stream_accuracy(shards, tree, head=lambda z: 9 * z)["level1"]
+        tensor(1., dtype=torch.float64)
+    """
+    check_accuracy_options(tree, by, 1)
+    check_indices("labels", shards.labels, len(shards), tree.num_classes)
+    if head is None and not len(shards.logits):
+        raise ValueError("shards have no logits; give head=, from features to logits")
+    hits = torch.zeros(tree.num_levels, dtype=torch.int64)
+
+    def work(block: tuple[int, slice, slice]) -> None:
+        number, inside, overall = block
+        if head is None:
+            logits = full_precision(shards.logits[number][inside])
+        else:
+            with torch.no_grad():
+                logits = head(shards.read(block)[0])
+        scores = logits.softmax(1) if by == "sum" else logits
+        hits.add_(accuracy_update(scores, shards.labels[overall], tree, by, 1)[0])
+
+    size = _rows(shards.width, 2 * tree.num_classes)
+    return accuracy_compute(
+        add_blocks(shards.blocks(size), work, hits, "accuracy", progress), len(shards), tree
+    )

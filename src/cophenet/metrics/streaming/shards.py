@@ -1,0 +1,164 @@
+"""Features of many samples in several files, as one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cophenet.metrics.prototypes import level_labels
+from cophenet.metrics.streaming.mapped import open_arrays
+from cophenet.metrics.tables import full_precision
+from cophenet.tree import Hierarchy
+
+__all__ = ["FeatureShards"]
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureShards:
+    """Features (N, d) in shards one after the other, with their labels; usually mapped files, see `open`.
+
+    Attributes:
+        features: (n, d) of every shard, floating point.
+        labels: (N,) int64 of all samples, in memory.
+        logits: (n, C) of every shard, in the order of the tree's classes; empty if there are none.
+
+    Example:
+        >>> shards = FeatureShards([torch.zeros(2, 3), torch.ones(1, 3)], torch.tensor([0, 1, 1]))
+        >>> len(shards), shards.take(torch.tensor([2, 0]))[:, 0]
+        (3, tensor([1., 0.]))
+    """
+
+    features: Sequence[Tensor]
+    labels: Tensor
+    logits: Sequence[Tensor] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit together."""
+        if not len(self.features):
+            raise ValueError("features must be at least one shard, got none")
+        _check_alike("features", self.features)
+        rows = sum(len(values) for values in self.features)
+        if self.labels.shape != (rows,) or self.labels.dtype != torch.int64:
+            given = f"{tuple(self.labels.shape)} {self.labels.dtype}"
+            raise ValueError(f"labels must be int64 of shape ({rows},), got {given}")
+        if len(self.logits):
+            _check_alike("logits", self.logits)
+            if [len(values) for values in self.logits] != [len(values) for values in self.features]:
+                raise ValueError("logits must have the rows of the features in every shard")
+
+    @classmethod
+    def open(cls, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> FeatureShards:
+        """Map files of features, labels and, if all of them have them, logits.
+
+        Args:
+            paths: One file or several, in order. Safetensors files hold "features", "labels" and "logits"; an
+                npy file has "features" in its name, and the files beside it "labels" and "logits" instead.
+
+        Raises:
+            FileNotFoundError: If a file is missing.
+            ValueError: If a file cannot be read, or the files do not fit together.
+
+        Example:
+            >>> import tempfile, numpy as np
+            >>> folder = Path(tempfile.mkdtemp())
+            >>> np.save(folder / "test_features.npy", np.ones((4, 2), dtype=np.float16))
+            >>> np.save(folder / "test_labels.npy", np.array([1, 0, 1, 0]))
+            >>> len(FeatureShards.open(folder / "test_features.npy"))
+            4
+        """
+        files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        opened = [open_arrays(Path(file)) for file in files]
+        labels = []
+        for file, arrays in zip(files, opened, strict=True):
+            given = arrays["labels"]
+            if given.ndim != 1 or given.is_floating_point() or len(given) != len(arrays["features"]):
+                shape = f"{tuple(given.shape)} {given.dtype}"
+                raise ValueError(
+                    f"{os.fspath(file)}: labels must be integers of shape ({len(arrays['features'])},), "
+                    f"got {shape}"
+                )
+            labels.append(given.long())
+        complete = all("logits" in arrays for arrays in opened)
+        return cls(
+            [arrays["features"] for arrays in opened],
+            torch.cat([*labels, torch.empty(0, dtype=torch.int64)]),
+            [arrays["logits"] for arrays in opened] if complete else (),
+        )
+
+    def __len__(self) -> int:
+        """How many samples there are."""
+        return len(self.labels)
+
+    @property
+    def width(self) -> int:
+        """Size of a feature vector."""
+        return self.features[0].shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What is computed in: float64 for such features, else float32."""
+        return torch.float64 if self.features[0].dtype == torch.float64 else torch.float32
+
+    def at_level(self, tree: Hierarchy, level: int | str) -> FeatureShards:
+        """The same features with labels of `tree.cut(level)`, without logits."""
+        return replace(self, labels=level_labels(self.labels, tree, level), logits=())
+
+    def take(self, rows: Tensor) -> Tensor:
+        """Features of some samples, (n,) -> (n, d), in full precision.
+
+        Raises:
+            ValueError: If one of them is not finite.
+        """
+        if len(self.features) == 1:
+            return _finite(full_precision(self.features[0].index_select(0, rows)))
+        ends = torch.tensor([len(values) for values in self.features]).cumsum(0)
+        shard = torch.searchsorted(ends, rows, right=True)
+        out = torch.empty(len(rows), self.width, dtype=self.dtype)
+        for number in torch.unique(shard).tolist():
+            own = (shard == number).nonzero().flatten()
+            first = int(ends[number]) - len(self.features[number])
+            out[own] = full_precision(self.features[number].index_select(0, rows[own] - first))
+        return _finite(out)
+
+    def blocks(self, size: int) -> list[tuple[int, slice, slice]]:
+        """Blocks of at most so many neighbouring samples: shard, rows in it, rows among all samples."""
+        return list(self._blocks(size))
+
+    def _blocks(self, size: int) -> Iterator[tuple[int, slice, slice]]:
+        first = 0
+        for number, values in enumerate(self.features):
+            for start in range(0, len(values), size):
+                stop = min(start + size, len(values))
+                yield number, slice(start, stop), slice(first + start, first + stop)
+            first += len(values)
+
+    def read(self, block: tuple[int, slice, slice]) -> tuple[Tensor, Tensor]:
+        """Features in full precision, and labels, of a block.
+
+        Raises:
+            ValueError: If a feature is not finite.
+        """
+        number, inside, overall = block
+        return _finite(full_precision(self.features[number][inside])), self.labels[overall]
+
+
+def _finite(values: Tensor) -> Tensor:
+    # The sum is quick and finite almost always; only a sum that overflows needs the closer look.
+    if not torch.isfinite(values.sum()) and not torch.isfinite(values).all():
+        raise ValueError("features must be finite, got NaN or inf")
+    return values
+
+
+def _check_alike(name: str, shards: Sequence[Tensor]) -> None:
+    for values in shards:
+        if values.ndim != 2 or not values.is_floating_point():
+            given = f"{tuple(values.shape)} {values.dtype}"
+            raise ValueError(f"{name} must be floating point of shape (n, d) in every shard, got {given}")
+    kinds = {(values.shape[1], values.dtype) for values in shards}
+    if len(kinds) > 1:
+        raise ValueError(f"{name} must have one width and dtype in all shards, got {sorted(map(str, kinds))}")
