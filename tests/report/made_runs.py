@@ -116,7 +116,7 @@ def _evaluate(
     # Children scatter around their parent, so that features follow the tree.
     places = np.zeros((tree.num_nodes, 8))
     for node in range(1, tree.num_nodes):
-        step = 4 * quality / 2 ** tree.depths[node] if tree.heights[node] else 1
+        step = 4 * quality / 2.0 ** float(tree.depths[node]) if tree.heights[node] else 1
         places[node] = places[tree.parents[node]] + step * rng.normal(size=8)
     z = places[tree.leaves][labels] + 0.5 * rng.normal(size=(samples, 8))
     logits = -((z[:, None] - places[tree.leaves]) ** 2).sum(2)

@@ -104,7 +104,7 @@ def curves_figure(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-    if len(curves) > 1 or curves[0].name != label:
+    if len(curves) > 1:
         columns = 1 if len(curves) < 3 else 2
         figure.legend(loc="outside lower left", ncols=columns, handlelength=2.6)
     return figure

@@ -16,6 +16,7 @@ __all__ = ["matrix_figure", "square", "tree_order"]
 
 _MOST_LABELS = 26
 _LONGEST = 16
+_DEEPEST_LINES = 3  # deeper ones would hide the colours
 
 
 def tree_order(tree: Hierarchy) -> npt.NDArray[np.int64]:
@@ -66,7 +67,7 @@ def matrix_figure(matrix: npt.NDArray[np.float64], tree: Hierarchy, title: str) 
     axes.set_title(title, loc="left")
     for spine in axes.spines.values():
         spine.set_visible(False)
-    for depth in range(1, tree.height):
+    for depth in range(1, min(tree.height, _DEEPEST_LINES + 1)):
         _separate(axes, tree, order, depth)
     _label(axes, tree, order)
     bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=26, pad=0.02)
@@ -81,9 +82,9 @@ def _separate(axes: Axes, tree: Hierarchy, order: npt.NDArray[np.int64], depth: 
     if len(cuts) == len(order) - 1 and depth > 1:
         return
     width = min(1.2, 110 / len(order)) / depth
-    for line in (axes.axhline, axes.axvline):
-        for cut in cuts:
-            line(cut, color="#ffffff", linewidth=width)
+    ends = (-0.5, len(order) - 0.5)
+    axes.hlines(cuts, *ends, color="#ffffff", linewidth=width)
+    axes.vlines(cuts, *ends, color="#ffffff", linewidth=width)
 
 
 def _label(axes: Axes, tree: Hierarchy, order: npt.NDArray[np.int64]) -> None:

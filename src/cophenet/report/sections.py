@@ -104,7 +104,7 @@ def run_section(run: Run, name: str, anchor: str) -> RunSection:
         seeds=len(run.parts),
         training=_training(run, anchor),
         matrices=Part(missing=hint) if details is None else _matrices(run, details, anchor),
-        clouds=Part(missing=hint) if details is None else _clouds(first, details, anchor),
+        clouds=Part(missing=hint) if details is None else _clouds(run, details, anchor),
         nodes=() if details is None else tuple(node_list(details)),
         mistakes=() if details is None else tuple(worst_mistakes(details)),
         unevaluated=hint if details is None else "",
@@ -180,8 +180,8 @@ def _matrices(run: Run, details: Mapping[str, Any], anchor: str) -> Part:
     for name, condensed in sorted(details["class_distances"].items(), key=lambda item: item[0] == "l2"):
         values = np.array([np.nan if value is None else value for value in condensed])
         caption = (
-            f"Distances between classes by {name}, sorted by the tree: dark is near, bright is far. "
-            "Lines set groups apart; blocks along the diagonal are groups that lie together."
+            f"Distances between classes by {name}{_which(run)}, sorted by the tree: dark is near, "
+            "bright is far. Lines set groups apart; blocks along the diagonal are groups that lie together."
         )
         figure = matrix_figure(square(values, len(classes)), tree, f"Learned, by {name}")
         pictures.append(picture(figure, f"{anchor}-matrix-{len(pictures)}", caption, name))
@@ -192,6 +192,11 @@ def _matrices(run: Run, details: Mapping[str, Any], anchor: str) -> Part:
     return Part((*pictures, own))
 
 
+def _which(run: Run) -> str:
+    """Which seed is drawn, where there are several."""
+    return f", seed {run.parts[0].seed} of {len(run.parts)}" if len(run.parts) > 1 else ""
+
+
 def _shown_levels(tree: Hierarchy) -> list[str]:
     """All levels, or some evenly over a deep tree, first and last included."""
     names = tree.level_names
@@ -200,7 +205,7 @@ def _shown_levels(tree: Hierarchy) -> list[str]:
 
 
 def _clouds(run: Run, details: Mapping[str, Any], anchor: str) -> Part:
-    path = run.features_path(f"{run.recipe.data.domain}-test")
+    path = run.parts[0].features_path(f"{run.recipe.data.domain}-test")
     if not path.is_file():
         return Part(missing=f"There are no features of the test samples: {path} is not there.")
     try:
@@ -213,7 +218,7 @@ def _clouds(run: Run, details: Mapping[str, Any], anchor: str) -> Part:
     for level in _shown_levels(tree):
         keys = cloud_keys(tree, level)
         caption = (
-            f"{found.method} of {of} test samples, coloured by {level} ({len(keys)} groups): "
+            f"{found.method} of {of} test samples{_which(run)}, coloured by {level} ({len(keys)} groups): "
             "near points have similar features."
         )
         figure = cloud_figure(found.points, found.labels, tree, level)
