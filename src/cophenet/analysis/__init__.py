@@ -10,7 +10,6 @@ from cophenet.analysis.fits import LineFit, fit_line, growth_exponent
 from cophenet.analysis.isolated import run_isolated
 from cophenet.analysis.modes import ModeCounts, best_components, count_modes
 from cophenet.analysis.orders import order_study
-from cophenet.analysis.picture import flat_picture
 from cophenet.analysis.steps import time_steps
 from cophenet.analysis.summary import mean_metric, metric_average
 from cophenet.analysis.synthetic import StudySettings, synthetic_study
@@ -24,7 +23,6 @@ __all__ = [
     "count_modes",
     "draw_clouds",
     "fit_line",
-    "flat_picture",
     "growth_exponent",
     "mean_metric",
     "metric_average",

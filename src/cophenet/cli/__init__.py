@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cophenet.cli import compare, data, evaluate, recipes, report, train, tree
+from cophenet.cli import compare, data, evaluate, recipes, report, reproduce, train, tree
 
 __all__ = ["app", "main"]
 
@@ -27,6 +27,7 @@ app.command("recipes")(recipes.recipes)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
+app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 app.add_typer(tree.app, name="tree")
 

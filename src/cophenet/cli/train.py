@@ -14,7 +14,7 @@ from cophenet.cli.recipes import Scale, complete_names
 if TYPE_CHECKING:
     from cophenet.training import Recipe, Run
 
-__all__ = ["OBJECTIVES", "complete_objectives", "train"]
+__all__ = ["OBJECTIVES", "complete_objectives", "parse_seeds", "train"]
 
 # For completion in a shell, which must not wait for torch; a test compares it with the objectives there are.
 OBJECTIVES = (
@@ -160,15 +160,15 @@ def _recipe(
     if objective is not None:
         overrides.append(f"objective.name={objective}")
     if seeds is not None:
-        overrides.append(f"seeds={_seeds(seeds)}")
+        overrides.append(f"seeds={parse_seeds(seeds)}")
     return load_recipe(name, None if scale is None else scale.value, overrides)
 
 
-def _seeds(text: str) -> list[int]:
+def parse_seeds(text: str) -> list[int]:
     """Seeds as they are given on the command line.
 
     Example:
-        >>> _seeds("3"), _seeds("0,4"), _seeds("7,")
+        >>> parse_seeds("3"), parse_seeds("0,4"), parse_seeds("7,")
         ([0, 1, 2], [0, 4], [7])
     """
     try:

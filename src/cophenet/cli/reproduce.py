@@ -1,0 +1,139 @@
+"""The command that reproduces the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cophenet.cli.printing import print_table
+from cophenet.cli.recipes import Scale, complete_names
+from cophenet.cli.train import parse_seeds
+
+if TYPE_CHECKING:
+    from cophenet.reproduce import Item, Outcome
+
+__all__ = ["reproduce"]
+
+# Minutes of one epoch at laptop scale on two cores, roughly, for the list.
+_MINUTES = {"cifar10": 0.5, "cifar100": 0.5, "inat21-mini": 30.0}
+_BREEDS_MINUTES = 10.0
+
+
+def complete_items() -> list[str]:
+    """For completion in a shell: names of items."""
+    from cophenet.reproduce.items import item_names
+
+    return list(item_names())
+
+
+def reproduce(
+    items: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ITEM", help="Items by name; all for all.", autocompletion=complete_items),
+    ] = None,
+    list_items: Annotated[bool, typer.Option("--list", help="List the items and what they cost.")] = False,
+    scale: Annotated[Scale, typer.Option(help="Size of the experiments.")] = Scale.LAPTOP,
+    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder that holds the data.")] = None,
+    runs: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of the runs, shared by all items.")
+    ] = Path("runs/paper"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for tables and figures.")
+    ] = Path("results"),
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N|LIST", help="3 for seeds 0, 1 and 2; or a list: 0,4 or 7,")
+    ] = None,
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RECIPE",
+            help="On this recipe instead of the paper's data.",
+            autocompletion=complete_names,
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting of every recipe."),
+    ] = None,
+    only_finished: Annotated[
+        bool, typer.Option("--only-finished", help="Train nothing: write what finished runs give.")
+    ] = False,
+) -> None:
+    """Reproduce tables, figures and studies of the paper, with the published numbers beside.
+
+    Runs are kept and shared between items: interrupt it at any time, and the same command goes on.
+
+    Example: cophenet reproduce --list
+
+    Example: cophenet reproduce testcpcc coarse fine --data-dir ~/data -o results
+    """
+    from cophenet.reproduce.items import find_items
+
+    if list_items:
+        _print_items(find_items(tuple(items or ("all",))), scale)
+        return
+    if not items:
+        raise ValueError("give one or more items, or --list to see them")
+    from cophenet.reproduce.make import reproduce as make
+    from cophenet.reproduce.runs import Settings
+
+    chosen = Settings(
+        scale.value, tuple(recipe or ()), tuple(parse_seeds(seeds)) if seeds else (), tuple(settings or ())
+    )
+    try:
+        outcome = make(
+            items,
+            runs,
+            output,
+            settings=chosen,
+            data_dir=data_dir,
+            only_finished=only_finished,
+            tell=typer.echo,
+        )
+    except KeyboardInterrupt as error:
+        typer.echo("stopped; the same command goes on where it stopped", err=True)
+        raise typer.Exit(1) from error
+    _print_outcome(outcome)
+
+
+def _print_items(items: tuple[Item, ...], scale: Scale) -> None:
+    from cophenet.reproduce.runs import Settings, epochs_of, wanted
+
+    rows = []
+    for item in items:
+        entries = wanted(item, Settings(scale.value))
+        minutes = item.minutes + sum(
+            epochs_of([entry], "laptop") * _MINUTES.get(entry[0], _BREEDS_MINUTES) for entry in entries
+        )
+        runs = sum(len(seeds) for _, _, seeds in entries)
+        epochs = epochs_of(entries, scale.value)
+        cost = _hours(minutes) if scale is Scale.LAPTOP else "needs a GPU" if runs else _hours(minutes)
+        needs = ", ".join(item.recipes) or "-"
+        where = ", ".join(item.labels) or "beyond the paper"
+        rows.append((item.name, runs, epochs, cost, needs, where, item.title))
+    print_table(("item", "runs", "epochs", "about", "data", "in the paper", "shows"), rows)
+    typer.echo(
+        "\nRuns are shared between items. Epochs and time are those of all runs of an item, none finished."
+    )
+
+
+def _hours(minutes: float) -> str:
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.0f} h"
+
+
+def _print_outcome(outcome: Outcome) -> None:
+    report = outcome.report
+    lacking = len(report.lacking)
+    typer.echo(
+        f"{len(report.done)} runs there ({len(report.trained)} new), {lacking} left out, "
+        f"{len(report.failed)} failed; {len(outcome.files)} items written"
+    )
+    for reason in dict.fromkeys(report.lacking.values()):
+        number = sum(known == reason for known in report.lacking.values())
+        typer.echo(f"left out, {number} {'run' if number == 1 else 'runs'}: {reason}")
+    for name, problem in outcome.failed.items():
+        typer.echo(f"error: {name}: {problem}", err=True)
+    if outcome.failed:
+        raise typer.Exit(1)

@@ -1,0 +1,163 @@
+"""Charts of reproduced items: lines, dots beside published numbers, and scatter with fits.
+
+Every chart is made from plain data, as it stands in an item's JSON file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from cophenet.report.style import INK, MUTED, look, styled
+
+__all__ = ["dots_figure", "lines_figure", "scatter_figure"]
+
+_WIDTH = 3.6
+
+
+def _empty(axes: Axes) -> None:
+    axes.text(0.5, 0.5, "nothing measured yet", transform=axes.transAxes, ha="center", color=MUTED)
+
+
+@styled
+def lines_figure(data: Mapping[str, Any]) -> Figure:
+    """Panels of lines.
+
+    Args:
+        data: "panels", each with "title", "x", "y" (labels), "log" (whether both axes are logarithmic),
+            "percent", and "series" of "name", "x", "y" and "std" (None for no band); x may be text.
+    """
+    panels = data["panels"]
+    figure = Figure(figsize=(_WIDTH * len(panels), 3.4), layout="constrained")
+    names = list(dict.fromkeys(s["name"] for panel in panels for s in panel["series"]))
+    for place, panel in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), place + 1)
+        for series in panel["series"]:
+            _line(axes, series, names.index(series["name"]))
+        if not panel["series"]:
+            _empty(axes)
+        if panel.get("log"):
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+        if panel.get("percent"):
+            axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+        axes.set_title(panel["title"], loc="left")
+        axes.set_xlabel(panel["x"])
+        axes.set_ylabel(panel["y"])
+    _legend(figure, len(panels))
+    return figure
+
+
+def _line(axes: Axes, series: Mapping[str, Any], index: int) -> None:
+    color, marker = look(index)
+    y = np.array([np.nan if value is None else value for value in series["y"]], dtype=np.float64)
+    axes.plot(series["x"], y, color=color, marker=marker, label=series["name"])
+    if series.get("std") is not None:
+        std = np.array([value or 0.0 for value in series["std"]], dtype=np.float64)
+        axes.fill_between(series["x"], y - std, y + std, color=color, alpha=0.15, linewidth=0)
+
+
+def _legend(figure: Figure, panels: int) -> None:
+    found: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, names = axes.get_legend_handles_labels()
+        found.update({name: handle for handle, name in zip(handles, names, strict=True)})
+    if found:
+        columns = max(2, 2 * panels)
+        figure.legend(found.values(), found.keys(), loc="outside lower left", ncols=columns)
+
+
+@styled
+def dots_figure(data: Mapping[str, Any]) -> Figure:
+    """Panels of numbers by row: what was measured, with its spread, and what was published.
+
+    Args:
+        data: "panels", each with "title", "x" (label), "percent", "log", "rows" (names), and "series" of
+            "name", "values" and "std", with None where there is no number.
+    """
+    panels = [panel for panel in data["panels"] if panel["rows"]] or data["panels"][:1]
+    rows = max((len(panel["rows"]) for panel in panels), default=0)
+    figure = Figure(figsize=(_WIDTH * len(panels), 1.3 + 0.24 * max(rows, 4)), layout="constrained")
+    names = list(dict.fromkeys(s["name"] for panel in panels for s in panel["series"]))
+    for place, panel in enumerate(panels):
+        axes = figure.add_subplot(1, max(len(panels), 1), place + 1)
+        heights = np.arange(len(panel["rows"]))
+        for series in panel["series"]:
+            _dots(axes, series, heights, names.index(series["name"]))
+        if not panel["rows"]:
+            _empty(axes)
+        axes.set_yticks(heights, panel["rows"])
+        axes.invert_yaxis()
+        axes.set_title(panel["title"], loc="left")
+        axes.set_xlabel(panel["x"])
+        if panel.get("log"):
+            axes.set_xscale("log")
+        if panel.get("percent"):
+            axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    _legend(figure, len(panels))
+    return figure
+
+
+def _dots(axes: Axes, series: Mapping[str, Any], heights: Any, index: int) -> None:
+    values = np.array([np.nan if v is None else v for v in series["values"]], dtype=np.float64)
+    if not np.isfinite(values).any():
+        return
+    std = np.array([v or 0.0 for v in series["std"]], dtype=np.float64)
+    color, marker = look(index)
+    hollow = series["name"] == "paper"
+    axes.errorbar(
+        values,
+        heights,
+        xerr=std,
+        color=color,
+        marker=marker,
+        markerfacecolor="none" if hollow else color,
+        markersize=6,
+        linestyle="none",
+        label=series["name"],
+    )
+
+
+@styled
+def scatter_figure(data: Mapping[str, Any]) -> Figure:
+    """Panels of named points with a fitted line each.
+
+    Args:
+        data: "panels", each with "title", "x", "y" (labels), "points" of "name", "x" and "y", and "fit" with
+            "slope", "intercept" and "correlation", or None; all are fractions, shown as percent.
+    """
+    panels = data["panels"]
+    figure = Figure(figsize=(4.2 * len(panels), 3.6), layout="constrained")
+    for place, panel in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), place + 1)
+        if not panel["points"]:
+            _empty(axes)
+        for index, point in enumerate(panel["points"]):
+            color, marker = look(index)
+            axes.scatter(point["x"], point["y"], color=color, marker=marker, s=28)
+            axes.annotate(
+                point["name"], (point["x"], point["y"]), (4, 3), textcoords="offset points", fontsize=7
+            )
+        _fitted(axes, panel)
+        axes.set_title(panel["title"], loc="left")
+        axes.set_xlabel(panel["x"])
+        axes.set_ylabel(panel["y"])
+        axes.margins(0.12)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    return figure
+
+
+def _fitted(axes: Axes, panel: Mapping[str, Any]) -> None:
+    fit, points = panel["fit"], panel["points"]
+    if fit is None:
+        return
+    ends: Sequence[float] = [min(p["x"] for p in points), max(p["x"] for p in points)]
+    line = [fit["intercept"] + fit["slope"] * x for x in ends]
+    axes.plot(ends, line, color=INK, linewidth=1, linestyle="--")
+    axes.text(0.02, 0.02, f"r = {fit['correlation']:.2f}", transform=axes.transAxes, color=MUTED)

@@ -1,0 +1,68 @@
+"""Writing a reproduced item: its document as JSON, its tables as text, its figure as SVG and PNG."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cophenet.report.paper_tables import table_csv, table_latex, table_markdown
+from cophenet.training.files import write_bytes, write_json
+
+__all__ = ["draw", "write_item"]
+
+_DPI = 160
+
+
+def draw(figure: Mapping[str, Any]) -> dict[str, bytes]:
+    """A figure as files, by their ending.
+
+    Args:
+        figure: "kind" and the data of that kind, as the functions of `paper_charts` and `paper_maps` take it.
+    """
+    import matplotlib
+
+    from cophenet.report import paper_charts, paper_maps
+
+    kinds = {
+        "lines": paper_charts.lines_figure,
+        "dots": paper_charts.dots_figure,
+        "scatter": paper_charts.scatter_figure,
+        "matrices": paper_maps.matrices_figure,
+        "clouds": paper_maps.clouds_figure,
+        "heat": paper_maps.heat_figure,
+    }
+    drawn = kinds[figure["kind"]](figure)
+    files = {}
+    with matplotlib.rc_context({"svg.hashsalt": "cophenet", "svg.fonttype": "path"}):
+        for ending, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
+            stream = io.BytesIO()
+            drawn.savefig(stream, format=ending, dpi=_DPI, facecolor="white", metadata=metadata)
+            files[ending] = stream.getvalue()
+    return files
+
+
+def write_item(document: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Write all files of an item.
+
+    Args:
+        document: "item", "title", "tables", "figures" by name, and whatever else belongs to it.
+        folder: Where to; made if needed.
+
+    Returns:
+        The files, the JSON first.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / f"{document['item']}.json"]
+    write_json(written[0], document)
+    texts = {"md": table_markdown, "csv": table_csv, "tex": table_latex}
+    for table in document["tables"]:
+        for ending, text in texts.items():
+            written.append(folder / f"{table['name']}.{ending}")
+            write_bytes(written[-1], text(table).encode())
+    for name, figure in document["figures"].items():
+        for ending, content in draw(figure).items():
+            written.append(folder / f"{name}.{ending}")
+            write_bytes(written[-1], content)
+    return written

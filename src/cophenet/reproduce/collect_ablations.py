@@ -1,0 +1,166 @@
+"""Documents of ablations: curves of TestCPCC, trees of other depth and weights, flow weights, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cophenet.analysis import mean_metric
+from cophenet.analysis.summary import coarse_level, fine_level
+from cophenet.report.matrices import square, tree_order
+from cophenet.report.paper_tables import number_cell
+from cophenet.reproduce.document import Found, cell, cpcc_key, published_at, table
+from cophenet.training import Run
+
+__all__ = ["backbone", "batch_size", "flow_weights", "memory", "tree_depth", "tree_weights", "weight"]
+
+Parts = dict[str, Any]
+
+
+def _curves(found: Sequence[Found], name: str, title: str, label: str) -> Parts:
+    settings = list(dict.fromkeys(entry.setting for entry in found))
+    series, rows = [], []
+    for objective in dict.fromkeys(entry.label for entry in found):
+        entries = [entry for entry in found if entry.label == objective]
+        values = {entry.setting: mean_metric(entry.results, cpcc_key(entry)) for entry in entries}
+        known = [setting for setting in settings if values.get(setting)]
+        means = [values[setting] for setting in known]
+        series.append(
+            {
+                "name": objective,
+                "x": known,
+                "y": [m["mean"] for m in means if m],
+                "std": [m["std"] for m in means if m],
+            }
+        )
+        rows.append([objective, *(number_cell(values.get(setting)) for setting in settings)])
+    panel = {"title": title, "x": label, "y": "TestCPCC", "percent": True, "series": series}
+    return {
+        "tables": [table(name, f"{title}, by {label}", ("objective", *settings), rows)],
+        "figures": {name: {"kind": "lines", "panels": [panel]}},
+    }
+
+
+def batch_size(found: Sequence[Found]) -> Parts:
+    """TestCPCC by batch size."""
+    return _curves(found, "batch-size", "TestCPCC", "batch size")
+
+
+def weight(found: Sequence[Found]) -> Parts:
+    """TestCPCC by the weight of the regularizer."""
+    return _curves(found, "weight", "TestCPCC", "weight lambda")
+
+
+def backbone(found: Sequence[Found]) -> Parts:
+    """TestCPCC by backbone."""
+    return _curves(found, "backbone", "TestCPCC", "backbone")
+
+
+def memory(found: Sequence[Found]) -> Parts:
+    """TestCPCC by batch size, with and without a memory of earlier batches."""
+    series: dict[str, dict[str, Any]] = {}
+    rows = []
+    for entry in found:
+        size, _, kept = entry.setting.removeprefix("batch ").partition(", memory ")
+        value = mean_metric(entry.results, cpcc_key(entry))
+        seconds = [result["seconds_per_epoch"] for result in entry.results]
+        name = f"{entry.label}, memory {kept}"
+        line = series.setdefault(name, {"name": name, "x": [], "y": [], "std": []})
+        if value is not None:
+            line["x"].append(size)
+            line["y"].append(value["mean"])
+            line["std"].append(value["std"])
+        time = {"mean": float(np.mean(seconds)), "std": None, "values": seconds}
+        rows.append([entry.label, size, kept, number_cell(value), number_cell(time, "seconds")])
+    panel = {"title": "TestCPCC", "x": "batch size", "y": "", "percent": True, "series": [*series.values()]}
+    columns = ("objective", "batch size", "memory", "TestCPCC", "s per epoch")
+    return {
+        "tables": [table("memory", "Memory of earlier batches against batch size", columns, rows)],
+        "figures": {"memory": {"kind": "lines", "panels": [panel]}},
+    }
+
+
+def _tree_table(found: Sequence[Found], name: str, label: str, key: str) -> Parts:
+    rows = []
+    for entry in found:
+        setting: dict[str, str | int] = {key: int("".join(c for c in entry.setting if c.isdigit()))}
+        first = entry.results[0]
+        keys = (
+            cpcc_key(entry),
+            f"full/accuracy/{fine_level(first)}",
+            f"full/accuracy/{coarse_level(first)}",
+        )
+        cells = [
+            cell(entry, metric, published_at(label, entry.data, entry.objective, metric, setting))
+            for metric in keys
+        ]
+        rows.append([entry.label, entry.setting, *cells])
+    title = {"depth": "Depth of the tree", "weight": "Edge weights below aquatic_mammals"}[key]
+    columns = ("objective", "setup", "CPCC", "FineAcc", "CoarseAcc")
+    return {
+        "tables": [table(name, title, columns, rows)],
+        "figures": {f"{name}-matrices": {"kind": "matrices", "rows": _matrices(found)}},
+    }
+
+
+def _matrices(found: Sequence[Found]) -> list[dict[str, Any]]:
+    """Class distances of the first seed of every arm, in the order of its tree."""
+    rows: dict[str, dict[str, Any]] = {}
+    for entry in found:
+        run = Run.open(entry.path())
+        details = run.details
+        if details is None or entry.objective not in details["class_distances"]:
+            continue
+        order = tree_order(run.tree)
+        condensed = [np.nan if v is None else v for v in details["class_distances"][entry.objective]]
+        matrix = square(np.array(condensed), len(order))[np.ix_(order, order)]
+        groups = run.tree.ancestors(1)[order]
+        panel = {
+            "title": entry.setting,
+            "matrix": [[None if np.isnan(v) else round(v, 4) for v in row] for row in matrix.tolist()],
+            "cuts": (np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(),
+        }
+        rows.setdefault(entry.label, {"name": entry.label, "panels": []})["panels"].append(panel)
+    return list(rows.values())
+
+
+def tree_depth(found: Sequence[Found]) -> Parts:
+    """Trees of depth 3, 4 and 5."""
+    return _tree_table(found, "tree-depth", "tab:tree-depth-tab", "depth")
+
+
+def tree_weights(found: Sequence[Found]) -> Parts:
+    """A subtree with edges of weight 1, 2 and 4."""
+    return _tree_table(found, "tree-weights", "tab:tree-weight-tab", "weight")
+
+
+def flow_weights(found: Sequence[Found]) -> Parts:
+    """Masses of samples: uniform, by distance from the class mean, and by its inverse."""
+    rows: list[list[Any]] = []
+    for entry in found:
+        low, high = fine_level(entry.results[0]), coarse_level(entry.results[0])
+        keys = [
+            cpcc_key(entry),
+            *(f"{m}/{low}" for m in ("source/accuracy", "source/map", "target/accuracy")),
+            *(f"{m}/{high}" for m in ("source/accuracy", "source/map", "target/accuracy", "target/map")),
+        ]
+        label = "tab:comparison_colored_normalized"
+        setting = {"flow_weights": entry.setting}
+        cells = [
+            cell(entry, key, published_at(label, entry.data, entry.objective, key, setting)) for key in keys
+        ]
+        rows.append([entry.label, entry.setting, *cells])
+    names = ["CPCC", *(f"fine {m}" for m in ("sAcc", "sMAP", "tAcc"))]
+    names += [f"coarse {m}" for m in ("sAcc", "sMAP", "tAcc", "tMAP")]
+    heat = {
+        "kind": "heat",
+        "columns": names,
+        "rows": [f"{row[0]} {row[1]}" for row in rows],
+        "values": [[None if c is None else c["mean"] for c in row[2:]] for row in rows],
+    }
+    return {
+        "tables": [table("flow-weights", "Flow weights", ("objective", "weights", *names), rows)],
+        "figures": {"flow-weights": heat},
+    }

@@ -1,0 +1,190 @@
+"""Documents of sizes and times: data sets, the synthetic study, seconds per epoch and per batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cophenet.analysis.variants import VARIANTS
+from cophenet.evaluation.results import summary
+from cophenet.report.paper_tables import number_cell
+from cophenet.reproduce.arms import label_of
+from cophenet.reproduce.document import Found, dots_panel, published_at, table
+from cophenet.training import load_recipe
+
+__all__ = ["batch_time", "data_sizes", "epoch_time", "synthetic"]
+
+Parts = dict[str, Any]
+Tell = Callable[[str], None]
+
+
+def data_sizes(recipes: Sequence[str], scale: Any, data_dir: Path | None, tell: Tell) -> Parts:
+    """Samples of the data sets that are there; of the others what was published."""
+    rows = []
+    for recipe in recipes:
+        settings = load_recipe(recipe, scale).data
+        source = settings.create_source()
+        papers = [
+            published_at("tab:data-stats", source.name, None, f"samples/{part}", {})
+            for part in ("train", "test")
+        ]
+        missing = [need for need in source.requirements(data_dir) if not need.found]
+        counts: list[int | None] = [None, None]
+        classes: list[Any] = ["-", "-"]
+        if missing:
+            tell(f"left out: data {source.name!r} is missing: {missing[0].path}")
+        else:
+            data = source.load(data_dir)
+            counts = [len(data.samples(part)) for part in ("train", "test")]
+            classes = [data.samples("test", domain).tree.num_classes for domain in ("source", "target")]
+        cells = [
+            number_cell(None if count is None else summary([float(count)]), "count", paper)
+            for count, paper in zip(counts, papers, strict=True)
+        ]
+        rows.append([source.name, *cells, *classes])
+    columns = ("data", "train", "test", "source classes", "target classes")
+    notes = ["Published sizes are rounded."]
+    names = [row[0] for row in rows]
+    panels = [
+        dots_panel(
+            f"{part} samples", names, {"counted": [row[1 + i] for row in rows]}, percent=False, log=True
+        )
+        for i, part in enumerate(("train", "test"))
+    ]
+    return {
+        "tables": [table("data", "Sizes of the data sets", columns, rows, notes)],
+        "figures": {"data": {"kind": "dots", "panels": panels}},
+    }
+
+
+def synthetic(study: dict[str, Any]) -> Parts:
+    """The synthetic study: time against n, error against EMD, and measured exponents.
+
+    Args:
+        study: What `synthetic_study` returned.
+    """
+    times = study["times"]
+    panels: list[dict[str, Any]] = [
+        {
+            "title": f"time, d = {study['settings']['width']}",
+            "x": "samples per class n",
+            "y": "seconds",
+            "log": True,
+            "series": [
+                {"name": name, "x": entry["sizes"], "y": entry["mean"]} for name, entry in times.items()
+            ],
+        }
+    ]
+    for kind, errors in study["errors"].items():
+        series = [
+            {"name": name, "x": [str(n) for n in entry["sizes"]], "y": entry["mean"], "std": entry["std"]}
+            for name, entry in errors.items()
+            if name != "EMD"
+        ]
+        panels.append(
+            {"title": f"error against EMD, {kind}", "x": "n", "y": "", "percent": True, "series": series}
+        )
+    complexity = {variant.label: variant.complexity for variant in VARIANTS}
+    growth = [
+        [
+            name,
+            complexity.get(name) or "-",
+            None if entry["exponent"] is None else number_cell(summary([entry["exponent"]]), "number"),
+            number_cell(summary([entry["mean"][-1]]), "seconds"),
+            str(entry["sizes"][-1]),
+        ]
+        for name, entry in times.items()
+    ]
+    errors_rows = [
+        [kind, name, *(number_cell({"mean": m, "std": s, "values": []}) for m, s in _pairs(entry))]
+        for kind, errors in study["errors"].items()
+        for name, entry in errors.items()
+        if name != "EMD"
+    ]
+    sizes = [f"n = {n}" for n in study["settings"]["error_sizes"]]
+    columns = (
+        "distance",
+        "paper: O(...)",
+        "measured: n to the power",
+        "s at the largest n",
+        "largest n",
+    )
+    notes = [
+        "Power: slope of log time by log n over the four largest sizes, one thread, best of the repeats.",
+        "I iterations, p projections, Phi the largest distance; k = 2 classes here.",
+    ]
+    return {
+        "tables": [
+            table("complexity", "Growth of time with n", columns, growth, notes),
+            table("errors", "value / EMD - 1", ("clouds", "distance", *sizes), errors_rows),
+        ],
+        "figures": {
+            "synthetic-time": {"kind": "lines", "panels": panels[:1]},
+            "synthetic-error": {"kind": "lines", "panels": panels[1:]},
+        },
+        "study": study,
+    }
+
+
+def _pairs(entry: dict[str, list[float]]) -> list[tuple[float, float]]:
+    return list(zip(entry["mean"], entry["std"], strict=True))
+
+
+def epoch_time(found: Sequence[Found]) -> Parts:
+    """Seconds per epoch."""
+    rows: list[list[Any]] = []
+    for entry in found:
+        seconds = [r["seconds_per_epoch"] for r in entry.results if r["seconds_per_epoch"] is not None]
+        size = entry.runs.recipe.batch_size
+        paper = published_at("tab:ot-wallclock", entry.data, entry.objective, "seconds_per_epoch", {})
+        measured = number_cell(summary(seconds) if seconds else None, "seconds", paper)
+        rows.append([entry.data, size, entry.label, len(entry.results), measured])
+    names = [f"{row[0]} {row[2]}" for row in rows]
+    series = {"measured": [row[4] for row in rows]}
+    panel = dots_panel("Seconds per epoch", names, series, percent=False, x="seconds")
+    columns = ("data", "batch size", "objective", "seeds", "s per epoch")
+    notes = ["Published on an NVIDIA RTX A6000; only ratios can be compared."]
+    return {
+        "tables": [table("epoch-time", "Seconds per epoch", columns, rows, notes)],
+        "figures": {"epoch-time": {"kind": "dots", "panels": [panel]}},
+    }
+
+
+def batch_time(study: dict[str, Any]) -> Parts:
+    """Seconds of the regularizer on one batch, with Bures in both forms.
+
+    Args:
+        study: What `time_steps` returned.
+    """
+    rows = []
+    for name, seconds in study["seconds"].items():
+        objective = name.partition(",")[0]
+        # What the paper timed is the dense form.
+        printed = name if name == "bures, dense" or objective != "bures" else ""
+        paper = published_at(
+            "tab:bures-others", "cifar100", objective if printed else "", "seconds_per_batch", {}
+        )
+        label = label_of(objective) + name.removeprefix(objective)
+        rows.append([label, number_cell(summary(seconds), "seconds", paper)])
+    given = study["settings"]
+    notes = [
+        f"Loss and gradient on random features, B = {given['batch_size']}, d = {given['width']}, labels of "
+        f"{given['classes']} classes, one thread, without the network.",
+        "The published times are of whole updates on a GPU.",
+        f"Bures, dense: timed on {given['dense_pairs']} pairs of classes, times the number of pairs.",
+    ]
+    names = [row[0] for row in rows]
+    panel = dots_panel(
+        "Seconds per batch",
+        names,
+        {"measured": [row[1] for row in rows]},
+        percent=False,
+        log=True,
+        x="seconds",
+    )
+    return {
+        "tables": [table("batch-time", "Seconds per batch", ("distance", "s per batch"), rows, notes)],
+        "figures": {"batch-time": {"kind": "dots", "panels": [panel]}},
+        "study": study,
+    }

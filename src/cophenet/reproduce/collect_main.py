@@ -1,0 +1,242 @@
+"""Documents of the paper's main tables: TestCPCC, fine and coarse metrics, baselines, the control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from cophenet.analysis import fit_line, mean_metric, metric_average
+from cophenet.analysis.summary import coarse_level, fine_level
+from cophenet.evaluation.results import summary
+from cophenet.report.paper import published
+from cophenet.report.paper_tables import number_cell
+from cophenet.reproduce.arms import BREEDS
+from cophenet.reproduce.document import Found, beside, cell, cpcc_key, dots_panel, table
+
+__all__ = ["baselines", "coarse", "fine", "rank", "scatter", "shuffled", "testcpcc"]
+
+Parts = dict[str, Any]
+_CONTROL = (
+    "Shuffled tree: trained with classes at random places of the same tree, measured with the true tree; "
+    "what a CPCC is worth without the knowledge in the tree."
+)
+
+
+def _plain(found: Sequence[Found]) -> list[Found]:
+    return [entry for entry in found if not entry.runs.arm.control]
+
+
+def _control(found: Sequence[Found], of: Found) -> Found | None:
+    same = (of.runs.recipe_name, of.objective)
+    return next((e for e in found if e.runs.arm.control and (e.runs.recipe_name, e.objective) == same), None)
+
+
+def _recipes(found: Iterable[Found]) -> list[str]:
+    return list(dict.fromkeys(entry.runs.recipe_name for entry in found))
+
+
+def _cpcc_row(found: Sequence[Found], entry: Found) -> list[Any]:
+    control = _control(found, entry)
+    domain = entry.runs.recipe.data.domain
+    own = None if control is None else cell(control, cpcc_key(control, "cpcc-trained-tree"))
+    return [
+        beside(entry, cpcc_key(entry)),
+        cell(entry, f"{domain}/cpcc/l2"),
+        cell(control, cpcc_key(entry)) if control else None,
+        own,
+    ]
+
+
+_CPCC_COLUMNS = ("TestCPCC", "by l2", "shuffled tree", "shuffled, its own tree")
+
+
+def testcpcc(found: Sequence[Found]) -> Parts:
+    """TestCPCC of every objective on every data set."""
+    rows, panels = [], []
+    for recipe in _recipes(found):
+        entries = [entry for entry in _plain(found) if entry.runs.recipe_name == recipe]
+        made = [_cpcc_row(found, entry) for entry in entries]
+        rows += [
+            [entry.data, entry.label, len(entry.results), *row]
+            for entry, row in zip(entries, made, strict=True)
+        ]
+        series = {"measured": [row[0] for row in made], "shuffled tree": [row[2] for row in made]}
+        panels.append(dots_panel(recipe, [entry.label for entry in entries], series, x="TestCPCC"))
+    columns = ("data", "objective", "seeds", *_CPCC_COLUMNS)
+    return {
+        "tables": [table("testcpcc", "TestCPCC by the distance trained with", columns, rows, [_CONTROL])],
+        "figures": {"testcpcc": {"kind": "dots", "panels": panels or [dots_panel("TestCPCC", [], {})]}},
+    }
+
+
+def _generalisation(
+    found: Sequence[Found], name: str, level: Callable[[dict[str, Any]], str], metrics: Sequence[str]
+) -> Parts:
+    columns = [{"accuracy": "Acc", "map": "MAP"}[metric.partition("/")[2]] for metric in metrics]
+    columns = [metric[0] + column for metric, column in zip(metrics, columns, strict=True)]
+
+    def keys(entry: Found) -> list[str]:
+        return [f"{metric}/{level(entry.results[0])}" for metric in metrics]
+
+    rows: list[list[Any]] = [
+        [entry.data, entry.label, len(entry.results), *(beside(entry, key) for key in keys(entry))]
+        for entry in found
+    ]
+    detail = [row for row in rows if row[0] not in BREEDS]
+    detail += _breeds_means(found, keys)
+    per_setting = [row for row in rows if row[0] in BREEDS]
+    heading = ("data", "objective", "seeds", *columns)
+    summary_rows = [[*row[:3], *(_without_std(c) for c in row[3:])] for row in detail]
+    title = f"Generalisation on the {name} level"
+    tables = [
+        table(f"{name}-summary", f"{title}, means", heading, summary_rows),
+        table(f"{name}-detail", f"{title}, mean (std over seeds)", heading, detail),
+        table(f"{name}-breeds", f"{title}, each BREEDS setting", heading, per_setting),
+    ]
+    names = [f"{row[0]} {row[1]}" for row in rows]
+    panels = [
+        dots_panel(f"{name} {column}", names, {"measured": [row[3 + place] for row in rows]})
+        for place, column in enumerate(columns)
+    ]
+    return {"tables": tables, "figures": {name: {"kind": "dots", "panels": panels}}}
+
+
+def _without_std(number: dict[str, Any] | None) -> dict[str, Any] | None:
+    if number is None:
+        return None
+    paper = number["paper"] and {**number["paper"], "std": None}
+    return {**number, "std": None, "paper": paper}
+
+
+def _breeds_means(found: Sequence[Found], keys: Callable[[Found], list[str]]) -> list[list[Any]]:
+    """Rows of the mean over the four BREEDS settings, for objectives that all four have."""
+    rows = []
+    for objective in dict.fromkeys(entry.objective for entry in found):
+        entries = [e for e in found if e.objective == objective and e.data in BREEDS]
+        if {e.data for e in entries} != set(BREEDS):
+            continue
+        cells = []
+        for key in keys(entries[0]):
+            measured = [mean_metric(entry.results, key) for entry in entries]
+            means = [None if m is None else m["mean"] for m in measured]
+            cells.append(number_cell(summary(means), "percent", published("breeds", objective, key)))
+        rows.append(["breeds", entries[0].label, len(entries[0].results), *cells])
+    return rows
+
+
+def fine(found: Sequence[Found]) -> Parts:
+    """Accuracy and retrieval on the level of the classes."""
+    return _generalisation(found, "fine", fine_level, ("source/accuracy", "target/accuracy", "source/map"))
+
+
+def coarse(found: Sequence[Found]) -> Parts:
+    """Accuracy and retrieval on the coarse level."""
+    metrics = ("source/accuracy", "target/accuracy", "source/map", "target/map")
+    return _generalisation(found, "coarse", coarse_level, metrics)
+
+
+def baselines(found: Sequence[Found]) -> Parts:
+    """CPCC of all objectives."""
+    entries = _plain(found)
+    made = [_cpcc_row(found, entry) for entry in entries]
+    rows = [[e.label, len(e.results), *row] for e, row in zip(entries, made, strict=True)]
+    series = {"measured": [row[0] for row in made], "shuffled tree": [row[2] for row in made]}
+    panel = dots_panel("CPCC of hierarchical objectives", [e.label for e in entries], series, x="TestCPCC")
+    columns = ("objective", "seeds", *_CPCC_COLUMNS)
+    return {
+        "tables": [table("baselines", "CPCC of hierarchical objectives", columns, rows, [_CONTROL])],
+        "figures": {"baselines": {"kind": "dots", "panels": [panel]}},
+    }
+
+
+def scatter(found: Sequence[Found]) -> Parts:
+    """CPCC against the means of fine and of coarse metrics."""
+    rows: list[list[Any]] = []
+    panels: dict[str, list[dict[str, Any]]] = {"coarse": [], "fine": []}
+    for entry in found:
+        level = {"coarse": coarse_level(entry.results[0]), "fine": fine_level(entry.results[0])}
+        cpcc = mean_metric(entry.results, cpcc_key(entry))
+        averages = {name: metric_average(entry.results, level[name]) for name in panels}
+        rows.append([entry.label, number_cell(cpcc), *(number_cell(averages[name]) for name in panels)])
+        for name, points in panels.items():
+            average = averages[name]
+            known = cpcc and average and cpcc["mean"] is not None and average["mean"] is not None
+            # As in the paper: an outlier, which would decide the fit alone.
+            if known and entry.objective != "rank":
+                assert cpcc is not None
+                assert average is not None
+                points.append({"name": entry.label, "x": cpcc["mean"], "y": average["mean"]})
+    drawn = [
+        {"title": f"{name} metrics", "x": "TestCPCC", "y": f"mean {name} metric", "points": p, "fit": _fit(p)}
+        for name, p in panels.items()
+    ]
+    columns = ("objective", "TestCPCC", "mean coarse", "mean fine")
+    notes = ["Means of all accuracies and precisions of a level, source and target. Rank is not in the fits."]
+    return {
+        "tables": [table("scatter", "CPCC against mean metrics", columns, rows, notes)],
+        "figures": {"scatter": {"kind": "scatter", "panels": drawn}},
+        "fits": {panel["title"]: panel["fit"] for panel in drawn},
+    }
+
+
+def _fit(points: Sequence[dict[str, Any]]) -> dict[str, float] | None:
+    x, y = [p["x"] for p in points], [p["y"] for p in points]
+    if len(set(x)) < 2 or len(set(y)) < 2:
+        return None
+    return asdict(fit_line(x, y))
+
+
+def rank(found: Sequence[Found]) -> Parts:
+    """Flat against the rank loss in all metrics."""
+    rows: list[list[Any]] = []
+    for entry in found:
+        low, high = fine_level(entry.results[0]), coarse_level(entry.results[0])
+        keys = [f"{m}/{low}" for m in ("source/accuracy", "target/accuracy", "source/map")]
+        keys += [f"{m}/{high}" for m in ("source/accuracy", "target/accuracy", "source/map", "target/map")]
+        rows.append([entry.label, *(beside(entry, key) for key in keys)])
+    names = [
+        "fine sAcc",
+        "fine tAcc",
+        "fine sMAP",
+        "coarse sAcc",
+        "coarse tAcc",
+        "coarse sMAP",
+        "coarse tMAP",
+    ]
+    series = {row[0]: row[1:] for row in rows}
+    panel = dots_panel("Flat against Rank", names if rows else [], series)
+    return {
+        "tables": [table("rank", "Flat against the rank loss", ("objective", *names), rows)],
+        "figures": {"rank": {"kind": "dots", "panels": [panel]}},
+    }
+
+
+def shuffled(found: Sequence[Found]) -> Parts:
+    """Whether the knowledge in the tree helps: every objective with the tree and with a shuffled one."""
+    rows = []
+    for entry in _plain(found):
+        control = _control(found, entry)
+        high, low = coarse_level(entry.results[0]), fine_level(entry.results[0])
+        keys = (cpcc_key(entry), f"source/accuracy/{low}", f"source/accuracy/{high}", f"source/map/{high}")
+        row: list[Any] = [entry.label]
+        for key in keys:
+            row += [cell(entry, key), cell(control, key) if control else None]
+        rows.append(row)
+    names = ("TestCPCC", "fine sAcc", "coarse sAcc", "coarse sMAP")
+    columns = ["objective"]
+    for name in names:
+        columns += [name, "shuffled"]
+    labels = [row[0] for row in rows]
+    panels = [
+        dots_panel(
+            name,
+            labels,
+            {"tree": [row[1 + 2 * i] for row in rows], "shuffled tree": [row[2 + 2 * i] for row in rows]},
+        )
+        for i, name in enumerate(names)
+    ]
+    return {
+        "tables": [table("shuffled", "With the tree and with a shuffled one", columns, rows, [_CONTROL])],
+        "figures": {"shuffled": {"kind": "dots", "panels": panels}},
+    }

@@ -1,0 +1,113 @@
+"""A queue of runs that can be interrupted at any time: what is finished is used, the rest is gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cophenet.reproduce.runs import ArmRuns, different_settings, state_of
+
+__all__ = ["Queue", "Report"]
+
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Report:
+    """What became of the runs.
+
+    Attributes:
+        done: Names of runs that are finished and evaluated.
+        trained: Names of those that were trained or continued in this call.
+        lacking: Name of a run -> why it cannot be had here: its data or weights are missing, or it was not to
+            be run.
+        failed: Name of a run -> what went wrong.
+    """
+
+    done: list[str] = field(default_factory=list)
+    trained: list[str] = field(default_factory=list)
+    lacking: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Queue:
+    """Runs one after the other, each at most once, whatever happens to the others.
+
+    Attributes:
+        folder: Where runs are stored.
+        data_dir: Where data is.
+        tell: Gets a line about every run.
+        only_finished: Whether to train nothing.
+        progress: As for `train`.
+        report: What became of the runs so far.
+    """
+
+    folder: Path
+    data_dir: Path | None = None
+    tell: Tell = print
+    only_finished: bool = False
+    progress: bool | None = None
+    report: Report = field(default_factory=Report)
+    _said: set[str] = field(default_factory=set)
+
+    def run(self, wanted: Iterable[ArmRuns]) -> None:
+        """Have all runs, as far as possible."""
+        entries = [(arm, seed) for arm in wanted for seed in arm.seeds]
+        for place, (arm, seed) in enumerate(entries, start=1):
+            name = f"{arm.name}/seed{seed}"
+            known = self.report
+            if name in (*known.done, *known.lacking, *known.failed):
+                continue
+            try:
+                self._have(arm, seed, name, f"[{place}/{len(entries)}] {name}")
+            except Exception as error:  # one run must not keep the others from being made
+                known.failed[name] = " ".join(str(error).split()) or type(error).__name__
+                self.tell(f"{name} failed: {known.failed[name]}")
+
+    def _have(self, arm: ArmRuns, seed: int, name: str, title: str) -> None:
+        path = arm.path(self.folder, seed)
+        state = state_of(path)
+        if state != "missing" and (keys := different_settings(path, arm.of_seed(seed))):
+            raise ValueError(
+                f"{path} has other settings ({', '.join(keys)}): move it away, or give another --runs"
+            )
+        if state == "done":
+            self.report.done.append(name)
+            return
+        if self.only_finished:
+            self.report.lacking[name] = "not finished"
+            return
+        missing = self._missing_data(arm)
+        if missing:
+            self.report.lacking[name] = missing
+            if missing not in self._said:
+                self._said.add(missing)
+                self.tell(f"left out: {missing}")
+            return
+        self._make(arm, seed, path, state, title)
+        self.report.trained.append(name)
+        self.report.done.append(name)
+
+    def _make(self, arm: ArmRuns, seed: int, path: Path, state: str, title: str) -> None:
+        from cophenet.evaluation import evaluate
+        from cophenet.training import resume, train
+
+        words = {"missing": "train", "interrupted": "continue", "trained": "evaluate"}
+        self.tell(f"{title}: {words[state]}")
+        options = {"loggers": ("csv",), "progress": self.progress, "data_dir": self.data_dir}
+        if state == "missing":
+            train(arm.of_seed(seed), path, **options)  # type: ignore[arg-type]
+        elif state == "interrupted":
+            resume(path, **options)  # type: ignore[arg-type]
+        evaluate(path, data_dir=self.data_dir)
+
+    def _missing_data(self, arm: ArmRuns) -> str:
+        """What of the data is not there; nothing if all is."""
+        source = arm.recipe.data.create_source()
+        lacking = [need for need in source.requirements(self.data_dir) if not need.found]
+        if not lacking:
+            return ""
+        where = "give --data-dir" if self.data_dir is None else f"in {self.data_dir}"
+        return f"data {source.name!r} is missing ({where}): {lacking[0].path}"

@@ -1,0 +1,178 @@
+"""Runs by a stable name: what an arm is called on disk, and whether a folder there is what is wanted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cophenet.reproduce.arms import Arm
+from cophenet.training import Recipe, Run, load_recipe
+
+if TYPE_CHECKING:
+    from cophenet.reproduce.items import Item
+    from cophenet.training.recipe import Scale
+
+__all__ = [
+    "ArmRuns",
+    "Settings",
+    "State",
+    "arm_runs",
+    "different_settings",
+    "epochs_of",
+    "state_of",
+    "wanted",
+]
+
+State = Literal["missing", "interrupted", "trained", "done"]
+_PAPER_SEEDS = 3
+# Features over the epochs, for studies; it changes nothing of the training, and so not the name.
+_SAVED = {"paper": 20, "laptop": 1}
+_WATCHED = "save_features_every"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How items are reproduced.
+
+    Attributes:
+        scale: Size of the experiments.
+        recipes: On these recipes instead of the paper's data; empty for the paper's.
+        seeds: Instead of those of the items; empty for theirs.
+        overrides: Settings changed in every recipe.
+    """
+
+    scale: Scale
+    recipes: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    overrides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ArmRuns:
+    """An arm on a recipe: the runs of its seeds.
+
+    Attributes:
+        recipe_name: The recipe it starts from.
+        arm: What is changed.
+        recipe: All settings, without a seed.
+        name: Folder of the runs, the same for the same settings.
+        seeds: What is wanted.
+    """
+
+    recipe_name: str
+    arm: Arm
+    recipe: Recipe
+    name: str
+    seeds: tuple[int, ...]
+
+    def path(self, folder: Path, seed: int) -> Path:
+        """Where the run of a seed is."""
+        return folder / self.name / f"seed{seed}"
+
+    def of_seed(self, seed: int) -> Recipe:
+        """The recipe of one run."""
+        return self.recipe.model_copy(update={"seeds": (seed,)})
+
+    def results(self, folder: Path) -> list[dict[str, Any]]:
+        """Contents of the `results.json` that there are, in the order of seeds."""
+        runs = [Run(self.path(folder, seed)) for seed in self.seeds]
+        return [run.results for run in runs if run.results is not None]
+
+
+def wanted(item: Item, settings: Settings) -> list[tuple[str, Arm, tuple[int, ...]]]:
+    """Recipe, arm and seeds of all that an item wants trained; quick, as no recipe is read.
+
+    Example:
+        >>> from cophenet.reproduce.items import find_items
+        >>> (rank,) = find_items(("rank",))
+        >>> [(name, arm.objective, seeds) for name, arm, seeds in wanted(rank, Settings("laptop"))]
+        [('cifar100', 'flat', (0, 1, 2)), ('cifar100', 'rank', (0,))]
+    """
+    recipes = item.recipes if item.fixed or not settings.recipes else settings.recipes
+    found = []
+    for recipe in recipes:
+        for arm in item.arms(recipe, settings.scale):
+            usual = arm.seeds if settings.scale == "laptop" or arm.control else _PAPER_SEEDS
+            found.append((recipe, arm, settings.seeds or tuple(range(usual))))
+    return found
+
+
+def epochs_of(entries: Iterable[tuple[str, Arm, tuple[int, ...]]], scale: str) -> int:
+    """Epochs of all these runs together, as the recipes have them; curricula are counted like the others."""
+    from cophenet.training import list_recipes
+
+    usual = {line.name: line.epochs for line in list_recipes() if line.scale == scale}
+    total = 0
+    for recipe, arm, seeds in entries:
+        own = [int(o.partition("=")[2]) for o in arm.overrides if o.startswith("epochs=")]
+        total += len(seeds) * (own[-1] if own else usual.get(recipe, 0))
+    return total
+
+
+def arm_runs(item: Item, settings: Settings) -> list[ArmRuns]:
+    """All that an item wants trained, with the resolved recipes.
+
+    Raises:
+        ValueError: If a recipe or an override is wrong.
+    """
+    return [
+        _resolved(recipe, arm, seeds, settings.scale, settings.overrides)
+        for recipe, arm, seeds in wanted(item, settings)
+    ]
+
+
+@cache
+def _load(recipe: str, scale: Scale, overrides: tuple[str, ...]) -> Recipe:
+    return load_recipe(recipe, scale, overrides)
+
+
+def _resolved(name: str, arm: Arm, seeds: tuple[int, ...], scale: Scale, more: tuple[str, ...]) -> ArmRuns:
+    saved = 0 if arm.setting else _SAVED[scale]
+    base = (f"objective.name={arm.objective}", f"{_WATCHED}={saved}", "seeds=[0]")
+    given = (*base, *arm.overrides, *more)
+    recipe = _load(name, scale, given)
+    # An override that only repeats the recipe does not make another run.
+    changing = [
+        text
+        for text in dict.fromkeys((*arm.overrides, *more))
+        if _load(name, scale, tuple(o for o in given if o != text)) != recipe
+    ]
+    folder = f"{Path(name).stem}-{scale}-{arm.objective}"
+    if changing:
+        word = "-".join((arm.setting or "set").replace(",", "").split())
+        folder += f"-{word}-{_digest(changing)}"
+    return ArmRuns(name, arm, recipe, folder, seeds)
+
+
+def _digest(overrides: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(overrides)).encode()).hexdigest()[:6]
+
+
+def state_of(path: Path) -> State:
+    """How far a run has come."""
+    if not (path / "run.json").is_file():
+        return "missing"
+    run = Run.open(path)
+    if not run.finished:
+        return "interrupted"
+    return "trained" if run.results is None else "done"
+
+
+def different_settings(path: Path, recipe: Recipe) -> list[str]:
+    """Keys of the settings in which a run folder differs from a recipe, as far as they matter."""
+    there, here = (
+        _flat(r.model_dump(exclude={_WATCHED, "summary"})) for r in (Run.open(path).recipe, recipe)
+    )
+    return sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        inside = isinstance(value, dict) and value
+        found.update(_flat(value, f"{prefix}{key}.") if inside else {f"{prefix}{key}": value})
+    return found
