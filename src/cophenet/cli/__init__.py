@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cophenet.cli import compare, data, evaluate, recipes, report, reproduce, train, tree
+from cophenet.cli import compare, data, evaluate, measure, recipes, report, reproduce, train, tree
 
 __all__ = ["app", "main"]
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command("train")(train.train)
 app.command("recipes")(recipes.recipes)
 app.command("evaluate")(evaluate.evaluate)
+app.command("measure")(measure.measure)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)

@@ -1,0 +1,75 @@
+"""The command that measures files of features."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cophenet.cli.printing import print_table
+
+__all__ = ["measure"]
+
+
+class StreamedDistance(str, Enum):
+    """Class distances of features that are not held in memory."""
+
+    L2 = "l2"
+    FASTFT = "fastft"
+
+
+def measure(
+    features: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FEATURES...",
+            help="Files of features with labels, one after the other: .safetensors with features, labels and "
+            "perhaps logits; or .npy with 'features' in the name, beside one with 'labels' (and 'logits').",
+        ),
+    ],
+    tree: Annotated[Path, typer.Option(metavar="FILE", help="The label tree.")],
+    distance: Annotated[
+        list[StreamedDistance] | None,
+        typer.Option(help="Class distance of CPCC; may be given twice. Both unless given."),
+    ] = None,
+    train: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Training features, whose class means retrieve the others: MAP."),
+    ] = None,
+) -> None:
+    """Measure features on a tree: CPCC, MAP with --train, and accuracy if the files hold logits.
+
+    Files are mapped and read in blocks, so that they may be larger than memory. Labels are positions in
+    the classes of the tree.
+
+    Example: cophenet measure run/features/source-test.safetensors --tree run/tree.json
+    """
+    from cophenet.metrics.streaming import (
+        FeatureShards,
+        stream_accuracy,
+        stream_cpcc,
+        stream_map,
+        stream_prototypes,
+    )
+    from cophenet.tree import Hierarchy
+
+    label_tree = Hierarchy.read(tree)
+    shards = FeatureShards.open(features)
+    shown = sys.stderr.isatty()
+    rows: list[tuple[str, str, str]] = []
+    for name in distance or list(StreamedDistance):
+        value = stream_cpcc(shards, label_tree, name.value, progress=shown)
+        rows.append(("CPCC", name.value, f"{value:.4f}"))
+    if train:
+        known = FeatureShards.open(train)
+        for level in label_tree.level_names:
+            classes, means = stream_prototypes(known.at_level(label_tree, level), progress=shown)
+            value = stream_map(shards.at_level(label_tree, level), means, classes, progress=shown)
+            rows.append(("MAP", level, f"{value:.4f}"))
+    if len(shards.logits):
+        rates = stream_accuracy(shards, label_tree, progress=shown)
+        rows += [("accuracy", level, f"{rate:.4f}") for level, rate in rates.items()]
+    print_table(("metric", "of", "value"), rows)
