@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install test lint check demo bench soak clean
+.PHONY: install test lint check browser demo bench soak clean
 
 install: $(VENV)/installed-dev
 
@@ -18,6 +18,18 @@ lint: $(VENV)/installed-dev
 
 check: $(VENV)/installed-dev
 	$(BIN)/pytest
+
+# For the tests of the report page. Does nothing where $CHROMIUM or a browser on PATH is there already.
+browser:
+	@if [ -n "$$CHROMIUM" ]; then exit 0; fi; \
+	for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+	  if command -v $$name > /dev/null; then exit 0; fi; \
+	done; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then \
+	  echo "make browser: no Chromium found, and only root on Debian can install one here:" \
+	    "install it yourself, or set CHROMIUM to its path" >&2; exit 1; \
+	fi; \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium > /dev/null
 
 demo: $(VENV)/installed-demo
 	$(BIN)/python examples/digits.py
