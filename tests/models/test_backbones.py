@@ -147,8 +147,8 @@ def test_bottleneck_strides_in_its_3x3_convolution() -> None:
     assert strides == [(1, 1), (2, 2), (1, 1), (2, 2)]
 
 
-@pytest.mark.parametrize(("stem", "size"), [("imagenet", 2), ("cifar", 8)])
-def test_stems_shrink_by_thirty_two_and_eight(stem: str, size: int) -> None:
+@pytest.mark.parametrize(("stem", "size"), [("imagenet", 2), ("cifar", 8), ("strided", 4)])
+def test_stems_shrink(stem: str, size: int) -> None:
     net = create_backbone("resnet10-w8", input_shape=(3, 64, 64), stem=stem)
     assert net.forward_features(torch.zeros(1, 3, 64, 64)).shape == (1, 64, size, size)
 

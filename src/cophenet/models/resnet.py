@@ -26,6 +26,7 @@ def group_norm(channels: int) -> nn.GroupNorm:
     return nn.GroupNorm(channels // gcd(channels, 16), channels)
 
 
+_STRIDES = {"cifar": 1, "strided": 2}
 NORMS: dict[str, Norm] = {"batch": nn.BatchNorm2d, "group": group_norm}
 
 
@@ -92,8 +93,8 @@ class ResNet(Backbone):
 
     Args:
         input_shape: Channels, height and width of an image.
-        stem: "imagenet", a 7x7 convolution of stride 2 and max pooling; or "cifar", a 3x3 convolution, for
-            images below some 64 pixels.
+        stem: "imagenet", a 7x7 convolution of stride 2 and max pooling; "cifar", a 3x3 convolution, for
+            images below some 64 pixels; or "strided", the same with stride 2, a quarter of the work.
         norm: "batch"; or "group", which has no statistics of the batch.
         depth: 10, 18, 34 or 50 layers.
         width: Channels of the first stage, which the following ones double.
@@ -128,7 +129,7 @@ class ResNet(Backbone):
         width: int = 64,
     ) -> None:
         super().__init__()
-        check_choice("stem", stem, ("imagenet", "cifar"))
+        check_choice("stem", stem, ("imagenet", "cifar", "strided"))
         check_choice("norm", norm, NORMS)
         channels, *size = image_shape(f"resnet{depth}", input_shape)
         if stem == "imagenet" and min(size) < 32:
@@ -137,7 +138,7 @@ class ResNet(Backbone):
                 "give stem='cifar'"
             )
         large, make_norm = stem == "imagenet", NORMS[norm]
-        self.conv1 = conv(channels, width, 7, 2) if large else conv(channels, width, 3)
+        self.conv1 = conv(channels, width, 7, 2) if large else conv(channels, width, 3, _STRIDES[stem])
         # The names bn1, bn2 ... stay for other norms too: they are those of the checkpoints.
         self.bn1 = make_norm(width)
         self.maxpool = nn.MaxPool2d(3, 2, padding=1) if large else nn.Identity()
