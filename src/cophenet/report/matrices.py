@@ -16,7 +16,7 @@ __all__ = ["matrix_figure", "square", "tree_order"]
 
 _MOST_LABELS = 26
 _LONGEST = 16
-_DEEPEST_LINES = 3  # deeper ones would hide the colours
+_DEEPEST_LINES = 3
 
 
 def tree_order(tree: Hierarchy) -> npt.NDArray[np.int64]:
@@ -79,8 +79,9 @@ def _separate(axes: Axes, tree: Hierarchy, order: npt.NDArray[np.int64], depth: 
     """Lines between the groups of a level, the thinner the deeper."""
     groups = tree.ancestors(depth)[order]
     cuts = np.flatnonzero(groups[1:] != groups[:-1]) + 0.5
-    if len(cuts) == len(order) - 1 and depth > 1:
-        return
+    small_groups = len(order) > _MOST_LABELS and len(order) < 4 * (len(cuts) + 1)
+    if depth > 1 and (small_groups or len(cuts) == len(order) - 1):
+        return  # lines would hide the colours
     width = min(1.2, 110 / len(order)) / depth
     ends = (-0.5, len(order) - 0.5)
     axes.hlines(cuts, *ends, color="#ffffff", linewidth=width)
