@@ -37,7 +37,17 @@ _HOME = {
     "tree_wasserstein": "transport",
 }
 
-_ROOMS = ("data", "estimator", "evaluation", "metrics", "models", "objectives", "training", "transport", "tree")
+_ROOMS = (
+    "data",
+    "estimator",
+    "evaluation",
+    "metrics",
+    "models",
+    "objectives",
+    "training",
+    "transport",
+    "tree",
+)
 
 
 def __getattr__(name: str) -> object:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cophenet.cli import compare, data, evaluate, measure, recipes, report, reproduce, train, tree
+from cophenet.cli import compare, data, embed, evaluate, measure, recipes, report, reproduce, train, tree
 
 __all__ = ["app", "main"]
 
@@ -28,6 +28,9 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("measure")(measure.measure)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
+app.command("embed")(embed.embed)
+app.command("predict")(embed.predict)
+app.command("search")(embed.search)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 app.add_typer(tree.app, name="tree")

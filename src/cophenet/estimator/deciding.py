@@ -66,6 +66,25 @@ class DecisionMixin:
         paths = {node: self.tree_.path(node) for node in np.unique(nodes).tolist()}
         return [paths[node] for node in nodes.tolist()]
 
+    def node_probability(self, X: Any, nodes: Any) -> NDArray[np.float64]:  # noqa: N803
+        """The summed probability of the classes below one node of `tree_` for each vector.
+
+        Args:
+            X: (n, d) vectors.
+            nodes: (n,) node numbers of `tree_`.
+
+        Returns:
+            (n,) float64.
+        """
+        rows = self._rows(X)
+        start = np.asarray(nodes)[:, None]
+        stop = start + self.tree_.sizes[start]
+        out = np.empty(len(rows))
+        for part, probabilities in self._probabilities(rows):
+            below = (self.tree_.leaves >= start[part]) & (self.tree_.leaves < stop[part])
+            out[part] = np.where(below, probabilities.numpy(), 0.0).sum(1)
+        return out
+
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         """Share of vectors whose likeliest class is the label, or lies below it."""
         rows = self._rows(X)

@@ -20,6 +20,7 @@ from cophenet.estimator.fit import check_parameters, fit_embedder
 from cophenet.estimator.index import SearchMixin
 from cophenet.estimator.inputs import Scale, blocks, check_rows, float_type
 from cophenet.estimator.onnx import write_onnx
+from cophenet.estimator.runs import fill_from_run, flat_inputs
 from cophenet.metrics.tables import add_columns
 
 __all__ = ["HierarchicalEmbedder"]
@@ -170,6 +171,19 @@ class HierarchicalEmbedder(
         """
         return storage.load(cls(), path)
 
+    @classmethod
+    def from_run(cls, path: str | os.PathLike[str]) -> HierarchicalEmbedder:
+        """The network of a trained run, for inference; of several seeds, give the folder of one.
+
+        Inputs are then what the run's data set holds, flattened or not: bytes 0..255 for images, of the size
+        the run was trained on. The data set is read once, for its mean. Nothing is held out of a run, so
+        call `calibrate` before the decision "specific-if-confident".
+
+        Raises:
+            ValueError: If there is no such run, or it has several seeds.
+        """
+        return fill_from_run(cls(), path)
+
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX file: "vectors" (n, d) float32 -> "embedding" and "probabilities".
 
@@ -186,6 +200,8 @@ class HierarchicalEmbedder(
 
     def _rows(self, X: Any) -> Array:  # noqa: N803
         check_is_fitted(self)
+        if hasattr(self, "input_shape_"):
+            X = flat_inputs(X, self.input_shape_)  # noqa: N806
         return np.asarray(check_rows(self, X))
 
     def _outputs(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor, Tensor]]:

@@ -138,7 +138,8 @@ def _load(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise ImportError(f"backend {name!r} needs {name}: pip install 'cophenet[index]'") from error
+        extra = "'cophenet[index]'" if name == "faiss" else name
+        raise ImportError(f"backend {name!r} needs {name}: pip install {extra}") from error
 
 
 def _faiss(vectors: Floats) -> Any:
