@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decoding
 import distances
+import large_evaluation
 import loading
 import metrics
 import models
@@ -14,7 +15,8 @@ import whole_sets
 
 def main() -> None:
     """Print every table; the numbers are written to benchmarks/results."""
-    for benchmark in (distances, orders, whole_sets, objectives, metrics, loading, decoding, models):
+    small = (distances, orders, whole_sets, objectives, metrics, loading, decoding, models)
+    for benchmark in (*small, large_evaluation):
         benchmark.main()
 
 

@@ -53,6 +53,7 @@ def photos(tmp_path):
 COMMANDS = (
     ["recipes"],
     ["evaluate"],
+    ["measure"],
     ["data", "list"],
     ["data", "check"],
     ["data", "preview"],
