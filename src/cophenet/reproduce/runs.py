@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet.reproduce.arms import Arm
 from cophenet.training import Recipe, Run, load_recipe
+from cophenet.training.overrides import apply_overrides
 
 if TYPE_CHECKING:
     from cophenet.reproduce.items import Item
@@ -126,21 +127,19 @@ def arm_runs(item: Item, settings: Settings) -> list[ArmRuns]:
 
 
 @cache
-def _load(recipe: str, scale: Scale, overrides: tuple[str, ...]) -> Recipe:
-    return load_recipe(recipe, scale, overrides)
+def _dump(recipe: str, scale: Scale) -> dict[str, Any]:
+    return load_recipe(recipe, scale).model_dump(mode="json")
 
 
 def _resolved(name: str, arm: Arm, seeds: tuple[int, ...], scale: Scale, more: tuple[str, ...]) -> ArmRuns:
     saved = 0 if arm.setting else _SAVED[scale]
     base = (f"objective.name={arm.objective}", f"{_WATCHED}={saved}", "seeds=[0]")
-    given = (*base, *arm.overrides, *more)
-    recipe = _load(name, scale, given)
+    changes = tuple(dict.fromkeys((*arm.overrides, *more)))
+    recipe = load_recipe(name, scale, (*base, *changes))
     # An override that only repeats the recipe does not make another run.
-    changing = [
-        text
-        for text in dict.fromkeys((*arm.overrides, *more))
-        if _load(name, scale, tuple(o for o in given if o != text)) != recipe
-    ]
+    plain = _dump(name, scale)
+    whole = apply_overrides(plain, changes)
+    changing = [o for o in changes if apply_overrides(plain, (c for c in changes if c != o)) != whole]
     folder = f"{Path(name).stem}-{scale}-{arm.objective}"
     if changing:
         word = "-".join((arm.setting or "set").replace(",", "").split())
