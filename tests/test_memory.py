@@ -93,6 +93,20 @@ def test_loss_is_that_of_batch_and_memory(name, weights):
         slow.store(z, y, torch.ones(len(y)) if mass is None else mass)
 
 
+@pytest.mark.parametrize("name", ["fastft", "emd"])
+def test_gradients_by_difference_leave_out_what_is_constant(name, monkeypatch):
+    (old, labels), (z, y) = batches(2)
+    found = []
+    for gram in (True, False):
+        monkeypatch.setattr("cophenet.transport.ground._use_gram", lambda *_, gram=gram: gram)
+        criterion, fresh = CPCCLoss(TREE, name, memory=90), z.clone().requires_grad_()
+        criterion(old, labels)
+        criterion(fresh, y).backward()
+        found.append(fresh.grad)
+    assert found[0].norm() > 0
+    torch.testing.assert_close(*found)
+
+
 def test_level_remembers_groups():
     criterion = CPCCLoss(TREE, "l2", level=1, memory=7)
     assert (criterion.memory.num_classes, criterion.memory.places) == (3, 2)

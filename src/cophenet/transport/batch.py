@@ -34,6 +34,7 @@ class ClassBatch:
         first: (P,) position in `classes` of the first class of every pair.
         second: (P,) position in `classes` of the second class of every pair.
         copy: The same batch on the host, if it was asked for and the features are elsewhere.
+        constant: (B,) which rows are of earlier batches and need no gradient; None if all need one.
     """
 
     features: Tensor
@@ -44,6 +45,7 @@ class ClassBatch:
     first: NDArray[np.int64]
     second: NDArray[np.int64]
     copy: ClassBatch | None = None
+    constant: Tensor | None = None
 
     @property
     def on_host(self) -> ClassBatch:

@@ -158,7 +158,7 @@ class EMD(PlanDistance):
     def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
         """The distances and the plan behind them."""
         plan, distance = self._plan_with_distances(batch)
-        return planned_cost(batch.features, plan, distance=distance), plan
+        return planned_cost(batch.features, plan, distance, batch.constant), plan
 
 
 def warm_up() -> float:

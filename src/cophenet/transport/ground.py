@@ -158,39 +158,48 @@ class _PlannedCost(torch.autograd.Function):
     """<P, D> of every pair with P constant; the gradient of D is a unit vector, or 0 where D is."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, plan: TransportPlan, distance: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any, z: Tensor, plan: TransportPlan, distance: Tensor | None, constant: Tensor | None
+    ) -> Tensor:
         gram = None
         if _use_gram(z, len(plan.mass)):
             gram = _Gram.of(z, plan.source, plan.target, distance)
             distance = gram.distance
         elif distance is None:
             distance = _direct(z, plan.source, plan.target)
-        ctx.plan, ctx.gram = plan, gram
+        ctx.plan, ctx.gram, ctx.constant = plan, gram, constant
         ctx.save_for_backward(z, distance)
         return plan.total(plan.mass * distance)
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         z, distance = ctx.saved_tensors
         plan: TransportPlan = ctx.plan
         with torch.autocast(z.device.type, enabled=False):
             pull = plan.spread(grad).mul_(plan.mass).div_(distance)
             if ctx.gram is not None:
-                return ctx.gram.pull(z, plan.source, plan.target, pull), None, None
+                return ctx.gram.pull(z, plan.source, plan.target, pull), None, None, None
             pull.masked_fill_(distance == 0, 0)
-            out = torch.zeros_like(z)
-            pull_direct(out, z, plan.source, plan.target, pull)
-            return out, None, None
+            out, source, target = torch.zeros_like(z), plan.source, plan.target
+            if ctx.constant is not None and is_host(z):
+                # Most pairs are of two constant samples; on an accelerator to count the others is a transfer.
+                kept = (~(ctx.constant[source] & ctx.constant[target])).nonzero().view(-1)
+                source, target, pull = source[kept], target[kept], pull[kept]
+            pull_direct(out, z, source, target, pull)
+            return out, None, None, None
 
 
-def planned_cost(z: Tensor, plan: TransportPlan, distance: Tensor | None = None) -> Tensor:
+def planned_cost(
+    z: Tensor, plan: TransportPlan, distance: Tensor | None = None, constant: Tensor | None = None
+) -> Tensor:
     """Cost of a constant plan for every pair, (P,), differentiable in the features.
 
     Args:
         z: (B, d) the features the plan's sample numbers point into.
         plan: Sparse plan of P pairs.
         distance: (E,) the distances of the plan's entries, if they are known already.
+        constant: (B,) rows whose gradient nobody asks for; it may be incomplete.
     """
-    cost: Tensor = _PlannedCost.apply(z, plan, distance)  # type: ignore[no-untyped-call]
+    cost: Tensor = _PlannedCost.apply(z, plan, distance, constant)  # type: ignore[no-untyped-call]
     return cost

@@ -254,6 +254,8 @@ def group_by_class(
         given, values = None if given is None else given[:kept], [value[:kept] for value in values]
     _check_host(host_labels, flags, features, labels, num_classes)
     batch = _sorted_batch(z, order, host_labels)
+    if recalled is not None:
+        batch = replace(batch, constant=order >= len(features))
     if not values:
         return replace(batch, weights=_flow_weights(batch, flow_weights if given is None else given))
     copy = replace(batch, features=values[0], order=torch.arange(len(z)))
