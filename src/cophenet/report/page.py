@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +114,6 @@ def render_report(runs: Sequence[Run | str | Path]) -> str:
     except ImportError as error:
         raise ImportError(f"reports need {error.name}: pip install 'cophenet[report]'") from error
     _ = matplotlib, safetensors
-    from cophenet import __version__
     from cophenet.report.sections import run_section
 
     names = distinct_names(opened)
@@ -138,7 +138,7 @@ def render_report(runs: Sequence[Run | str | Path]) -> str:
         style=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        version=__version__,
+        version=version("cophenet"),
         blocks=_blocks,
         legend=_legend,
     )
