@@ -55,7 +55,7 @@ class HierarchicalEmbedder(
         hidden_size: Size of the adapter's hidden layer; 0 for a linear adapter.
         learning_rate: Step size of AdamW.
         weight_decay: Weight decay of AdamW.
-        batch_size: Samples of a step.
+        batch_size: Samples of a step; "auto" for 256, or for an eighth of fewer samples, but at least 32.
         max_iter: Epochs at most, in each phase of the objective.
         n_iter_no_change: Stop after so many epochs in which the held-out loss is not the lowest so far.
         validation_fraction: Share of the samples held out to stop in time; 0 to train all epochs.
@@ -97,7 +97,7 @@ class HierarchicalEmbedder(
         hidden_size: int = 256,
         learning_rate: float = 2e-3,
         weight_decay: float = 1.0,
-        batch_size: int = 256,
+        batch_size: int | str = "auto",
         max_iter: int = 100,
         n_iter_no_change: int = 10,
         validation_fraction: float = 0.1,

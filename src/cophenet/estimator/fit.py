@@ -40,7 +40,9 @@ def check_parameters(estimator: HierarchicalEmbedder) -> None:
     check_whole("hidden_size", estimator.hidden_size, 0)
     check_number("learning_rate", estimator.learning_rate, least=False)
     check_number("weight_decay", estimator.weight_decay)
-    for name in ("batch_size", "max_iter", "n_iter_no_change"):
+    if estimator.batch_size != "auto":
+        check_whole("batch_size", estimator.batch_size, 1)
+    for name in ("max_iter", "n_iter_no_change"):
         check_whole(name, getattr(estimator, name), 1)
     shares = [estimator.validation_fraction, estimator.calibration_fraction]
     for name, share in zip(("validation_fraction", "calibration_fraction"), shares, strict=True):
@@ -77,7 +79,7 @@ def fit_embedder(estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: ND
     outputs = estimator.n_components or rows.shape[1]
     network = start_network(objective, rows.shape[1], estimator.hidden_size, outputs, seed).to(device)
     trainer = Trainer(network, objective, rows, found.targets, found.inner, scale, device)
-    history = trainer.fit(split, _settings(estimator), rng)
+    history = trainer.fit(split, _settings(estimator, len(split.train)), rng)
     estimator.classes_, estimator.tree_, estimator.input_scale_ = found.classes, tree, scale
     estimator.network_ = final_network(network, objective.finest)
     estimator.history_, estimator.n_iter_ = history, len(history)
@@ -86,11 +88,12 @@ def fit_embedder(estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: ND
     estimator._calibrate(rows, held, found.targets[held])
 
 
-def _settings(estimator: HierarchicalEmbedder) -> Settings:
+def _settings(estimator: HierarchicalEmbedder, samples: int) -> Settings:
+    size = min(256, max(32, samples // 8)) if estimator.batch_size == "auto" else int(estimator.batch_size)
     return Settings(
         learning_rate=estimator.learning_rate,
         weight_decay=estimator.weight_decay,
-        batch_size=estimator.batch_size,
+        batch_size=size,
         max_iter=estimator.max_iter,
         n_iter_no_change=estimator.n_iter_no_change,
         verbose=bool(estimator.verbose),

@@ -93,7 +93,7 @@ def encode(labels: Array, tree: Hierarchy | None, kind: str) -> Labels:
     else:
         found = _in_tree(present, inverse, tree, kind, labels.dtype)
     if len(found.classes) < 2:
-        raise ValueError(f"y must hold at least two classes, got one class: {found.classes[0]!r}")
+        raise ValueError(f"y must hold at least two classes, got one class: {found.classes.tolist()[0]!r}")
     if len(labels) < len(found.classes):
         raise ValueError(f"n_samples={len(labels)} should be >= n_classes={len(found.classes)}.")
     return found

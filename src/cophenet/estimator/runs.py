@@ -38,7 +38,7 @@ class RunNetwork(nn.Module):
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """(B, prod(shape)) -> (B, num_features), (B, classes)."""
-        features, logits = self.network(inputs.unflatten(1, self.shape))
+        features, logits = self.network(inputs.reshape(-1, *self.shape))
         return features, logits[self.finest]
 
 

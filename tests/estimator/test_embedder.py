@@ -1,0 +1,235 @@
+"""What the estimator learns, decides, finds and refuses."""
+
+import numpy as np
+import pytest
+import torch
+
+from cophenet import HierarchicalEmbedder, Hierarchy, class_distances, cpcc
+from cophenet.estimator import decisions
+from cophenet.estimator.labels import to_tree
+from cophenet.objectives import objective_names
+from estimator.vectors import TREE, clouds
+
+ROWS, NAMES = clouds()
+QUICK = {"max_iter": 30, "hidden_size": 32, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return HierarchicalEmbedder(TREE, max_iter=60, random_state=0).fit(*clouds(per_class=60))
+
+
+def test_vectors_follow_the_tree_more_than_before(fitted):
+    rows, names = clouds(seed=5)
+    codes = torch.from_numpy(np.searchsorted(fitted.classes_, names))
+    tree = torch.tensor(fitted.tree_.condensed())
+    before, after = (
+        cpcc(class_distances(torch.from_numpy(z), codes, distance="l2")[1], tree).item()
+        for z in (rows, fitted.transform(rows))
+    )
+    assert after > max(0.95, before + 0.1)
+    assert fitted.score(rows, names) > 0.95
+
+
+@pytest.mark.parametrize("objective", objective_names())
+def test_every_objective_trains(objective):
+    options = {"epochs": (2, 2)} if objective == "curriculum" else {}
+    embedder = HierarchicalEmbedder(
+        TREE, objective, objective_options=options, max_iter=3, hidden_size=8, random_state=0
+    ).fit(ROWS, NAMES)
+    assert embedder.history_[-1]["loss"] < embedder.history_[-2]["loss"]
+    np.testing.assert_allclose(embedder.predict_proba(ROWS).sum(1), 1)
+
+
+def test_levels_are_sums_of_classes(fitted):
+    probabilities = fitted.predict_proba(ROWS)
+    coarse, place = fitted.tree_.cut("kind")
+    slow = np.stack([probabilities[:, place == g].sum(1) for g in range(coarse.num_classes)], 1)
+    np.testing.assert_allclose(fitted.predict_proba(ROWS, level="kind"), slow, rtol=1e-12)
+    assert fitted.predict_path(ROWS[:1])[0][-1] == fitted.predict(ROWS[:1])[0]
+
+
+def test_a_sample_known_as_dog_trains_the_levels_it_knows():
+    rows, names = clouds(per_class=40)
+    dog = np.isin(names, ["husky", "poodle"])
+    coarse = np.where(dog & (np.arange(len(names)) % 10 > 0), "dog", names)
+    embedder = HierarchicalEmbedder(TREE, random_state=0).fit(rows, coarse)
+    new, truth = clouds(seed=9)
+    dogs = np.isin(truth, ["husky", "poodle"])
+    group = list(embedder.tree_.cut("group")[0].classes).index("dog")
+    assert (embedder.predict_proba(new, level="group").argmax(1)[dogs] == group).mean() > 0.95
+    assert embedder.score(new, np.where(dogs, "dog", truth)) >= embedder.score(new, truth)
+    # The loss of such a sample, one class at a time.
+    from cophenet.estimator.inputs import fit_scale
+    from cophenet.estimator.network import start_network
+    from cophenet.estimator.trainer import Trainer
+    from cophenet.objectives import create
+
+    objective = create("flat", TREE)
+    network = start_network(objective, 6, 8, 6, 0)
+    inner = np.array([TREE.node("dog")])
+    scale = fit_scale(rows, np.arange(len(rows)))
+    trainer = Trainer(network, objective, rows, np.array([5, 2] * 100), inner, scale, torch.device("cpu"))
+    p = network(scale(rows[:2], torch.float32)).logits["breed"].softmax(1)
+    slow = -(p[0, TREE.index("husky")] + p[0, TREE.index("poodle")]).log() - p[1, 2].log()
+    torch.testing.assert_close(trainer.loss(np.array([0, 1]), 0), slow / 2)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"pet": {"dog": ["husky", "poodle"], "cat": None}, "car": ["van", "bus"]},
+        ["pet/dog/husky", "pet/dog/poodle", "pet/cat", "car/van", "car/bus"],
+        [("pet", "dog", "husky"), ("pet", "dog", "poodle"), ("pet", "cat"), ("car", "van"), ("car", "bus")],
+    ],
+)
+def test_trees_of_all_kinds(tree, tmp_path):
+    plain = TREE.with_level_names(None)
+    assert to_tree(tree) == plain
+    plain.write(tmp_path / "tree.yaml")
+    assert to_tree(tmp_path / "tree.yaml") == plain
+
+
+def test_the_tree_is_inferred_and_kept():
+    embedder = HierarchicalEmbedder(**QUICK).fit(ROWS, NAMES)
+    assert sorted(embedder.tree_.classes) == sorted(TREE.classes)
+    assert embedder.tree_.height > 1
+
+
+def test_two_classes_are_a_star_and_that_is_said():
+    two = np.isin(NAMES, ["cat", "bus"])
+    with pytest.warns(UserWarning, match="CPCC is undefined and its term of the loss inactive"):
+        embedder = HierarchicalEmbedder(**QUICK).fit(ROWS[two], NAMES[two])
+    assert embedder.tree_.height == 1
+    assert embedder.score(ROWS[two], NAMES[two]) > 0.9
+
+
+def test_numbers_are_names_or_positions():
+    codes = np.array([TREE.index(name) for name in NAMES])
+    by_place = HierarchicalEmbedder(TREE, labels="positions", **QUICK).fit(ROWS, codes)
+    assert set(by_place.predict(ROWS)) <= set(range(5))
+    assert by_place.score(ROWS, codes) > 0.9
+    with pytest.raises(ValueError, match=r"not in the tree: \[0, 1, 2, 3, 4\]; labels='positions' if"):
+        HierarchicalEmbedder(TREE).fit(ROWS, codes)
+    numbered = Hierarchy.from_paths(["a/10", "a/9", "b/7", "b/8", "b/11"], sep="/")
+    by_name = HierarchicalEmbedder(numbered, **QUICK).fit(ROWS, codes + 7)
+    assert by_name.classes_.tolist() == [7, 8, 9, 10, 11]
+    assert by_name.tree_.classes == ("7", "8", "9", "10", "11")
+
+
+def test_walk_down_against_a_loop():
+    rng = np.random.default_rng(0)
+    p = torch.from_numpy(rng.dirichlet(np.ones(5) * 0.5, size=50))
+    nodes, masses = decisions.walk_down(p, TREE)
+    below = [
+        [c for c, leaf in enumerate(TREE.leaves) if n <= leaf < n + TREE.sizes[n]]
+        for n in range(TREE.num_nodes)
+    ]
+    for row in range(len(p)):
+        at, way = 0, []
+        while TREE.heights[at]:
+            children = np.flatnonzero(TREE.parents == at)
+            at = max(children, key=lambda n: p[row, below[n]].sum().item())
+            way.append(at)
+        assert list(dict.fromkeys(nodes[row].tolist())) == way
+        assert masses[row, -1].item() == pytest.approx(p[row, below[at]].sum().item())
+
+
+@pytest.mark.parametrize("target", [0.05, 0.1, 0.3])
+def test_the_error_target_is_kept_on_average(target):
+    """Over many draws of calibration and test samples, from probabilities that are far too sure."""
+    rng = np.random.default_rng(1)
+    errors = []
+    for _ in range(60):
+        p = rng.dirichlet(np.ones(5) * 0.4, size=300)
+        labels = torch.from_numpy(np.array([rng.choice(5, p=0.6 * row + 0.08) for row in p]))
+        q = torch.from_numpy(p)
+        limit = decisions.threshold(decisions.first_wrong(q[:100], labels[:100], TREE).numpy(), target)
+        nodes = decisions.decide(q[100:], TREE, "specific-if-confident", limit)
+        errors.append(decisions.report(nodes, labels[100:], TREE)["error"])
+    assert target - 0.05 < np.mean(errors) < target + 0.01
+
+
+def test_decisions_of_the_estimator(fitted):
+    rows, names = clouds(per_class=60, spread=2.5, seed=4)
+    fitted.calibrate(rows, names)
+    assert fitted.decision_report_["threshold"] > 0
+    new, truth = clouds(per_class=60, spread=2.5, seed=6)
+    strict, loose = (fitted.decision_report(new, truth, error_target=t) for t in (0.02, 0.3))
+    assert strict["error"] < 0.06 < loose["error"] + 0.06
+    assert strict["coverage"] < loose["coverage"]
+    assert strict["depth"] < loose["depth"]
+    answers = fitted.predict(new, "specific-if-confident")
+    assert {"pet", "root"} & set(answers)
+    assert set(fitted.predict(new, "expected-cost")) <= set(TREE.classes)
+    with pytest.raises(ValueError, match=r"cannot be promised with 300 samples .* it needs 999"):
+        fitted.predict(new, "specific-if-confident", error_target=0.001)
+
+
+@pytest.mark.parametrize("backend", ["exact", "faiss", "hnswlib"])
+def test_search_is_grouped_by_the_tree(fitted, backend):
+    if backend != "exact":
+        pytest.importorskip(backend)
+    rows, names = clouds(seed=3)
+    found = fitted.build_index(rows, names, backend=backend).search(rows[:7], k=20, level="kind")
+    z = fitted.transform(rows)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    slow = np.sort(z[:7] @ z.T, axis=1)[:, ::-1][:, :20]
+    np.testing.assert_allclose(found.similarities, slow, atol=1e-5)
+    for query, groups in enumerate(found):
+        assert groups[0].rows[0] == query
+        assert sum(len(group.rows) for group in groups) == 20
+        assert {group.path for group in groups} <= {("pet",), ("car",)}
+        for group in groups:
+            assert all(TREE.path(TREE.leaves[TREE.index(names[row])])[0] == group.name for row in group.rows)
+
+
+BAD = {
+    "NaN": (lambda r, n: (np.where(r > 3, np.nan, r), n), "contains NaN"),
+    "not in the tree": (lambda r, n: (r, np.where(n == "cat", "cow", n)), r"not in the tree: \['cow'\]"),
+    "one class": (lambda r, n: (r, np.full(len(n), "cat")), "one class: 'cat'"),
+    "few samples": (
+        lambda r, n: (r[:3], np.array(["pet", "car", "car"])),
+        "n_samples=3 should be >= n_classes=5",
+    ),
+    "lengths": (lambda r, n: (r, n[1:]), "inconsistent numbers of samples"),
+    "numbers": (lambda r, n: (r, r[:, 0]), "Unknown label type: continuous"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_data_is_told_as_scikit_learn_does(case):
+    change, message = BAD[case]
+    rows, names = change(ROWS, NAMES)
+    with pytest.raises(ValueError, match=message):
+        HierarchicalEmbedder(TREE).fit(rows, names)
+
+
+def test_bad_data_after_fitting(fitted):
+    with pytest.raises(ValueError, match="X has 5 features, but HierarchicalEmbedder is expecting 6"):
+        fitted.transform(ROWS[:, :5])
+    with pytest.raises(ValueError, match=r"y contains previously unseen labels: \['cow'\]"):
+        fitted.score(ROWS[:1], ["cow"])
+    with pytest.raises(ValueError, match="decision must be one of argmax"):
+        fitted.predict(ROWS, "best")
+    with pytest.raises(ValueError, match="level must be one of"):
+        fitted.predict_proba(ROWS, level="order")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("objective", "fast"),
+        ("labels", "text"),
+        ("n_components", 0),
+        ("learning_rate", 0.0),
+        ("batch_size", 0),
+        ("validation_fraction", 1.0),
+        ("error_target", 0),
+        ("tree", 3),
+        ("objective_options", 3),
+    ],
+)
+def test_wrong_parameters_are_named(parameter, value):
+    with pytest.raises(ValueError, match=parameter):
+        HierarchicalEmbedder(**{"tree": TREE, parameter: value}).fit(ROWS, NAMES)

@@ -1,0 +1,168 @@
+"""Saved models, ONNX files, trained runs, and the commands on files of vectors."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cophenet import HierarchicalEmbedder
+from cophenet.cli import main
+from cophenet.data.vector_files import read_vectors
+from cophenet.estimator.chunks import read_chunks, spool
+from cophenet.estimator.writers import TableWriter
+from data.written_vectors import WRITERS
+from estimator.vectors import TREE, clouds
+
+ROWS, NAMES = clouds(width=3)
+ROWS = ROWS.astype(np.float32)
+QUICK = {"max_iter": 20, "hidden_size": 16, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return HierarchicalEmbedder(TREE, error_target=0.2, **QUICK).fit(ROWS, NAMES).build_index(ROWS, NAMES)
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    return end.value.code
+
+
+def test_a_saved_model_is_the_same(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    fitted.save(tmp_path / "model")
+    assert {file.name for file in tmp_path.rglob("*")} == {
+        "model", "model.safetensors", "tree.json", "config.json"
+    }  # fmt: skip
+    loaded = HierarchicalEmbedder.load(tmp_path / "model")
+    assert_array_equal(loaded.transform(ROWS), fitted.transform(ROWS))
+    for decision in ("argmax", "expected-cost", "specific-if-confident"):
+        assert_array_equal(loaded.predict(ROWS, decision), fitted.predict(ROWS, decision))
+    assert_array_equal(loaded.search(ROWS, 3).rows, fitted.search(ROWS, 3).rows)
+    assert loaded.get_params()["error_target"] == 0.2
+    assert loaded.classes_.dtype == fitted.classes_.dtype
+    assert loaded.decision_report_ == fitted.decision_report_
+
+
+@pytest.mark.parametrize("options", [{"n_components": 2}, {"hidden_size": 0}, {"n_components": 5}])
+def test_other_shapes_are_saved_and_exported(options, tmp_path):
+    pytest.importorskip("onnxruntime")
+    embedder = HierarchicalEmbedder(TREE, **{**QUICK, **options}).fit(ROWS, NAMES)
+    embedder.save(tmp_path / "model")
+    loaded = HierarchicalEmbedder.load(tmp_path / "model")
+    assert_array_equal(loaded.transform(ROWS), embedder.transform(ROWS))
+    loaded.to_onnx(tmp_path / "model.onnx")
+
+
+def test_what_cannot_be_loaded_is_told(fitted, tmp_path):
+    with pytest.raises(ValueError, match=r"config.json is missing"):
+        HierarchicalEmbedder.load(tmp_path)
+    fitted.save(tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "format": 2}))
+    with pytest.raises(ValueError, match="format 2, but this version reads format 1; .*update cophenet"):
+        HierarchicalEmbedder.load(tmp_path / "model")
+    path.write_text(json.dumps(config))
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"cut off")
+    with pytest.raises(ValueError, match="damaged or incomplete"):
+        HierarchicalEmbedder.load(tmp_path / "model")
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(ValueError, match="exists and is no saved model"):
+        fitted.save(tmp_path / "notes")
+
+
+def test_onnx_computes_the_same(fitted, tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    fitted.to_onnx(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    embedding, probabilities = session.run(["embedding", "probabilities"], {"vectors": ROWS})
+    assert_allclose(embedding, fitted.transform(ROWS), atol=1e-4)
+    assert_allclose(probabilities, fitted.predict_proba(ROWS), atol=1e-5)
+
+
+def test_a_wrong_onnx_file_does_not_take_its_place(fitted, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(HierarchicalEmbedder, "_embed", lambda self, rows: np.ones((len(rows), 3)))
+    with pytest.raises(RuntimeError, match="computes another embedding"):
+        fitted.to_onnx(tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_parts_of_a_file_are_the_file(write, tmp_path):
+    path = tmp_path / write(tmp_path / "some", ROWS, np.arange(len(ROWS)) % 7)
+    features, labels = read_vectors(path)
+    parts = list(read_chunks(path, rows=50))
+    assert [len(part) for part, _ in parts] == [50, 50, 20]
+    assert_allclose(np.concatenate([part for part, _ in parts]), features)
+    assert [label for _, texts in parts for label in texts] == labels
+    rows, texts = spool(path)
+    assert isinstance(rows, np.memmap)
+    assert_allclose(rows, features)
+    assert texts == labels
+
+
+@pytest.mark.parametrize("ending", ["npz", "npy", "safetensors", "parquet", "csv"])
+def test_what_is_written_in_parts_reads_back(ending, tmp_path):
+    path = tmp_path / f"out_features.{ending}"
+    with TableWriter(path) as table:
+        for start in range(0, len(ROWS), 50):
+            part = slice(start, start + 50)
+            table.add({"features": ROWS[part], "labels": np.arange(len(ROWS)).astype(str)[part]})
+    features, labels = read_vectors(path)
+    assert_allclose(features, ROWS, rtol=1e-6)
+    assert labels == [str(row) for row in range(len(ROWS))]
+
+
+def test_a_failed_writer_leaves_what_was_there(tmp_path):
+    path = tmp_path / "out.csv"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), TableWriter(path) as table:
+        table.add({"features": ROWS})
+        raise RuntimeError
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_embed_predict_and_search_from_a_shell(tmp_path, capsys):
+    np.savez(tmp_path / "train.npz", features=ROWS, labels=NAMES)
+    np.save(tmp_path / "new.npy", ROWS[:5])
+    TREE.write(tmp_path / "tree.json")
+    model = tmp_path / "model"
+    code = run(
+        "embed", tmp_path / "train.npz", "--tree", tmp_path / "tree.json", "--save", model,
+        "-o", tmp_path / "out.parquet",
+    )  # fmt: skip
+    assert code == 0
+    loaded = HierarchicalEmbedder.load(model)
+    features, labels = read_vectors(tmp_path / "out.parquet")
+    assert_allclose(features, loaded.transform(ROWS), rtol=1e-5)
+    assert labels == NAMES.tolist()
+    assert run("embed", tmp_path / "new.npy", "--model", model, "-o", tmp_path / "new.csv") == 0
+    assert run("predict", tmp_path / "new.npy", "--model", model, "-o", tmp_path / "answers.npz") == 0
+    answers = np.load(tmp_path / "answers.npz")
+    assert answers["prediction"].tolist() == loaded.predict(ROWS[:5]).tolist()
+    assert_allclose(answers["probability"], loaded.predict_proba(ROWS[:5]).max(1), rtol=1e-5)
+    found = tmp_path / "found.csv"
+    gallery = ["--model", model, "--index", tmp_path / "train.npz", "-k", 3, "--level", "kind"]
+    assert run("search", tmp_path / "new.npy", *gallery, "-o", found) == 0
+    lines = found.read_text().splitlines()
+    assert lines[0] == "row,query,rank,similarity,node,group"
+    assert len(lines) == 16
+    assert lines[1].startswith("0,0,1,")
+    capsys.readouterr()
+    assert run("search", tmp_path / "new.npy", *gallery) == 0
+    assert "query 4\n" in capsys.readouterr().out
+
+
+def test_the_shell_tells_what_is_wrong_in_one_line(tmp_path, capsys):
+    np.save(tmp_path / "new.npy", ROWS[:5])
+    assert run("embed", tmp_path / "new.npy", "-o", tmp_path / "out.npz") == 2
+    assert "has no labels to fit on" in capsys.readouterr().err
+    assert run("embed", tmp_path / "new.npy", "-o", tmp_path / "out.txt") == 2
+    assert run("predict", tmp_path / "new.npy", "--model", tmp_path, "-o", tmp_path / "out.csv") == 2
+    assert capsys.readouterr().err.count("\n") == 2
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["new.npy"]
