@@ -103,6 +103,8 @@ def train(
 
     Example: cophenet train --resume runs/cifar100-emd
     """
+    from cophenet.training.files import is_first_process
+
     # A backbone of one's own, given by import path, lies where one works.
     sys.path.append(str(Path.cwd()))
     common = {
@@ -126,8 +128,9 @@ def train(
         made = _recipe(recipe or "digits", scale, objective, seeds, settings or ())
         folder = output or Path("runs", f"{made.name}-{made.objective.name}")
         run = _guarded("train", folder, {"recipe": made, **machine, **common})
-    typer.echo(f"next: cophenet evaluate {run.path}")
-    typer.echo(f"      cophenet report {run.path} -o report.html")
+    if is_first_process():
+        typer.echo(f"next: cophenet evaluate {run.path}")
+        typer.echo(f"      cophenet report {run.path} -o report.html")
 
 
 def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:

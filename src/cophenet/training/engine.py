@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import logging
-import os
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +13,14 @@ import torch
 from cophenet.checks import check_choice, check_number, check_whole
 from cophenet.training.checkpoints import newest_good, read_checkpoint
 from cophenet.training.experiment import Experiment, build_network, find_weights, load_experiment
-from cophenet.training.files import locked, write_json
+from cophenet.training.files import is_first_process, locked, write_json
 from cophenet.training.folders import Machine, check_free, check_same_data, prepare
 from cophenet.training.recipe import Recipe
 from cophenet.training.run import Run
 from cophenet.training.stopping import InterruptionError, StopRequest, stop_on_signals
+from cophenet.training.trainers import make_loggers, make_trainer, quiet, threads_of_torch
 
 if TYPE_CHECKING:
-    import lightning.pytorch as pl
-    from lightning.pytorch.loggers import Logger
-
     from cophenet.training.module import TrainingModule
     from cophenet.training.progress import Journal
 
@@ -84,7 +79,7 @@ def train(
     output = Path(output)
     machine = _machine(accelerator, devices, strategy, num_nodes, threads)
     run_options = _checked(loggers, checkpoint_minutes)
-    first = _is_first_process()
+    first = is_first_process()
     if first:
         check_free(recipe, output)
     experiment = load_experiment(recipe, data_dir)
@@ -129,17 +124,12 @@ def resume(
     info = run.info
     machine = Machine(*(info[key] for key in ("accelerator", "devices", "strategy", "num_nodes", "threads")))
     with ExitStack() as stack:
-        if _is_first_process():
+        if is_first_process():
             stack.enter_context(locked(run.path))
         experiment = load_experiment(run.recipe, data_dir or info["data_dir"])
         check_same_data(run.parts[0], experiment)
         _train_parts(run, experiment, machine, run_options, progress)
     return run
-
-
-def _is_first_process() -> bool:
-    """Whether this process is the one that writes; others are started by Lightning or a cluster."""
-    return all(int(os.environ.get(name, 0)) == 0 for name in ("LOCAL_RANK", "NODE_RANK", "RANK"))
 
 
 def _machine(
@@ -166,7 +156,12 @@ def _train_parts(
 ) -> None:
     """All seeds that are not finished, one after the other."""
     advice = f"stopped and saved; continue with cophenet train --resume {run.path}"
-    with _quiet(), _threads(machine.threads), torch.random.fork_rng(devices=[]), stop_on_signals() as stop:
+    with (
+        quiet(),
+        threads_of_torch(machine.threads),
+        torch.random.fork_rng(devices=[]),
+        stop_on_signals() as stop,
+    ):
         for part in run.parts:
             if part.finished:
                 continue
@@ -190,15 +185,16 @@ def _train_one(
     from cophenet.training.progress import Follower, Journal, on_terminal
 
     bar = on_terminal() if progress is None else progress
-    journal = Journal(run.path / "log.txt", shown=progress is not False and _is_first_process())
+    journal = Journal(run.path / "log.txt", shown=progress is not False and is_first_process())
     checkpoint = _choose_checkpoint(run, journal)
     module = _build_module(run, experiment, fresh=checkpoint is None)
     position = {"epoch": 0} if checkpoint is None else read_checkpoint(checkpoint)["position"]
     recorder = Recorder(run)
     if position["epoch"] < module.total_epochs:
-        trainer = _trainer(
+        trainer = make_trainer(
             run,
             machine,
+            phases=len(module.stages),
             max_epochs=module.total_epochs - position["epoch"],
             precision=run.recipe.precision,
             callbacks=[
@@ -206,11 +202,11 @@ def _train_one(
                 Follower(recorder, journal, bar=bar),
                 Saver(run, options["minutes"], stop),
             ],
-            logger=_make_loggers(run, options["loggers"], position["epoch"]),
+            logger=make_loggers(run, options["loggers"], position["epoch"]),
             plugins=[CheckpointFiles()],
         )
         trainer.fit(module, ckpt_path=checkpoint)
-    if _is_first_process():
+    if is_first_process():
         seconds = [row["seconds"] for row in run.metrics]
         write_json(run.path / "run.json", {**run.info, "finished": True, "seconds_per_epoch": seconds})
 
@@ -219,7 +215,7 @@ def _choose_checkpoint(run: Run, journal: Journal) -> Path | None:
     """The newest whole checkpoint; damaged ones are told of and put aside."""
     checkpoint, damaged = newest_good(run.path / "checkpoints")
     for path in damaged:
-        if _is_first_process():
+        if is_first_process():
             path.rename(path.with_suffix(".damaged"))
         instead = "beginning again" if checkpoint is None else f"using {checkpoint.name}"
         journal.write(f"checkpoint {path.name} is damaged: {instead}")
@@ -238,64 +234,3 @@ def _build_module(run: Run, experiment: Experiment, *, fresh: bool) -> TrainingM
     weights = find_weights(run.recipe, run.info["data_dir"]) if fresh else None
     network = build_network(run.recipe, objective, run.info["input_shape"], weights)
     return TrainingModule(experiment, network, objective, run.seed)
-
-
-def _trainer(run: Run, machine: Machine, **options: Any) -> pl.Trainer:
-    import lightning.pytorch as pl
-
-    return pl.Trainer(
-        accelerator=machine.accelerator,
-        devices=machine.devices,
-        strategy=machine.strategy,
-        num_nodes=machine.num_nodes,
-        default_root_dir=run.path,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-        log_every_n_steps=1,
-        reload_dataloaders_every_n_epochs=1,
-        use_distributed_sampler=False,
-        **options,
-    )
-
-
-def _make_loggers(run: Run, names: Sequence[str], epoch: int) -> list[Logger]:
-    loggers: list[Logger] = []
-    if "tensorboard" in names:
-        from lightning.pytorch.loggers import TensorBoardLogger
-
-        # What was logged after the checkpoint is logged again.
-        loggers.append(TensorBoardLogger(run.path, name="", version="tensorboard", purge_step=epoch + 1))
-    if "wandb" in names:
-        from lightning.pytorch.loggers import WandbLogger
-
-        loggers.append(WandbLogger(project="cophenet", name=run.name, save_dir=run.path))
-    return loggers
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Lightning's banners, tips and warnings about how it is used here."""
-    import lightning.pytorch  # noqa: F401  (sets the levels of its loggers)
-
-    loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"lightning\.")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

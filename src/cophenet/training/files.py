@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["locked", "read_json", "write_bytes", "write_json"]
+__all__ = ["is_first_process", "locked", "read_json", "write_bytes", "write_json"]
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -76,3 +76,8 @@ def locked(folder: Path) -> Iterator[None]:
                 f"run folder {folder} is in use by another process: wait for it, or give another output"
             ) from error
         yield
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that writes; others are started by Lightning or a cluster."""
+    return all(int(os.environ.get(name, 0)) == 0 for name in ("LOCAL_RANK", "NODE_RANK", "RANK"))

@@ -40,7 +40,7 @@ class Journal:
         if self.console is None:
             print(line, flush=True)
         else:
-            self.console.print(line, markup=False, highlight=False)
+            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class Follower(Callback):
