@@ -32,7 +32,7 @@ browser:
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium > /dev/null
 
 demo: $(VENV)/installed-demo
-	$(BIN)/python examples/digits.py
+	$(BIN)/python examples/demo.py
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/run.py
