@@ -22,9 +22,9 @@ OBJECTIVES = ("flat", "l2", "fastft")
 SHOWN = (
     "source/accuracy/digit",
     "source/accuracy/shape",
+    "target/accuracy/shape",
+    "source/map/digit",
     "source/map/shape",
-    "target/map/shape",
-    "target/accuracy/digit",
     "source/cpcc/l2",
 )
 
