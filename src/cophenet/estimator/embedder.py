@@ -95,7 +95,7 @@ class HierarchicalEmbedder(
         labels: str = "names",
         n_components: int | None = None,
         hidden_size: int = 256,
-        learning_rate: float = 2e-3,
+        learning_rate: float = 3e-3,
         weight_decay: float = 1.0,
         batch_size: int | str = "auto",
         max_iter: int = 100,
