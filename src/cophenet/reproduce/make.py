@@ -10,11 +10,12 @@ from typing import Any
 from cophenet.analysis import run_isolated
 from cophenet.report.paper_item import write_item
 from cophenet.reproduce import collect_ablations, collect_costs, collect_features, collect_main
+from cophenet.reproduce.claims import claims_page
 from cophenet.reproduce.document import Found, read_runs
 from cophenet.reproduce.items import Item, find_items
 from cophenet.reproduce.queue import Queue, Report
 from cophenet.reproduce.runs import ArmRuns, Settings, arm_runs
-from cophenet.training.files import read_json
+from cophenet.training.files import read_json, write_bytes
 
 __all__ = ["Outcome", "reproduce"]
 
@@ -78,7 +79,7 @@ def reproduce(
     Args:
         items: Names of items; "all" for every one.
         runs: Folder of the runs, shared by all items.
-        output: Folder to write to, one folder for each item.
+        output: Folder to write to: one folder for each item, and the page of claims.
         settings: Scale, recipes, seeds and overrides; None for the laptop's.
         data_dir: Folder of the data.
         only_finished: Train and time nothing: write what is there.
@@ -94,6 +95,7 @@ def reproduce(
     data = None if data_dir is None else Path(data_dir)
     queue = Queue(Path(runs), data, tell, only_finished, progress)
     outcome = Outcome(report=queue.report)
+    Path(output).mkdir(parents=True, exist_ok=True)
     needed = {item.name: _arms(item, settings, outcome, tell) for item in chosen}
     for item in chosen:
         queue.run(needed[item.name])
@@ -106,6 +108,7 @@ def reproduce(
             outcome.failed[item.name] = " ".join(str(error).split()) or type(error).__name__
             tell(f"{item.name} failed: {outcome.failed[item.name]}")
     outcome.failed.update(queue.report.failed)
+    write_bytes(Path(output) / "claims.md", claims_page(Path(output)).encode())
     return outcome
 
 
