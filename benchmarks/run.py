@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import decoding
 import distances
+import distributed
 import large_evaluation
 import loading
+import memory
 import metrics
 import models
 import objectives
