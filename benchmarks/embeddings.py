@@ -1,8 +1,8 @@
 """The estimator against scikit-learn's own on the same vectors, and how long a large fit takes.
 
-`python benchmarks/embeddings.py` takes digits; `--features FILE --test FILE --tree FILE` takes the features of
-a trained run, such as its features/source-train.safetensors and source-test.safetensors, and its tree.json,
-whose classes the labels of a run count.
+`python benchmarks/embeddings.py` takes digits; `--features FILE --test FILE --tree FILE` takes the features
+of a trained run, such as its features/source-train.safetensors and source-test.safetensors, and its
+tree.json, whose classes the labels of a run count.
 """
 
 from __future__ import annotations

@@ -189,11 +189,11 @@ BAD = {
     "not in the tree": (lambda r, n: (r, np.where(n == "cat", "cow", n)), r"not in the tree: \['cow'\]"),
     "one class": (lambda r, n: (r, np.full(len(n), "cat")), "one class: 'cat'"),
     "few samples": (
-        lambda r, n: (r[:3], np.array(["pet", "car", "car"])),
+        lambda r, _: (r[:3], np.array(["pet", "car", "car"])),
         "n_samples=3 should be >= n_classes=5",
     ),
     "lengths": (lambda r, n: (r, n[1:]), "inconsistent numbers of samples"),
-    "numbers": (lambda r, n: (r, r[:, 0]), "Unknown label type: continuous"),
+    "numbers": (lambda r, _: (r, r[:, 0]), "Unknown label type: continuous"),
 }
 
 

@@ -63,7 +63,7 @@ def test_what_cannot_be_loaded_is_told(fitted, tmp_path):
     path = tmp_path / "model" / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps({**config, "format": 2}))
-    with pytest.raises(ValueError, match="format 2, but this version reads format 1; .*update cophenet"):
+    with pytest.raises(ValueError, match=r"format 2, but this version reads format 1; .*update cophenet"):
         HierarchicalEmbedder.load(tmp_path / "model")
     path.write_text(json.dumps(config))
     (tmp_path / "model" / "model.safetensors").write_bytes(b"cut off")
@@ -85,7 +85,7 @@ def test_onnx_computes_the_same(fitted, tmp_path):
 
 def test_a_wrong_onnx_file_does_not_take_its_place(fitted, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(HierarchicalEmbedder, "_embed", lambda self, rows: np.ones((len(rows), 3)))
+    monkeypatch.setattr(HierarchicalEmbedder, "_embed", lambda _, rows: np.ones((len(rows), 3)))
     with pytest.raises(RuntimeError, match="computes another embedding"):
         fitted.to_onnx(tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
@@ -120,9 +120,8 @@ def test_what_is_written_in_parts_reads_back(ending, tmp_path):
 def test_a_failed_writer_leaves_what_was_there(tmp_path):
     path = tmp_path / "out.csv"
     path.write_text("old")
-    with pytest.raises(RuntimeError), TableWriter(path) as table:
-        table.add({"features": ROWS})
-        raise RuntimeError
+    with pytest.raises(ValueError, match="zip"), TableWriter(path) as table:
+        table.add({"features": ROWS, "labels": NAMES[1:]})
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -166,3 +165,19 @@ def test_the_shell_tells_what_is_wrong_in_one_line(tmp_path, capsys):
     assert run("predict", tmp_path / "new.npy", "--model", tmp_path, "-o", tmp_path / "out.csv") == 2
     assert capsys.readouterr().err.count("\n") == 2
     assert sorted(file.name for file in tmp_path.iterdir()) == ["new.npy"]
+
+
+def test_a_trained_run_behind_the_estimator(tmp_path):
+    pytest.importorskip("lightning")
+    from cophenet.data import create_source
+    from cophenet.training import load_recipe, train
+
+    recipe = load_recipe("digits", scale="laptop", overrides=["epochs=1", "seeds=[0]"])
+    train(recipe, tmp_path / "run", progress=False)
+    embedder = HierarchicalEmbedder.from_run(tmp_path / "run")
+    samples = create_source("digits").load(None).samples("test", recipe.data.domain)
+    images, labels = samples.take(np.arange(40))[0], samples.labels[:40]
+    assert embedder.score(images, np.array(samples.tree.classes)[labels]) > 0.3
+    assert embedder.transform(images.flatten(1)).shape == (40, embedder._n_features_out)
+    with pytest.raises(ValueError, match="saved by its run folder"):
+        embedder.save(tmp_path / "model")
