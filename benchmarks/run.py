@@ -17,7 +17,18 @@ import whole_sets
 
 def main() -> None:
     """Print every table; the numbers are written to benchmarks/results."""
-    small = (distances, orders, whole_sets, objectives, metrics, loading, decoding, models)
+    small = (
+        distances,
+        orders,
+        whole_sets,
+        objectives,
+        memory,
+        distributed,
+        metrics,
+        loading,
+        decoding,
+        models,
+    )
     for benchmark in (*small, large_evaluation):
         benchmark.main()
 
