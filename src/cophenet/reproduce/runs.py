@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet.reproduce.arms import Arm
-from cophenet.training import Recipe, Run, load_recipe
+from cophenet.training import Recipe, Run, list_recipes, load_recipe
 from cophenet.training.overrides import apply_overrides
 
 if TYPE_CHECKING:
@@ -104,9 +104,7 @@ def wanted(item: Item, settings: Settings) -> list[tuple[str, Arm, tuple[int, ..
 
 def epochs_of(entries: Iterable[tuple[str, Arm, tuple[int, ...]]], scale: str) -> int:
     """Epochs of all these runs together, as the recipes have them; curricula are counted like the others."""
-    from cophenet.training import list_recipes
-
-    usual = {line.name: line.epochs for line in list_recipes() if line.scale == scale}
+    usual = _epochs(scale)
     total = 0
     for recipe, arm, seeds in entries:
         own = [int(o.partition("=")[2]) for o in arm.overrides if o.startswith("epochs=")]
@@ -124,6 +122,11 @@ def arm_runs(item: Item, settings: Settings) -> list[ArmRuns]:
         _resolved(recipe, arm, seeds, settings.scale, settings.overrides)
         for recipe, arm, seeds in wanted(item, settings)
     ]
+
+
+@cache
+def _epochs(scale: str) -> dict[str, int]:
+    return {line.name: line.epochs for line in list_recipes() if line.scale == scale}
 
 
 @cache

@@ -1,0 +1,107 @@
+"""The command, with real runs on digits."""
+
+import json
+
+import pytest
+
+import cophenet.evaluation
+from cophenet.cli import main
+from cophenet.reproduce.items import find_items
+from cophenet.reproduce.queue import Queue
+from cophenet.reproduce.runs import Settings, arm_runs, state_of
+
+TINY = ("--recipe", "digits", "--seeds", "1", "--set", "epochs=1", "--set", "one_shot.epochs=2")
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as done:
+            main(["reproduce", *arguments])
+        output = capsys.readouterr()
+        return int(done.value.code or 0), output.out, output.err
+
+    return call
+
+
+def test_real_runs_are_made_once_and_an_interrupted_queue_goes_on(run, tmp_path, monkeypatch):
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cophenet.evaluation, "evaluate", interrupted, raising=False)
+        code, _, error = run("rank", *TINY, "--runs", "r", "-o", "o")
+    assert code == 1
+    assert "the same command goes on" in error
+    paths = sorted((tmp_path / "r").glob("*/seed0"))
+    assert [state_of(path) for path in paths] == ["trained"]
+    before = (paths[0] / "run.json").read_bytes()
+
+    code, out, error = run("rank", *TINY, "--runs", "r", "-o", "o")
+    assert (code, error) == (0, "")
+    assert "2 runs there (2 new), 0 left out, 0 failed" in out
+    assert (paths[0] / "run.json").read_bytes() == before
+    document = json.loads((tmp_path / "o/rank/rank.json").read_text())
+    for row, name in zip(document["tables"][0]["rows"], ("flat", "rank"), strict=True):
+        (path,) = (tmp_path / "r").glob(f"digits-laptop-{name}-*/seed0/results.json")
+        metrics = json.loads(path.read_text())["metrics"]
+        assert row[1]["mean"] == metrics["source/accuracy/digit"]["mean"]
+    assert (tmp_path / "o/rank/rank.svg").stat().st_size > 1000
+
+    code, out, _ = run("rank", *TINY, "--runs", "r", "-o", "o", "--only-finished")
+    assert code == 0
+    assert "2 runs there (0 new)" in out
+
+
+def test_missing_data_is_said_and_the_rest_goes_on(run, tmp_path):
+    code, out, _ = run("rank", "data", "--data-dir", str(tmp_path), "--runs", "r", "-o", "o")
+    assert code == 0
+    assert "data 'cifar100' is missing" in out
+    assert "0 runs there (0 new), 4 left out, 0 failed; 2 items written" in out
+    assert json.loads((tmp_path / "o/rank/rank.json").read_text())["missing"]
+    sizes = json.loads((tmp_path / "o/data/data.json").read_text())["tables"][0]["rows"]
+    assert sizes[1][1] == {**sizes[1][1], "mean": None}
+    assert sizes[1][1]["paper"]["value"] == 50_000
+
+
+def test_one_failure_does_not_stop_the_others(tmp_path, monkeypatch):
+    (item,) = find_items(("rank",))
+    arms = arm_runs(item, Settings("laptop", ("digits",), (0,)))
+    tried = []
+
+    def make(_queue, arm, *_rest):
+        tried.append(arm.arm.objective)
+        if arm.arm.objective == "flat":
+            raise OSError("the disk is full")
+
+    monkeypatch.setattr(Queue, "_make", make)
+    queue = Queue(tmp_path, tell=lambda _: None)
+    queue.run(arms)
+    assert tried == ["flat", "rank"]
+    assert queue.report.failed == {"digits-laptop-flat/seed0": "the disk is full"}
+    assert queue.report.done == ["digits-laptop-rank/seed0"]
+
+
+def test_a_folder_with_other_settings_is_refused(tmp_path):
+    from .written import write_runs
+
+    (item,) = find_items(("rank",))
+    arms = arm_runs(item, Settings("laptop", ("digits",), (0,)))
+    write_runs(arms, tmp_path)
+    path = arms[0].path(tmp_path, 0) / "recipe.yaml"
+    path.write_text(path.read_text().replace("lr: 0.05", "lr: 0.07"))
+    queue = Queue(tmp_path, tell=lambda _: None)
+    queue.run(arms)
+    assert "has other settings (optimizer.lr)" in queue.report.failed["digits-laptop-flat/seed0"]
+    assert queue.report.done == ["digits-laptop-rank/seed0"]
+
+
+def test_list_and_wrong_arguments(run):
+    code, out, _ = run("--list")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[1:4]] == ["data", "testcpcc", "coarse"]
+    assert run("tables")[0] == 2
+    assert run()[0] == 2
+    assert run("rank", "--set", "epoch=1")[0] == 2
