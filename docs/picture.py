@@ -53,7 +53,7 @@ def heat_map(title: str, run: Run, x: int) -> list[str]:
             for j, v in enumerate(share[i])
         ]
     start = 0
-    for count in tree.sizes[tree.nodes_at(1)]:
+    for count in tree.sizes[tree.nodes_at(1)] - 1:  # without the group itself
         side = CELL * count
         corner = start * CELL
         parts.append(
@@ -74,7 +74,7 @@ def main() -> None:
         "text{font:14px sans-serif;fill:#555;text-anchor:middle}.title{font-weight:bold}"
         ".group{fill:none;stroke:#fff;stroke-width:3}"
     )
-    caption = "distances of class centroids: dark is near, bright is far; boxes: loops, curves, strokes"
+    caption = "distances of class centroids: dark is near, bright is far; boxes: loops, strokes, curves"
     elements = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
         "<title>Distances between digit classes without and with the CPCC regularizer</title>",
