@@ -131,10 +131,11 @@ def _parts(item: Item, arms: list[ArmRuns], queue: Queue, settings: Settings, ou
         recipes = settings.recipes or item.recipes
         return collect_costs.data_sizes(recipes, settings.scale, queue.data_dir, queue.tell)
     written = output / item.name / f"{item.name}.json"
-    if queue.only_finished:
-        if not written.is_file():
-            raise ValueError("nothing was measured yet")
+    if written.is_file():
+        queue.tell(f"{item.name}: measured before; remove {written} to measure again")
         study = read_json(written)["study"]
+    elif queue.only_finished:
+        raise ValueError("nothing was measured yet")
     else:
         study = run_isolated("synthetic" if item.name == "synthetic" else "steps", None, queue.tell)
     collect = {"synthetic": collect_costs.synthetic, "batch-time": collect_costs.batch_time}
