@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from cophenet.checks import check_choice, check_number, check_whole
 from cophenet.distributed import Gather, Shards, add_up, gather_rows, meet, own_pairs, process_count, tell_all
-from cophenet.memory import FeatureMemory
+from cophenet.memory import FeatureMemory, stand_for
 from cophenet.pearson import correlation, is_constant, unit_vector
 from cophenet.transport.base import ClassDistance, create_distance
 from cophenet.transport.batch import ClassBatch
@@ -98,7 +98,8 @@ class CPCCLoss(nn.Module):
             samples are regrouped by their ancestor there.
         gather: "all" for the loss of the batch of all processes; "none" for that of each process's own.
         memory: Samples of earlier batches that count as well, constant: that many in all, the newest of
-            each class, with equally many places for each; 0 for none. Not used in `eval()`.
+            each class, with equally many places for each; 0 for none. The gradient of a batch stands for
+            what is remembered of its classes, so that `weight` means the same. Not used in `eval()`.
         memory_age: Steps after which a sample leaves the memory.
         **options: The distance's own options, such as `reg=10.0` for "sinkhorn".
 
@@ -223,20 +224,22 @@ def _grouped(
     criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: Tensor | None
 ) -> tuple[ClassBatch, Tensor | None]:
     """The batch, with what is remembered, and the tree's side of the correlation; None if it is undefined."""
-    memory = criterion.memory if criterion.training else None
+    memory, recalled, seen = criterion.memory if criterion.training else None, None, features
     if memory is not None:
-        check_batch(features, labels)
+        check_batch(features, labels, "uniform" if flow_weights is None else flow_weights)
+        groups = regrouped(labels.long(), criterion.regroup, criterion.num_classes)
+        recalled = memory.recall(features)
+        seen = stand_for(features, groups, recalled, memory.num_classes, flow_weights)
     batch = group_by_class(
-        features,
+        seen,
         labels,
         flow_weights=criterion.flow_weights if flow_weights is None else flow_weights,
         num_classes=criterion.num_classes,
         regroup=criterion.regroup,
         keep_host=criterion.distance.plans_on_host,
-        recalled=None if memory is None else memory.recall(features),
+        recalled=recalled,
     )
     if memory is not None:
-        groups = regrouped(labels.long(), criterion.regroup, criterion.num_classes)
         memory.store(features, groups, flow_weights)
     t = criterion.tree_distances(batch.classes[batch.first], batch.classes[batch.second])
     if len(t) < 2 or is_constant(t.min(), t.max()):

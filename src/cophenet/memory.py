@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from cophenet.transport.grouping import ABSENT, Recalled
 
-__all__ = ["FeatureMemory"]
+__all__ = ["FeatureMemory", "stand_for"]
 
 _NEVER = -1
 _PARTS = ("features", "weights", "stored", "written", "step")
@@ -133,3 +133,50 @@ class FeatureMemory(nn.Module):
             raise ValueError(f"features must have the width {had} of those in memory, got {width}")
         if features.dtype == torch.float64:
             self.features = self.features.double()
+
+
+class _Amplified(torch.autograd.Function):
+    """Rows as they are, their gradients multiplied."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, factors: Tensor) -> Tensor:
+        ctx.save_for_backward(factors)
+        return rows.view_as(rows)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (factors,) = ctx.saved_tensors
+        return grad * factors[:, None].to(grad.dtype), None
+
+
+def stand_for(
+    features: Tensor, classes: Tensor, recalled: Recalled, num_classes: int, weights: Tensor | None = None
+) -> Tensor:
+    """The features, whose gradients count for what is remembered of their class as well.
+
+    What is remembered has mass but no gradient, so that of a batch would shrink as the memory fills. The
+    samples of a batch stand for their class: their gradient is multiplied by the class's mass over the
+    batch's share of it, and has the size it has without a memory.
+
+    Args:
+        features: (B, d).
+        classes: (B,) from 0 to `num_classes` - 1; -1 for none.
+        recalled: What is remembered.
+        num_classes: How many classes there are.
+        weights: (B,) masses of the samples; None for equal ones.
+
+    Example:
+        >>> z = torch.zeros(2, 1, requires_grad=True)
+        >>> recalled = Recalled(torch.zeros(3, 1), torch.tensor([0, 0, 0]), torch.ones(3))
+        >>> stand_for(z, torch.tensor([0, 1]), recalled, 2).sum().backward()
+        >>> z.grad.flatten().tolist()
+        [4.0, 1.0]
+    """
+    own = torch.ones_like(classes, dtype=torch.float64) if weights is None else weights.double()
+    old = torch.ones_like(own[:1]).expand(len(recalled.classes)) if weights is None else recalled.weights
+    rows, empty = classes.clamp(min=0), own.new_zeros(num_classes + 1)
+    batch = empty.index_add(0, rows, own)[rows]
+    rest = empty.index_add(0, recalled.classes.clamp(max=num_classes), old.double())[rows]
+    factors = torch.where(batch > 0, 1 + rest / batch, 1.0)
+    amplified: Tensor = _Amplified.apply(features, factors)  # type: ignore[no-untyped-call]
+    return amplified
