@@ -99,6 +99,7 @@ def test_a_folder_with_other_settings_is_refused(tmp_path):
 
 
 def test_list_and_wrong_arguments(run):
+    assert "Example: cophenet reproduce" in run("--help")[1]
     code, out, _ = run("--list")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[1:4]] == ["data", "testcpcc", "coarse"]

@@ -13,11 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from cophenet.report.style import INK, MUTED, look, styled
+from cophenet.report.style import COLORS, INK, MUTED, look, styled
 
 __all__ = ["dots_figure", "lines_figure", "scatter_figure"]
 
-_WIDTH = 3.6
+_WIDTH, _ALONE = 3.6, 5.2
 
 
 def _empty(axes: Axes) -> None:
@@ -33,7 +33,8 @@ def lines_figure(data: Mapping[str, Any]) -> Figure:
             "percent", and "series" of "name", "x", "y" and "std" (None for no band); x may be text.
     """
     panels = data["panels"]
-    figure = Figure(figsize=(_WIDTH * len(panels), 3.4), layout="constrained")
+    width = _WIDTH * len(panels) if len(panels) > 1 else _ALONE
+    figure = Figure(figsize=(width, 4.0), layout="constrained")
     names = list(dict.fromkeys(s["name"] for panel in panels for s in panel["series"]))
     for place, panel in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), place + 1)
@@ -56,7 +57,9 @@ def lines_figure(data: Mapping[str, Any]) -> Figure:
 def _line(axes: Axes, series: Mapping[str, Any], index: int) -> None:
     color, marker = look(index)
     y = np.array([np.nan if value is None else value for value in series["y"]], dtype=np.float64)
-    axes.plot(series["x"], y, color=color, marker=marker, label=series["name"])
+    # Colours come again after as many series as there are.
+    style = "-" if index < len(COLORS) else "--"
+    axes.plot(series["x"], y, color=color, marker=marker, linestyle=style, label=series["name"])
     if series.get("std") is not None:
         std = np.array([value or 0.0 for value in series["std"]], dtype=np.float64)
         axes.fill_between(series["x"], y - std, y + std, color=color, alpha=0.15, linewidth=0)

@@ -135,14 +135,14 @@ def _dump(recipe: str, scale: Scale) -> dict[str, Any]:
 
 
 def _resolved(name: str, arm: Arm, seeds: tuple[int, ...], scale: Scale, more: tuple[str, ...]) -> ArmRuns:
-    saved = 0 if arm.setting else _SAVED[scale]
-    base = (f"objective.name={arm.objective}", f"{_WATCHED}={saved}", "seeds=[0]")
     changes = tuple(dict.fromkeys((*arm.overrides, *more)))
-    recipe = load_recipe(name, scale, (*base, *changes))
     # An override that only repeats the recipe does not make another run.
     plain = _dump(name, scale)
     whole = apply_overrides(plain, changes)
     changing = [o for o in changes if apply_overrides(plain, (c for c in changes if c != o)) != whole]
+    saved = 0 if set(changing) & set(arm.overrides) else _SAVED[scale]
+    base = (f"objective.name={arm.objective}", f"{_WATCHED}={saved}", "seeds=[0]")
+    recipe = load_recipe(name, scale, (*base, *changes))
     folder = f"{Path(name).stem}-{scale}-{arm.objective}"
     if changing:
         word = "-".join((arm.setting or "set").replace(",", "").split())
