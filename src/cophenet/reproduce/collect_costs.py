@@ -112,6 +112,8 @@ def synthetic(study: dict[str, Any]) -> Parts:
     )
     notes = [
         "Power: slope of log time by log n over the four largest sizes, one thread, best of the repeats.",
+        "The C library keeps freed memory, which glibc does not by default: fresh pages for every call would "
+        "add steps to the times of the fastest distances, and make their powers larger.",
         "I iterations, p projections, Phi the largest distance; k = 2 classes here.",
     ]
     return {
