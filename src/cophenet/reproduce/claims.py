@@ -196,8 +196,8 @@ def claims_page(folder: Path) -> str:
     """
     lines = ["# Claims of the paper, and what was found", ""]
     lines += [
-        "Verdicts compare means, without regard to their spread over seeds, at the scale that is named; a small "
-        "difference of a few runs decides nothing about the paper's own. Proofs name the file of their tests.",
+        "Verdicts compare means, without regard to their spread over seeds, at the scale that is named: a "
+        "small difference of a few runs decides nothing about the paper's own. Proofs name their tests.",
         "",
     ]
     lines.append("| claim | in the paper | checked by | measured | verdict |")
