@@ -8,18 +8,23 @@ import torch
 from cophenet.objectives import Phase
 from cophenet.training.meter import Meter
 from cophenet.training.module import derive_seed
-from cophenet.training.settings import ScheduleSettings
-from cophenet.training.stages import learning_rate_factor, plan_stages, stage_at
+from cophenet.training.optimizers import learning_rate
+from cophenet.training.settings import OptimizerSettings, ScheduleSettings
+from cophenet.training.stages import plan_stages, stage_at
 from cophenet.training.stopping import DivergenceError
 
 
-def test_every_phase_begins_with_the_full_rate():
+def test_phases_follow_each_other():
     stages = plan_stages([Phase("a", (), 3), Phase("b", ()), Phase("c", (), 1)], 4)
     assert [(s.index, s.start, s.end) for s in stages] == [(0, 0, 3), (1, 3, 7), (2, 7, 8)]
     assert [stage_at(stages, epoch).phase.name for epoch in range(9)] == list("aaabbbbcc")
-    factors = [learning_rate_factor(stages, ScheduleSettings(divide_by=2, every=2), e) for e in range(8)]
-    assert factors == [1, 1, 0.5, 1, 1, 0.5, 0.5, 1]
-    assert learning_rate_factor(stages, None, 6) == 1
+
+
+def test_the_learning_rate_falls_in_steps():
+    settings = OptimizerSettings(lr=3.0)
+    rates = [learning_rate(settings, ScheduleSettings(divide_by=2, every=3), epoch) for epoch in range(8)]
+    assert rates == [3, 3, 3, 1.5, 1.5, 1.5, 0.75, 0.75]
+    assert learning_rate(settings, None, 6) == 3
 
 
 def test_means_are_over_samples_and_survive_a_checkpoint():

@@ -11,10 +11,11 @@ from torch.nn.functional import cross_entropy
 
 from cophenet.data import ArrayInputs, Samples, k_shot
 from cophenet.metrics import level_accuracy
+from cophenet.training.optimizers import create_optimizer, learning_rate, set_learning_rate
 
 if TYPE_CHECKING:
     from cophenet.evaluation.features import FeatureSet
-    from cophenet.training.settings import OneShotSettings, OptimizerSettings
+    from cophenet.training.settings import OneShotSettings
 
 __all__ = ["one_shot_accuracy", "train_head"]
 
@@ -55,20 +56,10 @@ def train_head(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = nn.Linear(features.shape[1], classes)
-    optimizer = _optimizer(head, settings.optimizer)
+    optimizer = create_optimizer(head.parameters(), settings.optimizer)
     for epoch in range(settings.epochs):
-        if settings.schedule is not None and epoch and epoch % settings.schedule.every == 0:
-            for group in optimizer.param_groups:
-                group["lr"] /= settings.schedule.divide_by
+        set_learning_rate(optimizer, learning_rate(settings.optimizer, settings.schedule, epoch))
         optimizer.zero_grad()
         cross_entropy(head(features), labels).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return head
-
-
-def _optimizer(head: nn.Linear, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    if settings.name == "adamw":
-        return torch.optim.AdamW(head.parameters(), settings.lr, weight_decay=settings.weight_decay)
-    return torch.optim.SGD(
-        head.parameters(), settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
-    )

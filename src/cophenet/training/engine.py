@@ -78,12 +78,15 @@ def train(
     """
     output = Path(output)
     machine = _machine(accelerator, devices, strategy, num_nodes, threads)
+    if recipe.chunk_size is not None:
+        _check_chunks(strategy)
     run_options = _checked(loggers, checkpoint_minutes)
     first = is_first_process()
     if first:
         check_free(recipe, output)
     experiment = load_experiment(recipe, data_dir)
     find_weights(recipe, data_dir)
+    experiment.training_loader(recipe.seeds[0])  # refuses batches that the data cannot give
     with ExitStack() as stack:
         if first:
             output.mkdir(parents=True, exist_ok=True)
@@ -139,6 +142,11 @@ def _machine(
         check_whole("threads", threads, 1)
     check_whole("num_nodes", num_nodes, 1)
     return Machine(accelerator, devices, strategy, num_nodes, threads or torch.get_num_threads())
+
+
+def _check_chunks(strategy: str) -> None:
+    if strategy not in ("auto", "single_device") and not strategy.startswith("ddp"):
+        raise ValueError(f"chunk_size needs strategy ddp or auto, got {strategy!r}")
 
 
 def _checked(loggers: Sequence[str], checkpoint_minutes: float) -> dict[str, Any]:

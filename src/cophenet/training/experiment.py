@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from cophenet.data import ArrayInputs, DataSet, Loader, Samples, stratified_split
+from cophenet.data import ArrayInputs, DataSet, HierarchicalBatchSampler, Loader, Samples, stratified_split
 from cophenet.models import Network, build_heads, create_backbone
 from cophenet.objectives import Objective
+from cophenet.training.build import build
 from cophenet.training.checkpoints import read_checkpoint
 from cophenet.training.recipe import Recipe
 from cophenet.training.trees import shaped_tree
@@ -91,18 +93,29 @@ class Experiment:
             world_size: How many processes share a batch.
         """
         rest = len(self.train) % self.recipe.batch_size
+        sampler = self._sampler(seed)
         return Loader(
             self.train,
             self.recipe.batch_size,
             seed=seed,
-            shuffle=True,
+            shuffle=sampler is None,
             augment=self.recipe.data.augment,
-            drop_last=0 < rest < 2 * world_size,
+            drop_last=sampler is None and 0 < rest < 2 * world_size,
+            sampler=sampler,
             device=device,
             rank=rank,
             world_size=world_size,
             **self._reading(self.train),
         )
+
+    def _sampler(self, seed: int) -> HierarchicalBatchSampler | None:
+        """What chooses the batches, all of them: the loader takes the shares of them."""
+        if self.recipe.data.sampler is None:
+            return None
+        make = partial(
+            HierarchicalBatchSampler, self.train.labels, self.tree, seed=seed, rank=0, world_size=1
+        )
+        return build("data.sampler", make, self.recipe.data.sampler.model_dump())
 
     def _reading(self, samples: Samples) -> dict[str, Any]:
         return {

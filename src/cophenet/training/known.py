@@ -65,7 +65,14 @@ def check_domain(source: DataSource, domain: str) -> None:
 
 
 def check_combinations(recipe: Recipe) -> None:
-    """Refuse a transfer without new classes; and, where the tree is known, what does not fit it."""
+    """Refuse what does not fit together; and, where the tree is known, what does not fit it."""
+    sampler = recipe.data.sampler
+    if sampler is not None and sampler.batch_size != recipe.batch_size:
+        raise ValueError(
+            f"batch_size must be {sampler.batch_size} with data.sampler, its classes_per_batch "
+            f"{sampler.classes_per_batch} x samples_per_class {sampler.samples_per_class}, "
+            f"got {recipe.batch_size}"
+        )
     source = recipe.data.create_source()
     if recipe.one_shot is not None and (recipe.data.domain == "full" or shares_classes(source)):
         has = "data.domain 'full' has none"

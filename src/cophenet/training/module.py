@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import lightning.pytorch as pl
 import numpy as np
 import torch
+from lightning.pytorch.core.optimizer import LightningOptimizer
 from torch import Tensor
 
 from cophenet.data import Loader
 from cophenet.models import Network
 from cophenet.objectives import Objective, StepOutput
+from cophenet.training.chunks import backward_in_chunks
 from cophenet.training.experiment import Experiment
 from cophenet.training.meter import Meter, diverged_features
-from cophenet.training.stages import Stage, learning_rate_factor, plan_stages, stage_at
+from cophenet.training.optimizers import create_optimizer, learning_rate, set_learning_rate
+from cophenet.training.stages import Stage, plan_stages, stage_at
 
 __all__ = ["TrainingModule", "derive_seed"]
 
@@ -65,6 +68,7 @@ class TrainingModule(pl.LightningModule):
         self.accuracy: float | None = None
         self.saved: list[dict[str, Tensor]] = []
         self._correct: list[Tensor] = []
+        self.automatic_optimization = self.recipe.chunk_size is None
 
     @property
     def total_epochs(self) -> int:
@@ -88,8 +92,8 @@ class TrainingModule(pl.LightningModule):
 
     @property
     def learning_rate(self) -> float:
-        """Of the present epoch."""
-        return self.recipe.optimizer.lr * learning_rate_factor(self.stages, self.recipe.schedule, self.epoch)
+        """Of the present epoch; every phase begins anew."""
+        return learning_rate(self.recipe.optimizer, self.recipe.schedule, self.epoch - self.stage.start)
 
     @property
     def saves_features(self) -> bool:
@@ -97,20 +101,9 @@ class TrainingModule(pl.LightningModule):
         every = self.recipe.save_features_every
         return every > 0 and (self.epoch + 1) % every == 0
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self) -> torch.optim.Optimizer:
         """All weights in one optimizer; those without a gradient, heads of other phases, stay as they are."""
-        settings = self.recipe.optimizer
-        options: dict[str, Any] = {"lr": settings.lr, "weight_decay": settings.weight_decay}
-        optimizer: torch.optim.Optimizer
-        if settings.name == "sgd":
-            optimizer = torch.optim.SGD(self.parameters(), momentum=settings.momentum, **options)
-        else:
-            optimizer = torch.optim.AdamW(self.parameters(), **options)
-        factor = partial(learning_rate_factor, self.stages, self.recipe.schedule)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": torch.optim.lr_scheduler.LambdaLR(optimizer, factor)},
-        }
+        return create_optimizer(self.parameters(), self.recipe.optimizer)
 
     def train_dataloader(self) -> EpochRest:
         """The rest of the present epoch; asked for anew in every epoch, before anything is prefetched."""
@@ -129,31 +122,54 @@ class TrainingModule(pl.LightningModule):
         return EpochRest(self.experiment.evaluation_loader(self.experiment.test, device=device), 0, 0)
 
     def on_train_epoch_start(self) -> None:
-        """A phase begins with an optimizer that remembers nothing."""
+        """The learning rate of the epoch; a phase begins with an optimizer that remembers nothing."""
+        (optimizer,) = self.trainer.optimizers
+        set_learning_rate(optimizer, self.learning_rate)
         if self.step == 0 and self.epoch == self.stage.start:
-            self.trainer.optimizers[0].state.clear()
+            optimizer.state.clear()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Random numbers of a step depend on seed and step alone."""
         _ = batch, batch_idx
         torch.manual_seed(derive_seed(self.seed, self.total_step, self.global_rank))
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The loss of a batch."""
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor | None:
+        """The loss of a batch; with chunks the whole step, because Lightning's own has one backward pass."""
         _ = batch_idx
         inputs, labels = batch
-        features, logits = self.network(inputs)
+        if self.automatic_optimization:
+            features, logits = self.network(inputs)
+            terms = self._terms(features, logits, labels)
+            self.step += 1
+            return torch.stack(tuple(terms.values())).sum()
+        assert self.recipe.chunk_size is not None
+        optimizer = self.optimizers()
+        assert isinstance(optimizer, LightningOptimizer)
+        optimizer.zero_grad()
+        backward_in_chunks(
+            self,
+            self.network,
+            self.stage.phase.heads,
+            inputs,
+            lambda outputs: self._terms(*outputs, labels),
+            self.recipe.chunk_size,
+        )
+        optimizer.step()
+        self.step += 1
+        return None
+
+    def _terms(self, features: Tensor, logits: Mapping[str, Tensor], labels: Tensor) -> dict[str, Tensor]:
+        """The loss terms of a batch, counted."""
         step = StepOutput(features, logits, labels, self.network.heads, self.stage.index)
         try:
-            terms = self.objective(step)
+            terms: dict[str, Tensor] = self.objective(step)
         except ValueError as error:
             self.meter.check()
             if torch.isfinite(features).all():
                 raise
             raise diverged_features(self.total_step) from error
         self.meter.add(self.total_step, terms, len(labels))
-        self.step += 1
-        return torch.stack(tuple(terms.values())).sum()
+        return terms
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Count right answers, and keep features if they are to be saved."""

@@ -65,7 +65,8 @@ class Recipe(Settings):
         optimizer: How weights are updated.
         schedule: The learning rate over the epochs; None for a constant one.
         epochs: Passes over the training data, unless the objective has phases of its own.
-        batch_size: Samples per step.
+        batch_size: Samples per step, on all devices together.
+        chunk_size: Samples whose graph is in memory at a time, on each device; None for the whole batch.
         precision: Number format of the training, by Lightning's names.
         one_shot: The transfer to the target classes; None for data whose domains share their classes.
         evaluation: How the trained model is measured.
@@ -84,6 +85,7 @@ class Recipe(Settings):
     schedule: ScheduleSettings | None = None
     epochs: Count
     batch_size: Annotated[int, Field(ge=2)]
+    chunk_size: Count | None = None
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     one_shot: OneShotSettings | None = None
     evaluation: EvaluationSettings = EvaluationSettings()

@@ -22,6 +22,7 @@ __all__ = [
     "ObjectiveSettings",
     "OneShotSettings",
     "OptimizerSettings",
+    "SamplerSettings",
     "ScheduleSettings",
     "Settings",
     "TreeSettings",
@@ -42,6 +43,27 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class SamplerSettings(Settings):
+    """Batches whose classes are chosen on the tree, see `HierarchicalBatchSampler`.
+
+    Attributes:
+        classes_per_batch: Different classes in a batch.
+        samples_per_class: Samples of each of them.
+        parents_per_batch: Different parents of these classes, with equally many each; None for any.
+        level: What a parent is, by depth or name; None for the node right above each class.
+    """
+
+    classes_per_batch: Annotated[int, Field(ge=2)]
+    samples_per_class: Count
+    parents_per_batch: Count | None = None
+    level: int | str | None = None
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a batch."""
+        return self.classes_per_batch * self.samples_per_class
+
+
 class DataSettings(Settings):
     """What is trained on.
 
@@ -55,6 +77,7 @@ class DataSettings(Settings):
         validation: Fraction of the training samples of every class that is kept apart and stands in for
             the test part, to tune without looking at it; 0 for none.
         workers: Processes that load data; 0 for none.
+        sampler: How the classes of a batch are chosen; None for samples as they come.
     """
 
     name: str
@@ -64,6 +87,7 @@ class DataSettings(Settings):
     augment: str = "none"
     validation: Annotated[float, Field(ge=0, lt=1)] = 0.0
     workers: Annotated[int, Field(ge=0)] = 0
+    sampler: SamplerSettings | None = None
 
     @model_validator(mode="after")
     def _check(self) -> DataSettings:

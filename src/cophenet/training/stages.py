@@ -1,4 +1,4 @@
-"""When each phase of an objective is trained, and with which learning rate."""
+"""When each phase of an objective is trained."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cophenet.objectives import Phase
-    from cophenet.training.settings import ScheduleSettings
 
-__all__ = ["Stage", "learning_rate_factor", "plan_stages", "stage_at"]
+__all__ = ["Stage", "plan_stages", "stage_at"]
 
 
 @dataclass(frozen=True)
@@ -53,20 +52,3 @@ def plan_stages(phases: Sequence[Phase], epochs: int) -> tuple[Stage, ...]:
 def stage_at(stages: Sequence[Stage], epoch: int) -> Stage:
     """The stage of an epoch; the last one for what comes after it."""
     return next((stage for stage in stages if epoch < stage.end), stages[-1])
-
-
-def learning_rate_factor(stages: Sequence[Stage], schedule: ScheduleSettings | None, epoch: int) -> float:
-    """What the learning rate is multiplied by in an epoch; every phase begins anew.
-
-    Example:
-        >>> from cophenet.objectives import Phase
-        >>> from cophenet.training.settings import ScheduleSettings
-        >>> stages = plan_stages([Phase("coarse", (), 2), Phase("fine", (), 3)], 20)
-        >>> schedule = ScheduleSettings(divide_by=10, every=2)
-        >>> [learning_rate_factor(stages, schedule, epoch) for epoch in range(5)]
-        [1.0, 1.0, 1.0, 1.0, 0.1]
-    """
-    if schedule is None:
-        return 1.0
-    steps = (epoch - stage_at(stages, epoch).start) // schedule.every
-    return float(schedule.divide_by**-steps)
