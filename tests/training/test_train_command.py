@@ -199,17 +199,3 @@ def test_killed_runs_end_with_the_same_weights():
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "images-workers: " in ended.stdout
     assert ", 0 differ" in ended.stdout
-
-
-def test_two_processes_train_as_one():
-    small = ["train", "--objective", "curriculum", "--set", "objective.options.curriculum.epochs=[1, 1]"]
-    together = ["--devices", "2", "--accelerator", "cpu", "--strategy", "ddp"]
-    for name, options in (("one", []), ("two", together)):
-        command = [sys.executable, "-m", "cophenet", *small, "--threads", "1", "-o", name, *options]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert ended.returncode == 0, ended.stderr
-        assert ended.stdout.count("next:") == 1
-    one, two = (Run.open(name).metrics for name in ("one", "two"))
-    for row, other in zip(one, two, strict=True):
-        assert other["train/loss"] == pytest.approx(row["train/loss"], rel=1e-4)
-        assert other["test/accuracy"] == pytest.approx(row["test/accuracy"], abs=0.01)

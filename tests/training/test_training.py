@@ -136,17 +136,88 @@ class StopAt:
         monkeypatch.setattr(TrainingModule, "training_step", training_step)
 
 
-@pytest.mark.parametrize("step", [1, 3, 6])
-def test_ctrl_c_saves_and_the_resumed_run_ends_the_same(step, tmp_path, monkeypatch):
-    alone = quick(tmp_path / "alone", "objective.name=swd")
+SAMPLER = "data.sampler={classes_per_batch: 4, samples_per_class: 16, parents_per_batch: 2}"
+
+
+@pytest.mark.parametrize(
+    ("step", "settings"),
+    [(1, []), (6, []), (9, [SAMPLER, "batch_size=64"]), (2, ["chunk_size=100"])],
+    ids=["early", "second epoch", "sampler", "chunks"],
+)
+def test_ctrl_c_saves_and_the_resumed_run_ends_the_same(step, settings, tmp_path, monkeypatch):
+    settings = ["objective.name=swd", *settings]
+    alone = quick(tmp_path / "alone", *settings)
     with monkeypatch.context() as patch:
         StopAt(patch, step)
         with pytest.raises(KeyboardInterrupt, match="--resume"):
-            quick(tmp_path / "run", "objective.name=swd")
+            quick(tmp_path / "run", *settings)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     run = resume(tmp_path / "run", loggers=(), progress=False)
     assert_same(weights(run), weights(alone))
     assert [{**row, "seconds": 0} for row in run.metrics] == [{**row, "seconds": 0} for row in alone.metrics]
+
+
+@pytest.mark.parametrize("settings", [[], CURRICULUM, ["optimizer={name: adamw, lr: 1e-3}"]])
+def test_chunks_give_the_weights_of_the_plain_step(settings, tmp_path):
+    settings = [*settings, "schedule={divide_by: 10, every: 1}"]
+    plain, chunked = (
+        quick(tmp_path / name, *settings, *more)
+        for name, more in (("plain", []), ("chunked", ["chunk_size=60"]))
+    )
+    one, other = (dict(load_network(run).state_dict()) for run in (plain, chunked))
+    for name in one:
+        torch.testing.assert_close(other[name], one[name], rtol=0, atol=1e-6)
+    for row, same in zip(plain.metrics, chunked.metrics, strict=True):
+        assert same["train/loss"] == pytest.approx(row["train/loss"], rel=1e-5)
+        assert (same["lr"], same["test/accuracy"]) == (row["lr"], row["test/accuracy"])
+
+
+def test_chunks_that_diverge_are_told(tmp_path):
+    with pytest.raises(ArithmeticError, match="step"):
+        quick(tmp_path / "run", "chunk_size=60", "optimizer.lr=1e30", "epochs=6")
+
+
+def test_chunks_need_a_strategy_that_knows_them(tmp_path):
+    with pytest.raises(ValueError, match="chunk_size needs strategy ddp or auto, got 'fsdp'"):
+        quick(tmp_path / "run", "chunk_size=60", strategy="fsdp")
+    assert not (tmp_path / "run").exists()
+
+
+def test_batches_are_chosen_on_the_tree():
+    recipe = load_recipe("digits", overrides=[SAMPLER, "batch_size=64"])
+    experiment = load_experiment(recipe)
+    parents = experiment.tree.parents[experiment.tree.leaves]
+    loader = experiment.training_loader(3)
+    epoch = [labels for _, labels in loader.batches(1)]
+    for labels in epoch:
+        classes, counts = labels.unique(return_counts=True)
+        assert counts.tolist() == [16] * 4
+        assert len(set(parents[classes].tolist())) == 2
+    for step, rank in ((0, 0), (4, 1)):
+        shares = experiment.training_loader(3, rank=rank, world_size=2).batches(1, step)
+        for whole, (_, share) in zip(epoch[step:], shares, strict=True):
+            assert torch.equal(share, whole.chunk(2)[rank])
+    other = [labels for _, labels in experiment.training_loader(4).batches(1)]
+    assert not torch.equal(epoch[0], other[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ([], "batch_size must be 64 with data.sampler, .* 4 x samples_per_class 16, got 256"),
+        (["batch_size=200", "data.sampler.samples_per_class=50"], None),
+        (["batch_size=800", "data.sampler.samples_per_class=200"], "data.sampler.samples_per_class must not"),
+        (["batch_size=64", "data.sampler.level=nowhere"], "nowhere"),
+        (["batch_size=144", "data.sampler.classes_per_batch=9"], "data.sampler.classes_per_batch must not"),
+    ],
+)
+def test_batches_that_cannot_be_are_refused(settings, told, tmp_path):
+    if told is None:
+        assert quick(tmp_path / "run", "epochs=1", SAMPLER, *settings).finished
+        return
+    with pytest.raises(ValueError, match=told):
+        quick(tmp_path / "run", "epochs=1", SAMPLER, *settings)
+    assert not (tmp_path / "run").exists()
 
 
 def test_resume_continues_with_the_unfinished_seeds(tmp_path, monkeypatch):

@@ -54,6 +54,11 @@ class Saver(Checkpoint):
         self.folder, self.interval, self.stop = run.path / "checkpoints", minutes * 60, stop
         self._last = time.monotonic()
 
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Lightning's handler of a polite kill exchanges something with processes that know nothing of it."""
+        _ = trainer, module
+        self.stop.listen()
+
     def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_args: Any) -> None:
         """In the middle of an epoch; its end has a checkpoint of its own."""
         assert isinstance(module, TrainingModule)
@@ -122,13 +127,12 @@ class Recorder(Callback):
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Write the row."""
         assert isinstance(module, TrainingModule)
-        means = _mean_over_processes(trainer, module.meter.means())
         row: Row = {
             "epoch": module.epoch + 1,
             "phase": module.stage.phase.name,
             "seconds": round(time.monotonic() - self._began, 3),
             "lr": module.learning_rate,
-            **{f"train/{name}": value for name, value in loss_values(module, means).items()},
+            **{f"train/{name}": value for name, value in loss_values(module, module.meter.means()).items()},
             "test/accuracy": module.accuracy,
         }
         self.rows.append(row)
@@ -164,15 +168,6 @@ def loss_values(module: TrainingModule, terms: Mapping[str, float]) -> dict[str,
         if weight:
             values["cpcc"] = 1 - values["cpcc_loss"] / weight
     return values
-
-
-def _mean_over_processes(trainer: pl.Trainer, means: dict[str, float]) -> dict[str, float]:
-    if trainer.world_size == 1:
-        return means
-    values = torch.tensor(list(means.values()), device=trainer.strategy.root_device)
-    reduced = trainer.strategy.reduce(values, reduce_op="mean")
-    assert isinstance(reduced, torch.Tensor)
-    return dict(zip(means, reduced.tolist(), strict=True))
 
 
 def _write_rows(path: Path, rows: list[Row]) -> None:

@@ -14,7 +14,7 @@ from cophenet.checks import check_choice, check_number, check_whole
 from cophenet.training.checkpoints import newest_good, read_checkpoint
 from cophenet.training.experiment import Experiment, build_network, find_weights, load_experiment
 from cophenet.training.files import is_first_process, locked, write_json
-from cophenet.training.folders import Machine, check_free, check_same_data, prepare
+from cophenet.training.folders import Machine, check_free, check_same_data, prepare, wait_for
 from cophenet.training.recipe import Recipe
 from cophenet.training.run import Run
 from cophenet.training.stopping import InterruptionError, StopRequest, stop_on_signals
@@ -92,7 +92,7 @@ def train(
             output.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(output))
             prepare(experiment, output, None if data_dir is None else Path(data_dir), machine)
-        run = Run.open(output)
+        run = Run.open(output) if first else wait_for(output, recipe)
         _train_parts(run, experiment, machine, run_options, progress)
     return run
 
@@ -193,7 +193,7 @@ def _train_one(
     from cophenet.training.progress import Follower, Journal, on_terminal
 
     bar = on_terminal() if progress is None else progress
-    journal = Journal(run.path / "log.txt", shown=progress is not False and is_first_process())
+    journal = Journal(run.path / "log.txt", shown=progress is not False)
     checkpoint = _choose_checkpoint(run, journal)
     module = _build_module(run, experiment, fresh=checkpoint is None)
     position = {"epoch": 0} if checkpoint is None else read_checkpoint(checkpoint)["position"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import time
 from dataclasses import asdict, dataclass
 from importlib.metadata import distributions, version
 from pathlib import Path
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from cophenet.training.experiment import Experiment
     from cophenet.training.recipe import Recipe
 
-__all__ = ["Machine", "check_free", "check_same_data", "describe_data", "prepare"]
+__all__ = ["Machine", "check_free", "check_same_data", "describe_data", "prepare", "wait_for"]
 
 _PACKAGES = ("cophenet", "torch", "lightning", "numpy", "scipy", "POT", "numba")
 # What a run has written before it counts as one.
@@ -130,6 +131,25 @@ def prepare(experiment: Experiment, output: Path, data_dir: Path | None, machine
     write_json(output / "run.json", {**info, "seeds": list(recipe.seeds)})
     write_bytes(output / "recipe.yaml", recipe.to_yaml().encode())
     return Run.open(output)
+
+
+def wait_for(output: Path, recipe: Recipe, seconds: float = 600.0) -> Run:
+    """The run that the first process makes, for others which a cluster starts at the same time.
+
+    Raises:
+        ValueError: If there is none after the time.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            run = Run.open(output)
+            if run.recipe == recipe:
+                return run
+        except ValueError:  # not there, or not yet whole
+            pass
+        if time.monotonic() >= end:
+            raise ValueError(f"the first process has made no run folder at {output} in {seconds:.0f} s")
+        time.sleep(0.05)
 
 
 def _write(folder: Path, recipe: Recipe, info: dict[str, Any], experiment: Experiment) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cophenet.distributed import add_up, process_count
 from cophenet.training.stopping import DivergenceError
 
 __all__ = ["Meter"]
@@ -24,7 +25,7 @@ class Meter:
 
     A loss is looked at when the next one has been computed: the objective has waited for the device by then,
     so the read costs no wait of its own. Weights made from a bad loss are never saved, because `check`
-    comes before every checkpoint.
+    comes before every checkpoint. On several processes all have the same numbers, those of the whole batch.
 
     Example:
         >>> meter = Meter()
@@ -36,8 +37,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.names: tuple[str, ...] = ()
-        self.sums: Tensor | None = None
-        self.samples = 0
+        self.sums: Tensor | None = None  # of the terms, weighted by samples; the last is that of the samples
         self.latest: dict[str, float] = {}
         self._waiting: tuple[int, Tensor] | None = None
 
@@ -47,10 +47,10 @@ class Meter:
         Args:
             step: Number of the step in the training, for messages.
             terms: Scalars by name.
-            samples: Size of the batch.
+            samples: Size of the batch, of this process's share of it.
 
         Raises:
-            DivergenceError: If a term of the step before was not finite.
+            DivergenceError: If a term of the step before was not finite, on all processes alike.
             ValueError: If the terms have other names than before.
         """
         if self.names and tuple(terms) != self.names:
@@ -59,12 +59,16 @@ class Meter:
                 f"an objective must give the same terms in every step of a phase, {had}; got {got}"
             )
         values = torch.stack([term.detach().float() for term in terms.values()])
+        values = torch.cat((values, values.new_tensor([samples])))
+        processes = process_count()
+        if processes > 1:
+            values = add_up(values)
+            values[:-1] /= processes
         self.check()
         self.names = tuple(terms)
-        weighted = values * samples
+        weighted = torch.cat((values[:-1] * values[-1], values[-1:]))
         self.sums = weighted if self.sums is None else self.sums + weighted
-        self.samples += samples
-        self._waiting = (step, values)
+        self._waiting = (step, values[:-1])
 
     def check(self) -> None:
         """Look at the last step's terms.
@@ -86,22 +90,21 @@ class Meter:
         self.check()
         if self.sums is None:
             return {}
-        return dict(zip(self.names, (self.sums / self.samples).tolist(), strict=True))
+        return dict(zip(self.names, (self.sums[:-1] / self.sums[-1]).tolist(), strict=True))
 
     def reset(self) -> None:
         """Begin a new epoch."""
-        self.names, self.sums, self.samples = (), None, 0
+        self.names, self.sums = (), None
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint needs to go on in the middle of an epoch."""
-        return {"names": list(self.names), "sums": self.sums, "samples": self.samples}
+        return {"names": list(self.names), "sums": self.sums}
 
     def restore(self, state: Mapping[str, Any], device: torch.device) -> None:
         """Go on from a `state`."""
         sums: Tensor | None = state["sums"]
         self.names = tuple(state["names"])
         self.sums = None if sums is None else sums.to(device)
-        self.samples = state["samples"]
 
 
 def diverged_features(step: int) -> DivergenceError:

@@ -14,13 +14,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from cophenet.training.callbacks import Recorder, loss_values
+from cophenet.training.files import is_first_process
 from cophenet.training.module import TrainingModule
 
 __all__ = ["Follower", "Journal", "on_terminal"]
 
 
 class Journal:
-    """Lines for the reader, on the screen and in a file.
+    """Lines for the reader, on the screen and in a file; only the first process writes any.
 
     Args:
         path: The file, which is appended to.
@@ -33,6 +34,8 @@ class Journal:
 
     def write(self, line: str) -> None:
         """One line."""
+        if not is_first_process():
+            return
         with self.path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
         if not self.shown:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 __all__ = ["DivergenceError", "InterruptionError", "StopRequest", "stop_on_signals"]
 
@@ -28,31 +29,38 @@ class StopRequest:
         wanted: True from the first signal on.
     """
 
-    wanted: bool = False
+    def __init__(self) -> None:
+        self.wanted = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def listen(self) -> None:
+        """Let signals of Ctrl-C and a polite kill become the request; a second one acts at once, as always.
+
+        In other threads than the main one, which get no signals, nothing is changed.
+        """
+        if self.wanted or threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            self._before.setdefault(number, signal.getsignal(number))
+            signal.signal(number, self._ask)
+
+    def ignore(self) -> None:
+        """Let signals do what they did before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        _ = number, frame
+        self.wanted = True
+        self.ignore()
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Turn Ctrl-C and a polite kill into a request; a second one acts at once, as always.
-
-    In other threads than the main one, which get no signals, nothing is changed.
-    """
+    """A request that signals make while it is needed."""
     request = StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield request
-        return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        _ = number, frame
-        request.wanted = True
-        for known, handler in before.items():
-            signal.signal(known, handler)
-
-    for number in _SIGNALS:
-        signal.signal(number, ask)
+    request.listen()
     try:
         yield request
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        request.ignore()
