@@ -11,6 +11,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from cophenet import CPCCLoss, Hierarchy
+from cophenet.models import Network as BackboneNetwork
+from cophenet.models import build_heads, create_backbone
 from cophenet.objectives import StepOutput, create
 
 TREE = Hierarchy.from_paths([(f"group{c // 3}", f"class{c}") for c in range(9)])
@@ -153,3 +155,26 @@ def half_case(rank: int, name: str, parts: Parts) -> Any:
     loss = CPCCLoss(TREE, name)(z, y)
     loss.backward()
     return loss.item(), loss.dtype, z.grad
+
+
+def resnet_steps(name: str, parts: Parts, parallel: bool) -> list[float]:
+    """Losses of ten steps, at a usual rate, of a residual network without batch statistics."""
+    objective = create(name, TREE)
+    torch.manual_seed(0)
+    backbone = create_backbone("resnet10-w8", input_shape=(1, 8, 8), stem="cifar", norm="group")
+    network = BackboneNetwork(backbone, build_heads(objective.heads, backbone.num_features)).double()
+    model: nn.Module = DistributedDataParallel(network) if parallel else network
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    losses = []
+    for images, labels in parts:
+        terms = objective(StepOutput(*model(images), labels))
+        loss = torch.stack(list(terms.values())).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(terms["cpcc"].item())
+    return losses
+
+
+def resnet_case(rank: int, name: str, steps: list[Parts]) -> list[float]:
+    return resnet_steps(name, [parts[rank] for parts in steps], parallel=True)

@@ -253,3 +253,17 @@ def test_shares_cover_the_pairs_once_and_evenly(costs, count):
 
 def test_one_process_gathers_nothing():
     assert process_count("all") == process_count("none") == 1
+
+
+@pytest.mark.parametrize("name", ["fastft", "emd"])
+def test_ten_steps_of_a_residual_network_are_those_of_one_process(ranks, name):
+    generator = torch.Generator().manual_seed(0)
+    batches = []
+    for _ in range(10):
+        labels = torch.randint(9, (23,), generator=generator)
+        images = torch.randn(23, 1, 8, 8, generator=generator, dtype=torch.float64)
+        batches.append((images + labels[:, None, None, None] / 4, labels))
+    expected = cases.resnet_steps(name, batches, parallel=False)
+    assert expected[0] - expected[-1] > 0.05  # it learns, so the steps matter
+    for found in ranks(cases.resnet_case, name, [cut(batch, ranks.count) for batch in batches]):
+        assert found == pytest.approx(expected, rel=1e-9)
