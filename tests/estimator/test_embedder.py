@@ -228,8 +228,35 @@ def test_bad_data_after_fitting(fitted):
         ("error_target", 0),
         ("tree", 3),
         ("objective_options", 3),
+        ("device", "foo"),
+        ("device", None),
+        ("device", "meta"),
     ],
 )
 def test_wrong_parameters_are_named(parameter, value):
     with pytest.raises(ValueError, match=parameter):
         HierarchicalEmbedder(**{"tree": TREE, parameter: value}).fit(ROWS, NAMES)
+
+
+def test_a_refit_forgets_what_belongs_to_the_old_network():
+    embedder = HierarchicalEmbedder(TREE, **QUICK).fit(ROWS, NAMES).build_index(ROWS, NAMES)
+    embedder.input_shape_ = (2, 3)
+    embedder.fit(ROWS[:, :5], NAMES)
+    assert not hasattr(embedder, "input_shape_")
+    with pytest.raises(ValueError, match="there is no index"):
+        embedder.search(ROWS[:1, :5])
+
+
+@pytest.mark.parametrize("objective", ["fastft", "gc", "quadruplet"])
+def test_a_fit_beside_other_processes_exchanges_nothing(objective, monkeypatch):
+    """As in one process of two: an exchange would wait for the other, here it fails."""
+    import torch.distributed as dist
+
+    def fail(*_, **__):
+        raise AssertionError("an exchange")
+
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    for name in ("all_gather", "all_reduce", "broadcast"):
+        monkeypatch.setattr(dist, name, fail)
+    HierarchicalEmbedder(TREE, objective, max_iter=1, hidden_size=8, random_state=0).fit(ROWS, NAMES)

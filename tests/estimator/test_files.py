@@ -4,7 +4,9 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from safetensors.torch import load_file, save_file
 
 from cophenet import HierarchicalEmbedder
 from cophenet.cli import main
@@ -34,7 +36,7 @@ def test_a_saved_model_is_the_same(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     fitted.save(tmp_path / "model")
     assert {file.name for file in tmp_path.rglob("*")} == {
-        "model", "model.safetensors", "tree.json", "config.json"
+        "model", "model.safetensors", "tree.json", "given_tree.json", "config.json"
     }  # fmt: skip
     loaded = HierarchicalEmbedder.load(tmp_path / "model")
     assert_array_equal(loaded.transform(ROWS), fitted.transform(ROWS))
@@ -69,9 +71,105 @@ def test_what_cannot_be_loaded_is_told(fitted, tmp_path):
     (tmp_path / "model" / "model.safetensors").write_bytes(b"cut off")
     with pytest.raises(ValueError, match="damaged or incomplete"):
         HierarchicalEmbedder.load(tmp_path / "model")
-    (tmp_path / "notes").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("config", "other"),
+    [
+        (None, "notes.txt"),
+        ({"format": 1, "model_type": "bert"}, None),
+        ({"format": 1, "cophenet": "1"}, "my.txt"),
+        ([], None),
+    ],
+)
+def test_what_is_no_saved_model_is_never_replaced(fitted, tmp_path, config, other):
+    folder = tmp_path / "there"
+    folder.mkdir()
+    if config is not None:
+        (folder / "config.json").write_text(json.dumps(config))
+    if other is not None:
+        (folder / other).write_text("mine")
+    before = sorted(folder.iterdir())
     with pytest.raises(ValueError, match="exists and is no saved model"):
-        fitted.save(tmp_path / "notes")
+        fitted.save(folder)
+    assert sorted(folder.iterdir()) == before
+
+
+def _tensor(name, change):
+    def apply(folder):
+        tensors = load_file(folder / "model.safetensors")
+        tensors[name] = change(tensors[name])
+        save_file(tensors, folder / "model.safetensors")
+
+    return apply
+
+
+def _config(**values):
+    def apply(folder):
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+    return apply
+
+
+DAMAGES = {
+    "fewer classes": (_config(classes=["bus", "cat", "husky", "poodle"]), "damaged"),
+    "twice a class": (_config(classes=["bus", "bus", "husky", "poodle", "van"]), "other classes"),
+    "other order": (_config(classes=["cat", "bus", "husky", "poodle", "van"]), "other classes"),
+    "other name": (_config(classes=["bus", "cow", "husky", "poodle", "van"]), "other classes"),
+    "format": (_config(format=True), "format True"),
+    "deviation": (_tensor("scale.deviation", lambda x: x[:2].clone()), "shape"),
+    "zero": (_tensor("scale.deviation", lambda x: x * 0), "positive"),
+    "node": (_tensor("index.nodes", lambda x: x + 100), "nodes of the index"),
+    "nodes": (_tensor("index.nodes", lambda x: x[:-1].clone()), "vectors"),
+    "no given tree": (lambda folder: (folder / "given_tree.json").unlink(), "given_tree.json"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGES)
+def test_parts_that_do_not_belong_together_are_refused(fitted, tmp_path, case):
+    change, message = DAMAGES[case]
+    fitted.save(tmp_path / "model")
+    change(tmp_path / "model")
+    with pytest.raises(ValueError, match=message):
+        HierarchicalEmbedder.load(tmp_path / "model")
+
+
+def test_a_loaded_model_fits_as_the_original(tmp_path):
+    some = np.isin(NAMES, ["cat", "husky", "van"])
+    options = {**QUICK, "random_state": np.int64(3), "device": torch.device("cpu")}
+    one = HierarchicalEmbedder(TREE, **options).fit(ROWS[some], NAMES[some])
+    one.save(tmp_path / "model")
+    other = HierarchicalEmbedder.load(tmp_path / "model")
+    assert other.random_state == 3
+    assert_array_equal(other.fit(ROWS, NAMES).transform(ROWS), one.fit(ROWS, NAMES).transform(ROWS))
+
+
+def test_numbers_as_classes_come_back(tmp_path):
+    codes = np.array([TREE.index(name) for name in NAMES])
+    kept = codes != 1
+    one = HierarchicalEmbedder(TREE, labels="positions", **QUICK).fit(ROWS[kept], codes[kept])
+    one.save(tmp_path / "model")
+    other = HierarchicalEmbedder.load(tmp_path / "model")
+    assert_array_equal(other.classes_, [0, 2, 3, 4])
+    inferred = HierarchicalEmbedder(**QUICK).fit(ROWS, codes * 1.0)
+    inferred.save(tmp_path / "model")
+    assert HierarchicalEmbedder.load(tmp_path / "model").get_params()["tree"] is None
+
+
+def test_a_model_of_a_missing_device_is_loaded_on_the_cpu(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    config = json.loads(path.read_text())
+    config["params"]["device"] = "cuda:99"
+    path.write_text(json.dumps(config))
+    with pytest.warns(UserWarning, match=r"loaded on the cpu: .*'cuda:99'"):
+        loaded = HierarchicalEmbedder.load(tmp_path / "model")
+    assert loaded.device == "cpu"
+    moved = HierarchicalEmbedder.load(tmp_path / "model", device="cpu")
+    assert_array_equal(moved.predict(ROWS), fitted.predict(ROWS))
+    with pytest.raises(ValueError, match=r"^device must be .*'foo'"):
+        HierarchicalEmbedder.load(tmp_path / "model", device="foo")
 
 
 def test_onnx_computes_the_same(fitted, tmp_path):

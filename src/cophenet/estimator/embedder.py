@@ -22,6 +22,7 @@ from cophenet.estimator.inputs import Scale, blocks, check_rows, float_type
 from cophenet.estimator.onnx import write_onnx
 from cophenet.estimator.runs import fill_from_run, flat_inputs
 from cophenet.metrics.tables import add_columns
+from cophenet.tree import Hierarchy
 
 __all__ = ["HierarchicalEmbedder"]
 
@@ -61,13 +62,14 @@ class HierarchicalEmbedder(
         validation_fraction: Share of the samples held out to stop in time; 0 to train all epochs.
         calibration_fraction: Share of the samples held out to calibrate decisions; 0 for none.
         error_target: Largest expected share of wrong answers of the decision "specific-if-confident".
-        random_state: Seed, generator or None, as in scikit-learn.
+        random_state: Seed, `numpy.random.RandomState` or None, as in scikit-learn.
         device: Where to compute, as torch names it.
         verbose: Whether to show a progress bar.
 
     Attributes:
         classes_: (C,) the classes that the labels reach, ascending.
         tree_: Their tree, its classes in the order of `classes_`.
+        given_tree_: The whole tree that was given; None if the tree was inferred.
         n_features_in_: Size of a vector.
         n_iter_: Epochs trained.
         history_: Epoch, loss and held-out loss of every epoch.
@@ -85,6 +87,7 @@ class HierarchicalEmbedder(
     network_: Any
     input_scale_: Scale
     history_: list[dict[str, float]]
+    given_tree_: Hierarchy | None
 
     def __init__(
         self,
@@ -104,7 +107,7 @@ class HierarchicalEmbedder(
         calibration_fraction: float = 0.1,
         error_target: float = 0.05,
         random_state: Any = None,
-        device: str = "cpu",
+        device: str | torch.device = "cpu",
         verbose: bool = False,
     ) -> None:
         self.tree = tree
@@ -158,18 +161,27 @@ class HierarchicalEmbedder(
         return self._proba(self._rows(X), level)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a folder of `model.safetensors`, `tree.json` and `config.json`; replaces an older model."""
+        """Write a folder of `model.safetensors` and JSON files; an older model in its place is replaced.
+
+        Raises:
+            ValueError: If there is something else in its place.
+        """
         check_is_fitted(self)
         storage.save(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> HierarchicalEmbedder:
+    def load(cls, path: str | os.PathLike[str], device: str | None = None) -> HierarchicalEmbedder:
         """Read what `save` wrote; nothing is unpickled.
+
+        Args:
+            path: The folder.
+            device: Where to compute; None for where the model was fitted, or with a warning for the CPU where
+                there is no such device.
 
         Raises:
             ValueError: If the folder holds no model, a damaged one, or one of a newer format.
         """
-        return storage.load(cls(), path)
+        return storage.load(cls(), path, device)
 
     @classmethod
     def from_run(cls, path: str | os.PathLike[str]) -> HierarchicalEmbedder:

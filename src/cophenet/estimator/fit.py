@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from cophenet.checks import check_choice, check_number, check_whole
 from cophenet.estimator.decisions import check_target
 from cophenet.estimator.inputs import Scale, blocks, fit_scale
-from cophenet.estimator.labels import encode, to_tree
+from cophenet.estimator.labels import encode, label_text, to_tree
 from cophenet.estimator.network import final_network, start_network
 from cophenet.estimator.trainer import Settings, Trainer, split_rows
 from cophenet.objectives import Objective, WithCPCC, create, objective_names
@@ -24,7 +24,7 @@ from cophenet.tree import Hierarchy
 if TYPE_CHECKING:
     from cophenet.estimator.embedder import HierarchicalEmbedder
 
-__all__ = ["check_parameters", "fit_embedder"]
+__all__ = ["check_device", "check_parameters", "fit_embedder"]
 
 Ints = NDArray[np.int64]
 
@@ -53,6 +53,26 @@ def check_parameters(estimator: HierarchicalEmbedder) -> None:
             f"validation_fraction and calibration_fraction must leave samples to train on, got {shares}"
         )
     check_target(estimator.error_target)
+    check_device(estimator.device)
+
+
+def check_device(device: object) -> None:
+    """Refuse what is not a device of this computer.
+
+    Example:
+        >>> check_device("gpu")
+        Traceback (most recent call last):
+        ValueError: device must be one that torch can use here, such as 'cpu', got 'gpu'
+    """
+    try:
+        usable = isinstance(device, str | torch.device) and torch.device(device).type != "meta"
+        if usable:
+            torch.empty(0, device=device)  # type: ignore[call-overload]
+    except (RuntimeError, AssertionError, NotImplementedError):  # torch has no common error for it
+        usable = False
+    if not usable:
+        given = str(device) if isinstance(device, torch.device) else device
+        raise ValueError(f"device must be one that torch can use here, such as 'cpu', got {given!r}")
 
 
 def fit_embedder(estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: NDArray[Any]) -> None:
@@ -63,24 +83,26 @@ def fit_embedder(estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: ND
         rows: (n, d) checked numbers.
         labels: (n,) as the user writes them.
     """
-    tree = None if estimator.tree is None else to_tree(estimator.tree)
-    found = encode(labels, tree, estimator.labels)
+    given = None if estimator.tree is None else to_tree(estimator.tree)
+    found = encode(labels, given, estimator.labels)
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
     rng = np.random.default_rng(seed)
     split = split_rows(found.targets, estimator.validation_fraction, estimator.calibration_fraction, rng)
     scale = fit_scale(rows, split.train)
-    if found.tree is None:
-        tree = _inferred(rows, found.targets, found.classes, split.train, scale)
-    else:
-        tree = found.tree
+    tree = found.tree or _inferred(rows, found.targets, found.classes, split.train, scale)
     device = torch.device(estimator.device)
-    objective = create(estimator.objective, tree, **(estimator.objective_options or {})).to(device)
+    # A fit is one process's own affair, also where others run beside it.
+    options = {"gather": "none", **(estimator.objective_options or {})}
+    objective = create(estimator.objective, tree, **options).to(device)
     _tell_if_inactive(objective)
     outputs = estimator.n_components or rows.shape[1]
     network = start_network(objective, rows.shape[1], estimator.hidden_size, outputs, seed).to(device)
     trainer = Trainer(network, objective, rows, found.targets, found.inner, scale, device)
     history = trainer.fit(split, _settings(estimator, len(split.train)), rng)
+    for old in ("index_", "input_shape_"):  # those of another network
+        estimator.__dict__.pop(old, None)
     estimator.classes_, estimator.tree_, estimator.input_scale_ = found.classes, tree, scale
+    estimator.given_tree_ = given
     estimator.network_ = final_network(network, objective.finest)
     estimator.history_, estimator.n_iter_ = history, len(history)
     estimator._n_features_out = outputs
@@ -109,7 +131,9 @@ def _inferred(
         at = chosen[part]
         sums.index_add_(0, torch.from_numpy(targets[at]), scale(rows[at], torch.float64))
     means = sums.numpy() / np.bincount(targets[chosen])[:, None]
-    return Hierarchy.infer(means, np.arange(len(classes)), names=[str(name) for name in classes.tolist()])
+    return Hierarchy.infer(
+        means, np.arange(len(classes)), names=[label_text(name) for name in classes.tolist()]
+    )
 
 
 def _tell_if_inactive(objective: Objective) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "encode",
     "find_known",
     "find_nodes",
+    "label_text",
     "node_ancestors",
     "node_labels",
     "to_tree",
@@ -149,7 +150,7 @@ def find_nodes(labels: Array, tree: Hierarchy, kind: str) -> tuple[Ints, list[An
         found = {label: int(tree.leaves[int(label)]) for label in labels if _is_position(label, tree)}
     else:
         known = _named(tree)
-        texts = {label: _text(label) for label in labels}
+        texts = {label: label_text(label) for label in labels}
         found = {label: known[text] for label, text in texts.items() if text in known}
     nodes = [found[label] for label in labels if label in found]
     return np.array(nodes, dtype=np.int64), [_plain(label) for label in labels if label not in found]
@@ -163,7 +164,13 @@ def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def _text(label: Any) -> str:
+def label_text(label: Any) -> str:
+    """The name that a label stands for: that of the whole number for 7 and 7.0.
+
+    Example:
+        >>> label_text(7.0), label_text("7.0")
+        ('7', '7.0')
+    """
     whole = isinstance(label, (float, np.floating)) and float(label).is_integer()
     return str(int(label)) if whole else str(label)
 
@@ -242,7 +249,7 @@ def find_known(labels: Any, classes: Array, tree: Hierarchy, count: int) -> Ints
     others = [label for label in present.tolist() if label not in known]
     if others:
         named = _named(tree)
-        known.update({label: named[_text(label)] for label in others if _text(label) in named})
+        known.update({label: named[label_text(label)] for label in others if label_text(label) in named})
     missing = [label for label in present.tolist() if label not in known]
     if missing:
         raise ValueError(f"y contains previously unseen labels: {missing[:5]!r}")

@@ -76,6 +76,7 @@ def fill_from_run(estimator: _Estimator, path: str | os.PathLike[str]) -> _Estim
     estimator.network_ = RunNetwork(network, shape, experiment.objective.finest)
     estimator.set_params(tree=tree, objective=run.recipe.objective.name)
     estimator.classes_, estimator.tree_ = np.array(tree.classes), tree
+    estimator.given_tree_ = tree
     estimator.input_shape_, estimator.n_features_in_ = shape, prod(shape)
     estimator._n_features_out = network.backbone.num_features
     estimator.history_, estimator.n_iter_ = [], 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import numbers
 import os
 import shutil
 import uuid
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,8 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cophenet.estimator.fit import check_device, check_parameters
 from cophenet.estimator.index import SearchIndex
 from cophenet.estimator.inputs import Scale
+from cophenet.estimator.labels import find_nodes
 from cophenet.estimator.network import Adapter, VectorNetwork
 from cophenet.tree import Hierarchy
 
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "load", "save"]
 
 FORMAT = 1
-CONFIG, TENSORS, TREE = "config.json", "model.safetensors", "tree.json"
+CONFIG, TENSORS, TREE, GIVEN = "config.json", "model.safetensors", "tree.json", "given_tree.json"
 
 _Estimator = TypeVar("_Estimator", bound="HierarchicalEmbedder")
 
@@ -32,13 +36,15 @@ _Estimator = TypeVar("_Estimator", bound="HierarchicalEmbedder")
 def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
     """Write the folder as a whole: beside its place first, then moved there.
 
+    The tree that was given is kept beside the tree of the classes, so that a loaded model fits as this one.
+
     Raises:
-        ValueError: If there is something else in its place.
+        ValueError: If there is something else than a saved model in its place.
     """
     if not isinstance(estimator.network_, VectorNetwork):
         raise ValueError("an estimator made from a run is saved by its run folder already")
     target = Path(path)
-    if target.exists() and not (target / CONFIG).is_file():
+    if os.path.lexists(target) and not _is_saved_model(target):
         raise ValueError(f"{target} exists and is no saved model; choose another folder")
     target.parent.mkdir(parents=True, exist_ok=True)
     part, old = (target.with_name(f".{target.name}.{uuid.uuid4().hex}.{end}") for end in ("tmp", "old"))
@@ -46,6 +52,8 @@ def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
     try:
         _safetensors().save_file(_tensors(estimator), part / TENSORS)
         estimator.tree_.write(part / TREE)
+        if estimator.given_tree_ is not None:
+            estimator.given_tree_.write(part / GIVEN)
         (part / CONFIG).write_text(json.dumps(_config(estimator), indent=2) + "\n", encoding="utf-8")
         if target.exists():
             target.replace(old)
@@ -55,24 +63,52 @@ def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def load(estimator: _Estimator, path: str | os.PathLike[str]) -> _Estimator:
+def _is_saved_model(folder: Path) -> bool:
+    """Whether all there is in a folder is a saved model, of any format."""
+    if folder.is_symlink() or not (folder / CONFIG).is_file():
+        return False
+    if {file.name for file in folder.iterdir()} - {CONFIG, TENSORS, TREE, GIVEN}:
+        return False
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except ValueError:
+        return False
+    return isinstance(config, dict) and {"format", "cophenet"} <= config.keys()
+
+
+def load(estimator: _Estimator, path: str | os.PathLike[str], device: str | None = None) -> _Estimator:
     """Fill an estimator with what `save` wrote.
 
     Raises:
-        ValueError: If there is no model, a damaged one, or one of another format.
+        ValueError: If there is no model, a damaged one, or one of another format, or `device` is wrong.
     """
     folder = Path(path)
     config = _read_config(folder)
+    safetensors = _safetensors()
+    if device is not None:
+        check_device(device)
     try:
-        tensors = _safetensors().load_file(folder / TENSORS)
+        config["params"]["device"] = device or _present(config["params"]["device"])
+        tensors = safetensors.load_file(folder / TENSORS)
         tree = Hierarchy.read(folder / TREE)
-        estimator.set_params(**config["params"])
-        if not config["inferred"]:
-            estimator.set_params(tree=tree)
+        estimator.given_tree_ = None if config["inferred"] else Hierarchy.read(folder / GIVEN)
+        estimator.set_params(**config["params"], tree=estimator.given_tree_)
+        check_parameters(estimator)
         _fill(estimator, config, tensors, tree)
+        _check(estimator, config)
     except Exception as error:
         raise ValueError(f"{folder}: the saved model is damaged or incomplete: {error}") from error
     return estimator
+
+
+def _present(device: str) -> str:
+    """The device a model was saved with; the host where that is not there."""
+    try:
+        check_device(device)
+    except ValueError as error:
+        warnings.warn(f"the model is loaded on the cpu: {error}", UserWarning, stacklevel=4)
+        return "cpu"
+    return device
 
 
 def _safetensors() -> Any:
@@ -92,7 +128,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         found = config["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not the configuration of a saved model: {error}") from error
-    if found != FORMAT:
+    if isinstance(found, bool) or found != FORMAT:
         newer = isinstance(found, int) and found > FORMAT
         advice = "; it was saved by a newer cophenet: update cophenet to read it" if newer else ""
         raise ValueError(f"{path}: format {found!r}, but this version reads format {FORMAT}{advice}")
@@ -115,15 +151,16 @@ def _config(estimator: HierarchicalEmbedder) -> dict[str, Any]:
     from cophenet import __version__
 
     params = estimator.get_params(deep=False)
-    inferred = params.pop("tree") is None
-    if not isinstance(params["random_state"], int):
+    del params["tree"]  # has a file of its own
+    if not isinstance(params["random_state"], numbers.Integral):
         params["random_state"] = None  # a generator has no text
+    params["device"] = str(params["device"])
     names = getattr(estimator, "feature_names_in_", None)
     return {
         "format": FORMAT,
         "cophenet": __version__,
         "params": {name: _plain(value) for name, value in params.items()},
-        "inferred": inferred,
+        "inferred": estimator.given_tree_ is None,
         "classes": estimator.classes_.tolist(),
         "classes_dtype": estimator.classes_.dtype.str,
         "feature_names": None if names is None else names.tolist(),
@@ -170,3 +207,32 @@ def _fill(
     if config["backend"] is not None:
         vectors, nodes = tensors["index.vectors"].numpy(), tensors["index.nodes"].numpy()
         estimator.index_ = SearchIndex(vectors, nodes, config["backend"])
+
+
+def _check(estimator: HierarchicalEmbedder, config: dict[str, Any]) -> None:
+    """Refuse parts that do not belong together."""
+    tree, scale, scores = estimator.tree_, estimator.input_scale_, estimator.calibration_scores_
+    named = "names" if estimator.given_tree_ is None else estimator.labels
+    nodes, missing = find_nodes(estimator.classes_, estimator.given_tree_ or tree, named)
+    found = [(estimator.given_tree_ or tree).names[node] for node in nodes]
+    if missing or len(set(found)) < len(found) or tuple(found) != tree.classes:
+        raise ValueError(f"{CONFIG} has other classes than {TREE}")
+    shape = (estimator.n_features_in_,)
+    if scale.mean.shape != shape or scale.deviation.shape != shape or not (scale.deviation > 0).all():
+        raise ValueError(f"the scale needs means and positive deviations of shape {shape}")
+    if scores.ndim != 1 or not np.isfinite(scores).all():
+        raise ValueError("the scores of calibration must be finite numbers in a row")
+    names = config["feature_names"]
+    if names is not None and len(names) != estimator.n_features_in_:
+        raise ValueError(f"{len(names)} names of {estimator.n_features_in_} features")
+    if config["backend"] is not None:
+        _check_index(estimator.index_, tree.num_nodes, estimator._n_features_out)
+
+
+def _check_index(index: SearchIndex, num_nodes: int, width: int) -> None:
+    rows = len(index.vectors)
+    if index.vectors.shape != (rows, width) or index.nodes.shape != (rows,):
+        given = f"{index.vectors.shape} and {index.nodes.shape}"
+        raise ValueError(f"the index needs vectors (n, {width}) and nodes (n,), got {given}")
+    if index.nodes.dtype.kind != "i" or ((index.nodes < 0) | (index.nodes >= num_nodes)).any():
+        raise ValueError(f"nodes of the index must be those of the tree, from 0 to {num_nodes - 1}")
