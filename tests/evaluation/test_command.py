@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from cophenet.cli import main
 from cophenet.evaluation import evaluate
 from cophenet.training import Run, load_recipe, train
+from data.pictures import fill
 from evaluation.runs import ONE_SHOT, TINY, make_run
 
 
@@ -88,6 +89,17 @@ def test_wrong_runs_are_one_line_and_exit_2(tmp_path, monkeypatch, command, argu
     assert err.startswith(message)
     assert err.count("\n") == 1
     assert not (tmp_path / "finished" / "results.json").exists()
+
+
+def test_data_that_is_not_there_is_wrong_input(tmp_path, command):
+    for name in ("pet/cat", "pet/dog", "car/bus"):
+        fill(tmp_path / "data" / "train" / name)
+        fill(tmp_path / "data" / "test" / name)
+    settings = ("data.image_size=8", "data.workers=0", "model={backbone: mlp, options: {hidden: [4]}}")
+    run = make_run(tmp_path / "run", settings, recipe="folder", data_dir=tmp_path / "data")
+    code, out, err = command(run.path, "--data-dir", tmp_path / "nowhere")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "nowhere" in err
 
 
 def test_an_unknown_device(tmp_path, command):

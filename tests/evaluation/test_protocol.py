@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from safetensors.torch import load_file
 from cophenet import class_distances, cpcc
 from cophenet.data import create_source
 from cophenet.data.breeds import breeds_classes
-from cophenet.evaluation import describe, evaluate
+from cophenet.evaluation import describe, evaluate, store
 from cophenet.training import load_network
 from cophenet.training.checkpoints import write_checkpoint
+from cophenet.training.files import write_json
 from data.pictures import fill
 from evaluation.runs import ONE_SHOT, TINY, make_run
 
@@ -115,6 +117,58 @@ def test_other_data_than_the_run_was_trained_on(tmp_path, data_dir):
     (data_dir / "tree.txt").write_text(tree.replace("root 2", "root 1b").replace("\n2 2", "\n1b 2"))
     with pytest.raises(ValueError, match=r"the data is not what run .* began with"):
         evaluate(run)
+
+
+def test_a_folder_that_is_given_is_checked_although_features_are_saved(tmp_path, data_dir):
+    run = make_run(tmp_path / "run", VECTORS, recipe="vectors", data_dir=data_dir)
+    first = evaluate(run)
+    moved = data_dir.rename(tmp_path / "moved")
+    assert evaluate(run, data_dir=moved) == first
+    with pytest.raises(FileNotFoundError):
+        evaluate(run, data_dir=tmp_path)
+    with np.load(moved / "test.npz") as whole:
+        half = {name: whole[name][:40] for name in whole}
+    np.savez(moved / "test.npz", **half)
+    with pytest.raises(ValueError, match=r"the data is not what run .* began with"):
+        evaluate(run, data_dir=moved)
+
+
+def test_seeds_share_the_data(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "seeds=[0, 1]"))
+    loads, load = [], store.load_experiment
+    monkeypatch.setattr(store, "load_experiment", lambda *given: loads.append(given) or load(*given))
+    evaluate(run)
+    assert loads == [(run.recipe, None)]
+
+
+def test_threads_are_those_of_the_training(tmp_path):
+    run = make_run(tmp_path / "run")
+    info = run.info
+    write_json(run.path / "run.json", {**info, "threads": 2})
+    seen = []
+    results = evaluate(run, progress=lambda *_: seen.append(torch.get_num_threads()))
+    assert set(seen) == {results["threads"]} == {2}
+    assert torch.get_num_threads() == 1
+
+
+def test_without_safetensors_nothing_is_computed(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.setattr(store, "load_experiment", None)
+    with pytest.raises(ImportError, match=r"need safetensors: pip install 'cophenet\[data\]'"):
+        evaluate(run)
+
+
+def test_a_damaged_last_checkpoint_is_not_passed_over(tmp_path):
+    """The one before it is whole, but is not what the training ended with."""
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "seeds=[0, 1]"))
+    part = run.parts[1]
+    state = {f"network.{name}": value for name, value in load_network(part).state_dict().items()}
+    path = write_checkpoint(part.path / "checkpoints", 3, {"state_dict": state})
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=f"{re.escape(str(part.path))}.* damaged"):
+        evaluate(run)
+    assert not list(run.path.rglob("results.json"))
 
 
 def test_features_of_another_checkpoint_are_made_anew(tmp_path):

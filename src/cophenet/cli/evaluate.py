@@ -27,7 +27,7 @@ def evaluate(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders that train has made.")],
     data_dir: Annotated[
         Path | None,
-        typer.Option("--data-dir", metavar="DIR", help="Folder of the data, if it was moved since training."),
+        typer.Option("--data-dir", metavar="DIR", help="Folder of the data, if it was moved; it is checked."),
     ] = None,
     device: Annotated[
         DeviceName, typer.Option(help="Where the network computes; auto is the GPU if there is one.")
@@ -41,7 +41,10 @@ def evaluate(
     from cophenet.training import Run
 
     for run in [Run.open(path) for path in runs]:
-        results = measure(run, data_dir=data_dir, device=device.value, progress=_progress)
+        try:
+            results = measure(run, data_dir=data_dir, device=device.value, progress=_progress)
+        except FileNotFoundError as error:
+            raise ValueError(str(error)) from error
         _print_results(results)
         typer.echo(f"wrote {run.path / 'results.json'}\n")
 

@@ -17,7 +17,7 @@ from cophenet.tree.formats.document import dump_json, parse_json
 if TYPE_CHECKING:
     from cophenet.models import Network
 
-__all__ = ["FeatureSet", "extract", "load_features", "save_features"]
+__all__ = ["FeatureSet", "extract", "load_features", "require_safetensors", "save_features"]
 
 _KEYS = ("features", "labels", "logits")
 
@@ -97,7 +97,7 @@ def save_features(path: Path, kept: FeatureSet, checkpoint: str, domain: str, pa
         domain: Of the data, as in `Samples`.
         part: Of the data: "train", "test" or "validation".
     """
-    save = _safetensors().torch.save
+    save = require_safetensors().torch.save
     metadata = {"checkpoint": checkpoint, "domain": domain, "part": part, "tree": dump_json(kept.tree)}
     tensors = {key: getattr(kept, key).contiguous() for key in _KEYS}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
     """
     if not path.is_file():
         return None
-    safetensors = _safetensors()
+    safetensors = require_safetensors()
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -127,7 +127,12 @@ def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
         ) from error
 
 
-def _safetensors() -> Any:
+def require_safetensors() -> Any:
+    """The package that features are written with.
+
+    Raises:
+        ImportError: If it is missing; names the extra that has it.
+    """
     try:
         import safetensors
         import safetensors.torch

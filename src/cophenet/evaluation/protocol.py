@@ -13,9 +13,10 @@ from cophenet.evaluation.one_shot import one_shot_accuracy
 from cophenet.evaluation.predictions import add_predictions, add_transferred_accuracy
 from cophenet.evaluation.results import run_results, seed_results
 from cophenet.evaluation.retrieval import add_retrieval
-from cophenet.evaluation.store import Device, FeatureStore, Progress, choose_device
+from cophenet.evaluation.store import Device, FeatureStore, Progress, choose_device, open_stores
 from cophenet.training import Run, shaped_tree
 from cophenet.training.files import write_json
+from cophenet.training.trainers import threads_of_torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,11 +38,11 @@ def evaluate(
     """Measure a finished run, and write `results.json` and what it was made of into its folder.
 
     Features are saved and used again as long as the checkpoint is the same, so that a second call needs
-    neither the data nor the network, and gives the same numbers.
+    neither the data nor the network, and gives the same numbers. Threads are those of the training.
 
     Args:
         run: A run, or its folder; of one seed or of several.
-        data_dir: Folder of the data; None for the one it was trained with.
+        data_dir: Folder of the same data; None for the one it was trained with.
         device: Where the network computes: "auto" is the GPU if there is one.
         progress: Called with what is being read, the samples done and all of them.
 
@@ -49,8 +50,10 @@ def evaluate(
         What stands in `results.json`.
 
     Raises:
-        ValueError: If there is no such run, or it is not finished.
-        OSError: If the data of the test part is missing.
+        ImportError: If safetensors is missing.
+        OSError: If the data of the test part is missing, or there is none in `data_dir`.
+        ValueError: If there is no such run, it is not finished, its newest checkpoint is damaged, or the data
+            is not what it was trained on.
 
     Example:
         >>> import tempfile
@@ -68,7 +71,10 @@ def evaluate(
         raise ValueError(f"run {run.path} is not finished: finish it with cophenet train --resume {run.path}")
     place = choose_device(device)
     folder = None if data_dir is None else Path(data_dir)
-    parts = [_evaluate_seed(FeatureStore(part, folder, place, progress)) for part in run.parts]
+    parts = []
+    for store in open_stores(run, folder, place, progress):
+        with threads_of_torch(store.run.info["threads"]):
+            parts.append(_evaluate_seed(store))
     if run.parts == (run,):
         return parts[0]
     results = run_results(run, parts)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 
 from cophenet.checks import check_choice
-from cophenet.evaluation.features import FeatureSet, extract, load_features, save_features
+from cophenet.evaluation.features import (
+    FeatureSet,
+    extract,
+    load_features,
+    require_safetensors,
+    save_features,
+)
 from cophenet.training import load_experiment, load_network
 from cophenet.training.folders import check_same_data
 
@@ -19,11 +25,12 @@ if TYPE_CHECKING:
     from cophenet.models import Network
     from cophenet.training import Experiment, Run
 
-__all__ = ["Device", "FeatureStore", "Progress", "choose_device"]
+__all__ = ["Device", "FeatureStore", "Progress", "choose_device", "open_stores"]
 
 Device = Literal["auto", "cpu", "cuda"]
 # What is read, the samples done, and all of them.
 Progress = Callable[[str, int, int], None]
+Load = Callable[[Path | None], "Experiment"]
 
 
 def choose_device(name: str) -> torch.device:
@@ -38,6 +45,37 @@ def choose_device(name: str) -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
+def open_stores(
+    run: Run, data_dir: Path | None, device: torch.device, progress: Progress | None
+) -> Sequence[FeatureStore]:
+    """A store for every seed of a run; all read the data at most once.
+
+    Args:
+        run: The run.
+        data_dir: Folder of the data, which is then checked; None for the one it was trained with.
+        device: Where the networks compute.
+        progress: Told how far it is.
+
+    Raises:
+        ImportError: If the package that writes features is missing.
+        OSError: If the folder that is given does not hold the data.
+        ValueError: If a checkpoint is damaged, or the folder that is given holds other data.
+    """
+    require_safetensors()
+
+    # Seeds differ in nothing that the data depends on.
+    @cache
+    def load(folder: Path | None) -> Experiment:
+        return load_experiment(run.recipe, folder)
+
+    stores = [FeatureStore(part, data_dir, device, progress, load) for part in run.parts]
+    if data_dir is not None:
+        # Saved features would hide that the folder is not the right one.
+        for store in stores:
+            _ = store.experiment
+    return stores
+
+
 class FeatureStore:
     """The features of a run of one seed; data and network are loaded only if a file is missing.
 
@@ -46,10 +84,16 @@ class FeatureStore:
         data_dir: Folder of the data; None for the one it was trained with.
         device: Where the network computes.
         progress: Told how far it is.
+        load: Reads the data of the run in a folder.
     """
 
     def __init__(
-        self, run: Run, data_dir: Path | None, device: torch.device, progress: Progress | None
+        self,
+        run: Run,
+        data_dir: Path | None,
+        device: torch.device,
+        progress: Progress | None,
+        load: Load,
     ) -> None:
         self.run = run
         self.device = device
@@ -57,6 +101,7 @@ class FeatureStore:
         self.checkpoint = run.checkpoint().stem
         recorded = run.info.get("data_dir")
         self.data_dir = Path(recorded) if data_dir is None and recorded is not None else data_dir
+        self._load = load
 
     @cached_property
     def experiment(self) -> Experiment:
@@ -66,7 +111,7 @@ class FeatureStore:
             OSError: If it is not there.
             ValueError: If it is wrong, or not the data that the run was trained on.
         """
-        experiment = load_experiment(self.run.recipe, self.data_dir)
+        experiment = self._load(self.data_dir)
         check_same_data(self.run, experiment)
         return experiment
 
