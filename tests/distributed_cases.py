@@ -108,6 +108,15 @@ def objective_error_case(rank: int, name: str, parts: Parts) -> str:
     return message_of(lambda: create(name, TREE)(StepOutput(x, heads, y)))
 
 
+def heads_error_case(rank: int, options: dict[str, Any]) -> str:
+    """Consistency of weights, of which process 1 has none."""
+    objective = create("gc", TREE, **options)
+    sizes = {head.name: head.num_outputs for head in objective.heads}
+    heads = {} if rank == 1 else {name: nn.Linear(3, size) for name, size in sizes.items()}
+    logits = {name: torch.zeros(4, size) for name, size in sizes.items()}
+    return message_of(lambda: objective(StepOutput(torch.randn(4, 3), logits, torch.arange(4) * 2, heads)))
+
+
 def weights_error_case(rank: int) -> list[str]:
     x, y = torch.randn(4, 3), torch.arange(4) * 2
     some = torch.ones(4) if rank == 0 else None

@@ -121,6 +121,7 @@ def test_undefined_loss(ranks, name):
         ("dtype", "features must have one dtype on all processes, got torch.float32, "),
         ("nan", "features must be finite, got NaN or inf in 1 of 8 samples (first: sample 5)"),
         ("label", "labels must lie in 0..8, the classes of the tree, got 9"),
+        ("float8", "process 1: features must be "),
         ("float labels", "process 1: labels must be integers, got torch.float32"),
         ("no rows", "the batch is empty on all processes"),
     ],
@@ -140,6 +141,8 @@ def test_every_process_raises_the_same_error(ranks, change, message, name):
         x[1, 0] = torch.nan
     elif change == "label":
         y[2] = 9
+    elif change == "float8":
+        parts[1] = (x.to(torch.float8_e5m2), y)
     elif change == "float labels":
         parts[1] = (x, y.float())
     loss, objective, after = zip(*ranks(cases.error_case, name, parts), strict=True)
@@ -157,6 +160,12 @@ def test_errors_of_objectives_without_cpcc(ranks):
     parts[1] = (torch.full((3, 3), torch.inf), torch.tensor([0, 1, 2]))
     told = ranks(cases.objective_error_case, "rank", parts)
     assert set(told) == {f"features must be finite, got NaN or inf in 3 of {3 * ranks.count} samples"}
+
+
+@pytest.mark.parametrize("options", [{}, {"cpcc": "l2"}])
+def test_a_missing_head_on_one_process(ranks, options):
+    told = ranks(cases.heads_error_case, options)
+    assert set(told) == {"process 1: heads must hold a module with a weight for 'level1', got None"}
 
 
 def test_an_error_in_one_share_of_the_pairs_reaches_all(ranks):

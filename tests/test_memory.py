@@ -186,6 +186,8 @@ def test_memories_of_other_sizes_are_refused():
     state = CPCCLoss(TREE, "l2", memory=40).state_dict()
     with pytest.raises(ValueError, match="memory of 45 weights cannot be loaded from one of 36"):
         CPCCLoss(TREE, "l2", memory=45).load_state_dict(state)
+    with pytest.raises(ValueError, match="without features, weights, stored, written, step"):
+        CPCCLoss(TREE, "l2", memory=45).memory.set_extra_state({})
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from cophenet.transport.batch import ClassBatch
 from cophenet.transport.first_order import first_order
 
 __all__ = [
+    "DTYPES",
     "Gather",
     "Shards",
     "add_up",
@@ -37,8 +38,8 @@ __all__ = [
 
 Gather = Literal["all", "none"]
 
-# Position in this list is what processes tell each other of a type.
-_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+# What features may be; position in this list is what processes tell each other of a type.
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _FLAGS = 3
 
 
@@ -135,12 +136,14 @@ def meet(
     Raises:
         ValueError: On every process, if one has a problem, or if the batches do not fit together.
     """
+    if problem is None and features.dtype not in DTYPES:
+        problem = f"features must be one of {', '.join(map(str, DTYPES))}, got {features.dtype}"
     told = 0 if problem is None else len(problem.encode())
     numbers = [told] + [0] * 6
     if problem is None:
         wants = torch.is_grad_enabled() and features.requires_grad
         mark = 0 if generator is None else zlib.crc32(generator.get_state().numpy().tobytes())
-        numbers[1:] = [*features.shape, _DTYPES.index(features.dtype), int(weighted), int(wants), mark]
+        numbers[1:] = [*features.shape, DTYPES.index(features.dtype), int(weighted), int(wants), mark]
     device = _device_of(features)
     own = torch.tensor(numbers, dtype=torch.int64, device=device)
     found = own.new_zeros(_FLAGS) if problem is not None or flags is None else flags.long()
@@ -151,7 +154,7 @@ def meet(
     if not sizes.any():
         raise ValueError("the batch is empty on all processes; a loss needs at least one sample")
     _check_alike("features must have one width on all processes", widths)
-    _check_alike("features must have one dtype on all processes", [_DTYPES[code] for code in dtypes])
+    _check_alike("features must have one dtype on all processes", [DTYPES[code] for code in dtypes])
     _check_alike("flow_weights must be given on all processes or on none", weights.astype(bool).tolist())
     if generator is not None and len(set(marks.tolist())) > 1:
         _align(generator, device)

@@ -106,8 +106,11 @@ class FeatureMemory(nn.Module):
         """Restore what was remembered, also before the first batch.
 
         Raises:
-            ValueError: If it is of a memory of another size.
+            ValueError: If it is of a memory of another size, or of none.
         """
+        missing = [name for name in _PARTS if name not in state]
+        if missing:
+            raise ValueError(f"memory cannot be loaded from a state without {', '.join(missing)}")
         for name in ("weights", "written"):
             given, own = tuple(state[name].shape), tuple(getattr(self, name).shape)
             if given != own:

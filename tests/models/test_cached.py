@@ -132,6 +132,14 @@ def test_batch_statistics_are_those_of_chunks_and_move_once():
     assert cached[1].num_batches_tracked == 3
 
 
+def test_no_chunk_is_left_with_a_single_sample():
+    network = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6)).to(DEVICE, torch.float64)
+    sizes = []
+    network.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
+    cached_backward(network, make_inputs(count=21), lambda z: z.square().std(), 10)
+    assert sizes == [7] * 6
+
+
 def test_autocast_keeps_the_graph_of_cast_weights():
     network = nn.Linear(5, 4).to(DEVICE)
     plain = copy.deepcopy(network)
@@ -185,8 +193,8 @@ def test_memory_is_that_of_a_chunk():
     ("network", "chunk_size", "message"),
     [
         (nn.Linear(5, 2), 0, "chunk_size must be a whole number of at least 1, got 0"),
-        (lambda x: x.sum(), 4, r"one row per sample, got shape \(\) for 4 samples"),
-        (lambda x: x[:3], 4, r"one row per sample, got shape \(3, 5\) for 4 samples"),
+        (lambda x: x.sum(), 4, r"one row per sample, got shape \(\) for 3 samples"),
+        (lambda x: x[:2], 4, r"one row per sample, got shape \(2, 5\) for 3 samples"),
         (lambda _: {"a": 1.5}, 4, "outputs of network must be tensors in tuples, lists and dicts, got float"),
     ],
 )

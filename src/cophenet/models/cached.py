@@ -8,6 +8,7 @@ That costs one more forward pass, and the graph of one chunk instead of that of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
@@ -36,7 +37,7 @@ def cached_backward(
     Equal to `loss(network(inputs)).backward()` wherever the network treats every sample by itself. Random
     numbers of torch's generators, as dropout draws them, are the same in both passes. Batch normalization
     in training mode uses the statistics of each chunk, and its running ones are updated once per chunk; other
-    buffers likewise change as in one pass over the chunks.
+    buffers likewise change as in one pass over the chunks, which are of about equal size.
 
     A network in `DistributedDataParallel` exchanges gradients once, with the last chunk; processes may have
     different numbers of chunks.
@@ -46,7 +47,7 @@ def cached_backward(
         inputs: (B, ...) the batch.
         loss: From the outputs of all B samples to a scalar, or to named scalars whose sum is the loss, as
             objectives give them. Parameters that it reads itself get their gradient too.
-        chunk_size: Samples per chunk.
+        chunk_size: Samples per chunk, at most.
         backward: How the loss starts the backward pass; a gradient scaler would scale it first.
 
     Returns:
@@ -65,9 +66,9 @@ def cached_backward(
         (False, torch.Size([3, 5]))
     """
     check_whole("chunk_size", chunk_size, 1)
-    chunks = torch.split(
-        inputs, chunk_size
-    )  # an empty batch is one empty chunk, so that all processes take part
+    # An empty batch is one empty chunk, so that all processes take part. Chunks are about equal: batch
+    # normalization would have no statistics of a last one of a single sample.
+    chunks = torch.tensor_split(inputs, max(1, math.ceil(len(inputs) / chunk_size)))
     states, parts = [], []
     with torch.no_grad(), _same_buffers(network):
         for chunk in chunks:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cophenet.distributed import Gather, Shards, gather_rows, meet, process_count
+from cophenet.distributed import DTYPES, Gather, Shards, gather_rows, meet, process_count
 from cophenet.tree import Hierarchy
 
 __all__ = ["HeadSpec", "Objective", "Phase", "StepOutput", "level_heads"]
@@ -147,6 +147,14 @@ class Objective(nn.Module, ABC):
         _ = step
         return {}
 
+    def check_heads(self, step: StepOutput) -> None:
+        """Refuse heads that the terms cannot read, before processes exchange anything; none here.
+
+        Raises:
+            ValueError: If a module is missing or has weights of a wrong shape.
+        """
+        _ = step
+
     def forward(self, step: StepOutput) -> dict[str, Tensor]:
         """The loss terms of a batch, scalars whose sum is the loss.
 
@@ -198,7 +206,7 @@ class Objective(nn.Module, ABC):
         features, labels = step.features, step.labels
         _check_tensor("features", features)
         _check_tensor("labels", labels)
-        if features.ndim != 2 or not features.is_floating_point():
+        if features.ndim != 2 or features.dtype not in DTYPES:
             given = f"{tuple(features.shape)} {features.dtype}"
             raise ValueError(f"features must be a floating-point tensor of shape (B, d), got {given}")
         if labels.shape != features.shape[:1]:
@@ -206,6 +214,7 @@ class Objective(nn.Module, ABC):
         if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
             raise ValueError(f"labels must be integers, got {labels.dtype}")
         self._check_logits(step)
+        self.check_heads(step)
 
     def _flags(self, step: StepOutput) -> Tensor | None:
         """(3,) smallest and largest label, and how many samples are not finite, on the device."""

@@ -41,6 +41,10 @@ class WithCPCC(Objective):
     def _flags(self, step: StepOutput) -> None:
         """Nothing: CPCC reads and checks the values itself, and does so first."""
 
+    def check_heads(self, step: StepOutput) -> None:
+        """As the base does."""
+        self.base.check_heads(step)
+
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """The base's terms."""
         return self._beside(self.base.terms(step))

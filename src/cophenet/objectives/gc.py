@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from cophenet.objectives.base import HeadSpec, StepOutput
+from cophenet.objectives.base import StepOutput
 from cophenet.objectives.consistency import Consistency
 from cophenet.objectives.registry import register
 from cophenet.objectives.vectors import unit_rows
@@ -57,23 +57,26 @@ class GC(Consistency):
 
     name = "gc"
 
+    def check_heads(self, step: StepOutput) -> None:
+        """Refuse heads without a weight of one row per output."""
+        if not isinstance(step.heads, (Mapping, nn.ModuleDict)):
+            raise ValueError(f"heads must be modules by head name, got {type(step.heads).__name__}")
+        modules = dict(step.heads.items())
+        for head in self.heads:
+            module = modules.get(head.name)
+            weight = getattr(module, "weight", None)
+            if not isinstance(weight, Tensor):
+                raise ValueError(f"heads must hold a module with a weight for {head.name!r}, got {module}")
+            shape = (head.num_outputs, step.features.shape[1])
+            if weight.shape != shape:
+                given = tuple(weight.shape)
+                raise ValueError(f"the weight of head {head.name!r} must have shape {shape}, got {given}")
+
     def gaps(self, step: StepOutput) -> list[Tensor]:
         """1 - cosine of the heads' weights, level by level."""
-        rows = [self._weight(step, head) for head in self.heads]
+        rows: list[Tensor] = [step.heads[head.name].weight for head in self.heads]  # type: ignore[misc]
+        rows = [row if row.dtype == torch.float64 else row.float() for row in rows]
         return [
             geometric_consistency(coarse, fine, self.maps.parents(level), self.variant)
             for level, (coarse, fine) in enumerate(pairwise(rows))
         ]
-
-    def _weight(self, step: StepOutput, head: HeadSpec) -> Tensor:
-        if not isinstance(step.heads, (Mapping, nn.ModuleDict)):
-            raise ValueError(f"heads must be modules by head name, got {type(step.heads).__name__}")
-        module = dict(step.heads.items()).get(head.name)
-        weight = getattr(module, "weight", None)
-        if not isinstance(weight, Tensor):
-            raise ValueError(f"heads must hold a module with a weight for {head.name!r}, got {module}")
-        shape = (head.num_outputs, step.features.shape[1])
-        if weight.shape != shape:
-            given = tuple(weight.shape)
-            raise ValueError(f"the weight of head {head.name!r} must have shape {shape}, got {given}")
-        return weight if weight.dtype == torch.float64 else weight.float()
