@@ -44,6 +44,8 @@ def make_run(
     evaluated: bool = True,
     features: bool = True,
     epochs: int = 12,
+    data_dir: str | None = None,
+    checksum: str = "0",
 ) -> Path:
     """Write the folder of a finished run.
 
@@ -57,6 +59,8 @@ def make_run(
         evaluated: Whether there are `results.json` and `details.json`.
         features: Whether there are features.
         epochs: Rows of `metrics.csv`.
+        data_dir: Where its data was.
+        checksum: What the samples of its data are told by.
     """
     path.mkdir(parents=True)
     names = [f"objective.name={objective}"]
@@ -67,7 +71,8 @@ def make_run(
         part.mkdir(exist_ok=True)
         recipe = load_recipe("digits", overrides=[*names, f"seeds=[{seed}]"])
         (part / "recipe.yaml").write_text(recipe.to_yaml())
-        _write(part / "run.json", {"format": 1, "seed": seed, "finished": True, "threads": 1})
+        info = {"format": 1, "seed": seed, "finished": True, "threads": 1, "data_dir": data_dir}
+        _write(part / "run.json", {**info, "samples": {"test": {"count": samples, "labels": checksum}}})
         tree.write(part / "tree.json")
         _write_metrics(part / "metrics.csv", objective, seed, epochs)
         if evaluated:

@@ -1,6 +1,8 @@
 """The commands that compare and report."""
 
 import csv
+import json
+import re
 import subprocess
 import sys
 
@@ -56,6 +58,44 @@ def test_wrong_calls_are_one_line(tmp_path, capsys, command):
     code, _, err = run(capsys, command, tmp_path / "nowhere", *(["-o", "x.html"] * (command == "report")))
     assert (code, err.count("\n")) == (2, 1)
     assert err.startswith("error: no run folder at")
+
+
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_a_folder_for_the_output_that_is_not_there(tmp_path, capsys, command):
+    code, _, err = run(capsys, command, make_run(tmp_path / "a"), "-o", tmp_path / "none" / "x.html")
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith("error: output must be in a folder that exists")
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("compare {run} -m source/cal", ["source/calibration/digit"]),
+        (
+            "compare {run} -m source/severity -m source/acc",
+            ["source/accuracy/shape", "source/accuracy/digit"],
+        ),
+        ("compare {run} --metric ''", None),
+        ("compare -m target/acc", ["target/accuracy"]),
+        ("compare nowhere -m full/cpcc-", ["full/cpcc-orders", "full/cpcc-trained-tree"]),
+    ],
+)
+def test_metrics_are_completed(tmp_path, monkeypatch, capsys, typed, found):
+    folder = make_run(tmp_path / "a")
+    line = f"cophenet {typed.format(run=folder)}"
+    monkeypatch.setenv("_COPHENET_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    _, out, _ = run(capsys)
+    if found is None:
+        found = list(json.loads((folder / "results.json").read_text())["metrics"])
+    assert out.split() == found
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare", "report"])
+def test_usage_names_runs_once(capsys, command):
+    _, out, _ = run(capsys, command, "--help")
+    assert re.search(r" \{?RUN\}?\.\.\.\n", out)
 
 
 def test_compare_names_the_command_that_is_missing(tmp_path, capsys):

@@ -116,6 +116,13 @@ def test_names_are_text_wherever_they_stand(tmp_path):
     assert "$b_1$ & 'c'" in page.text
 
 
+def test_any_script_is_left_to_the_browser(tmp_path):
+    """Matplotlib warns of signs that its font lacks, and warnings are errors here."""
+    tree = Hierarchy.from_paths([("動物", "猫"), ("動物", "कुत्ता"), ("車", "バス"), ("車", "버스")])
+    text = render_report([make_run(tmp_path / "run", tree=tree, samples=40)])
+    assert re.search(r"<text[^>]*>कुत्ता</text>", text)
+
+
 def test_missing_pieces_are_said(tmp_path):
     fresh = make_run(tmp_path / "fresh", evaluated=False, epochs=0)
     bare = make_run(tmp_path / "bare", features=False)
@@ -186,7 +193,7 @@ def test_wrong_outputs_are_refused(tmp_path):
     run = make_run(tmp_path / "run", evaluated=False)
     with pytest.raises(ValueError, match=r"output must end in \.html or \.htm, got 'page.pdf'"):
         write_report([run], "page.pdf")
-    with pytest.raises(FileNotFoundError, match="does not exist"):
+    with pytest.raises(ValueError, match="output must be in a folder that exists"):
         write_report([run], tmp_path / "none" / "page.html")
 
 

@@ -7,7 +7,9 @@ import re
 
 import pytest
 
-from cophenet.report import compare, make_table
+from cophenet.report import compare, make_table, published_tables
+from cophenet.report.setups import Setup, compare_setup
+from cophenet.training.recipe import load_recipe, recipe_names
 
 from .made_runs import make_run
 
@@ -55,6 +57,71 @@ def test_ties_as_shown_are_all_marked_and_a_lone_value_is_not():
 def test_best_is_sought_among_runs_on_the_same_data():
     runs = accuracies(0.9, 0.8) + accuracies(0.4, 0.3, data="cifar10")
     assert marks(make_table("abcd", runs)) == [[True], [False], [True], [False]]
+
+
+def test_folders_of_images_are_data_sets_of_their_own():
+    def on(folder, key, *means):
+        return [{**run, "data_dir": folder, "data_id": key} for run in accuracies(*means, data="folder")]
+
+    pets, cars = on("/pets", "1a", 0.9, 0.8), on("/cars", "2b", 0.4, 0.3)
+    table = make_table("abcd", pets + cars)
+    assert marks(table) == [[True], [False], [True], [False]]
+    assert [row.data for row in table.rows] == ["folder in /pets"] * 2 + ["folder in /cars"] * 2
+    assert table.notes == ("a, b: data folder in /pets", "c, d: data folder in /cars")
+    assert "folder in /cars" in table.to_csv()
+    # The same data that was moved is the same data, other data in the same place is not.
+    moved = make_table("ab", on("/pets", "1a", 0.9) + on("/moved", "1a", 0.8))
+    assert (marks(moved), moved.notes) == ([[True], [False]], ())
+    replaced = make_table("ab", on("/pets", "1a", 0.9) + on("/pets", "2b", 0.8))
+    assert [row.data for row in replaced.rows] == ["folder #1a in /pets", "folder #2b in /pets"]
+    assert marks(replaced) == [[False], [False]]
+
+
+def test_runs_on_other_samples_are_told_apart(tmp_path):
+    runs = [make_run(tmp_path / name, data_dir=f"/{name}", checksum=name[0]) for name in ("a1", "a2", "b1")]
+    table = compare(runs)
+    assert [row.data for row in table.rows] == ["digits in /a1", "digits in /a1", "digits in /b1"]
+    assert "b1: data digits in /b1" in table.notes
+    assert not any(cell.best for cell in table.rows[2].cells)
+    assert any(cell.best for cell in table.rows[0].cells)
+
+
+@pytest.mark.parametrize(
+    ("override", "note"),
+    [
+        ("tree.shuffle_seed=3", "the paper has no such numbers, tree.shuffle_seed is 3, not null"),
+        ("data.validation=0.5", "the paper has no such numbers, data.validation is 0.5, not 0.0"),
+        ("objective.cpcc.weight=2.0", "the paper has no such numbers, objective.cpcc.weight is 2.0, not 1.0"),
+        (
+            "objective.options.fastft={order: principal}",
+            'the paper has no such numbers, objective.options.fastft.order is "principal", not null',
+        ),
+        ("epochs=3", "not as in the recipe of its scale, epochs is 3, not 20"),
+        (
+            "model.backbone=resnet18-w16",
+            'not as in the recipe of its scale, model.backbone is "resnet18-w16", not "resnet10-w24"',
+        ),
+        ("seeds=[5]", None),
+        ("objective.options.soft={beta: 3}", None),
+    ],
+)
+def test_the_paper_stands_beside_its_own_setup(override, note):
+    run = result("fastft", "cifar100", source_accuracy_fine=(0.5, None))
+    recipe = load_recipe("cifar100", "laptop", [override])
+    run["recipe"] = json.loads(json.dumps(recipe.model_dump(mode="json")))
+    table = make_table(["a"], [run])
+    assert table.notes == (() if note is None else (f"a: {note}",))
+    assert table.has_published == (note is None or note.startswith("not as"))
+
+
+def test_every_data_set_of_the_paper_has_its_own_setup():
+    names = {row.data for one in published_tables().values() for row in one.rows} & set(recipe_names())
+    assert len(names) >= 6
+    for name in names:
+        for scale in ("paper", "laptop"):
+            recipe = load_recipe(name, scale, ["objective.name=l2"])
+            run = {"data": name, "objective": "l2", "scale": scale, "recipe": recipe.model_dump(mode="json")}
+            assert compare_setup(json.loads(json.dumps(run))) == Setup()
 
 
 def test_columns_come_by_metric_and_domain():
@@ -114,6 +181,7 @@ def test_csv_has_every_digit():
 def test_latex_is_escaped_and_balanced():
     names = [r"50%_{a}\b~^&#$", "[b]"]
     text = make_table(names, accuracies(0.9, 0.8)).to_latex()
+    assert text.isascii()
     body = re.sub(r"^%.*$", "", text, flags=re.MULTILINE)
     assert (
         r"{50\%\_\{a\}\textbackslash{}b\textasciitilde{}\textasciicircum{}\&\#\$} & \textbf{90.00} \\" in body

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shutil
 from enum import Enum
 from pathlib import Path
@@ -11,7 +13,19 @@ import typer
 
 __all__ = ["Format", "RunFolders", "compare"]
 
-RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, of any seeds.")]
+RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, of any seeds.")]
+
+
+def complete_metrics(context: typer.Context, incomplete: str) -> list[str]:
+    """For completion in a shell: what the runs given before were measured by; else what keys begin with."""
+    from cophenet.evaluation.keys import DOMAINS, METRICS
+
+    keys: list[str] = []
+    for path in (*(context.params.get("runs") or ()), *context.args):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            keys += json.loads(Path(path, "results.json").read_text(encoding="utf-8"))["metrics"]
+    known = keys or [f"{domain}/{metric}" for domain in DOMAINS for metric in METRICS]
+    return [key for key in dict.fromkeys(known) if key.startswith(incomplete)]
 
 
 class Format(str, Enum):
@@ -31,7 +45,13 @@ def compare(
     ] = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", metavar="KEY", help="A column, as source/accuracy/fine; all if none."),
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="KEY",
+            help="A column, as source/accuracy/fine; all if none.",
+            autocompletion=complete_metrics,
+        ),
     ] = None,
 ) -> None:
     """Put evaluated runs side by side, with the paper's numbers where there are any.
@@ -40,6 +60,8 @@ def compare(
     """
     from cophenet.report import compare as compare_runs
 
+    if output is not None and not output.parent.is_dir():
+        raise ValueError(f"output must be in a folder that exists, got {str(output)!r}")
     table = compare_runs(runs, metrics or None)
     if format is Format.TERMINAL:
         width = shutil.get_terminal_size().columns if output is None else None

@@ -157,6 +157,11 @@ def comma_separated(table: Table) -> str:
     return stream.getvalue().rstrip("\n")
 
 
+def _spelled(text: str) -> str:
+    """Without arrows, as engines that read bytes stumble over them."""
+    return text.replace("↑", "up:").replace("↓", "down:")
+
+
 def latex(table: Table) -> str:
     """As a LaTeX tabular."""
     header = ["run"]
@@ -166,7 +171,7 @@ def latex(table: Table) -> str:
     # In braces, as a bracket right after a row's end would be taken for its argument.
     grid = _grid(table, lambda text: f"\\textbf{{{text}}}", lambda text: f"{{{text.translate(_LATEX)}}}")
     lines = [
-        f"% needs \\usepackage{{booktabs}}; {legend(table, best='bold', paper='[]')[0]}",
+        f"% needs \\usepackage{{booktabs}}; {_spelled(legend(table, best='bold', paper='[]')[0])}",
         f"\\begin{{tabular}}{{@{{}}l{'r' * len(table.columns)}@{{}}}}",
         "\\toprule",
         f"{' & '.join(header)} \\\\",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet.report.formats import heading, legend, with_spread
+from cophenet.report.setups import data_labels, describe_data
 from cophenet.report.tables import Column, Table, distinct_names, make_table
 from cophenet.training.files import write_bytes
 from cophenet.training.run import Run
@@ -62,7 +63,7 @@ class Comparison:
     """Runs on the same data.
 
     Attributes:
-        data: Name of the data.
+        data: Name of the data, with the folder where others have the same name.
         blocks: Their numbers.
         legend: What signs mean.
         curves: Their training.
@@ -97,7 +98,7 @@ def write_report(runs: Sequence[Run | str | Path], output: str | Path) -> Path:
     if output.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"output must end in .html or .htm, got {str(output)!r}")
     if not output.parent.is_dir():
-        raise FileNotFoundError(f"folder {output.parent} of the report {output.name} does not exist")
+        raise ValueError(f"output must be in a folder that exists, got {str(output)!r}")
     write_bytes(output, render_report(runs).encode())
     return output
 
@@ -162,8 +163,8 @@ def _comparisons(runs: Sequence[Run], names: Sequence[str]) -> list[Comparison]:
     """Runs on the same data side by side, in the order in which data sets are met."""
     found = []
     by_data: dict[str, list[int]] = {}
-    for place, run in enumerate(runs):
-        by_data.setdefault(run.recipe.data.name, []).append(place)
+    for place, label in enumerate(data_labels([describe_data(run) for run in runs])):
+        by_data.setdefault(label, []).append(place)
     for number, (data, places) in enumerate(by_data.items()):
         results = {names[place]: runs[place].results for place in places}
         known = {name: result for name, result in results.items() if result is not None}

@@ -228,9 +228,9 @@ def _clouds(run: Run, details: Mapping[str, Any], anchor: str) -> Part:
 
 
 def _facts(run: Run, results: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    recipe = run.recipe
+    recipe, folder = run.recipe, run.parts[0].info.get("data_dir")
     facts = [
-        ("Data", recipe.data.name),
+        ("Data", f"{recipe.data.name} in {folder}" if folder else recipe.data.name),
         ("Objective", recipe.objective.name),
         ("Recipe", f"{recipe.name}, {recipe.scale} scale"),
         ("Backbone", recipe.model.backbone),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec
@@ -90,7 +91,9 @@ def as_svg(figure: Figure, name: str, description: str) -> str:
         description: What it shows, for those who cannot see it.
     """
     stream = io.BytesIO()
-    with matplotlib.rc_context(_SETTINGS):
+    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+        # Text stays text: the browser has fonts for signs that matplotlib's own lacks.
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     root = ElementTree.fromstring(stream.getvalue())
     for metadata in root.findall(f"{{{_SVG}}}metadata"):

@@ -11,6 +11,7 @@ from cophenet.checks import check_choice
 from cophenet.evaluation.keys import MetricInfo, describe, key_order
 from cophenet.report import formats
 from cophenet.report.paper import Published, published
+from cophenet.report.setups import Setup, compare_setup, data_labels, describe_data
 
 if TYPE_CHECKING:
     from cophenet.training.run import Run
@@ -40,7 +41,7 @@ class Cell:
         std: Standard deviation over seeds, None for a single one.
         text: Mean and deviation as they are shown.
         best: Whether no other run on the same data shows a better one.
-        published: The paper's number.
+        published: The paper's number, for runs in its setup.
     """
 
     mean: float | None
@@ -56,7 +57,7 @@ class Row:
 
     Attributes:
         name: What it is called.
-        data: Name of its data set.
+        data: Name of its data set, with the folder where others have the same name.
         objective: Name of its objective.
         scale: Whether it has the paper's size or one for a laptop.
         seeds: Its seeds.
@@ -131,7 +132,7 @@ def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = No
     for run in opened:
         if run.results is None:
             raise ValueError(f"run {run.path} was not evaluated: first run `cophenet evaluate {run.path}`")
-        results.append(run.results)
+        results.append({**run.results, **describe_data(run)})
     return make_table(distinct_names(opened), results, metrics)
 
 
@@ -157,13 +158,18 @@ def make_table(
         ↑ higher is better, ↓ lower is better
     """
     columns = _columns(results, metrics)
-    best = [_best_texts(column, results) for column in columns]
+    labels = data_labels(results)
+    best = [_best_texts(column, results, labels) for column in columns]
+    setups = [_setup(columns, result) for result in results]
     rows = []
-    for name, result in zip(names, results, strict=True):
-        cells = tuple(_cell(column, result, texts) for column, texts in zip(columns, best, strict=True))
-        row = Row(name, result["data"], result["objective"], result["scale"], tuple(result["seeds"]), cells)
-        rows.append(row)
-    return Table(columns, tuple(rows), tuple(_notes(columns, rows, results)))
+    for name, result, label, setup in zip(names, results, labels, setups, strict=True):
+        cells = tuple(
+            _cell(column, result, texts.get(label), setup)
+            for column, texts in zip(columns, best, strict=True)
+        )
+        rows.append(Row(name, label, result["objective"], result["scale"], tuple(result["seeds"]), cells))
+    notes = (*_data_notes(rows, results), *_notes(columns, rows, results), *_setup_notes(rows, setups))
+    return Table(columns, tuple(rows), notes)
 
 
 def _columns(results: Sequence[Mapping[str, Any]], metrics: Iterable[str] | None) -> tuple[Column, ...]:
@@ -181,32 +187,51 @@ def _numbers(result: Mapping[str, Any], key: str) -> tuple[float | None, float |
     return (None, None) if found is None else (found["mean"], found["std"])
 
 
-def _best_texts(column: Column, results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _setup(columns: Sequence[Column], result: Mapping[str, Any]) -> Setup:
+    """How a run differs from the paper's setup, where the paper has numbers for it."""
+    known = any(published(result["data"], result["objective"], column.key) for column in columns)
+    return compare_setup(result) if known else Setup()
+
+
+def _best_texts(
+    column: Column, results: Sequence[Mapping[str, Any]], labels: Sequence[str]
+) -> dict[str, str]:
     """The best mean as it is shown, for each data set that has two or more to choose from."""
     by_data: dict[str, list[float]] = {}
-    for result in results:
+    for result, label in zip(results, labels, strict=True):
         mean, _ = _numbers(result, column.key)
         if mean is not None:
-            by_data.setdefault(result["data"], []).append(mean)
+            by_data.setdefault(label, []).append(mean)
     pick = max if column.info.higher_is_better else min
     return {
         data: formats.number(pick(means), column.info) for data, means in by_data.items() if len(means) > 1
     }
 
 
-def _cell(column: Column, result: Mapping[str, Any], best: Mapping[str, str]) -> Cell:
+def _cell(column: Column, result: Mapping[str, Any], best: str | None, setup: Setup) -> Cell:
     mean, std = _numbers(result, column.key)
-    data = result["data"]
-    printed = published(data, result["objective"], column.key)
+    printed = None if setup.other else published(result["data"], result["objective"], column.key)
     if mean is None:
         return Cell(None, None, "-", False, printed)
-    return Cell(
-        mean,
-        std,
-        formats.with_spread(mean, std, column.info),
-        best.get(data) == formats.number(mean, column.info),
-        printed,
-    )
+    text = formats.with_spread(mean, std, column.info)
+    return Cell(mean, std, text, best == formats.number(mean, column.info), printed)
+
+
+def _data_notes(rows: Sequence[Row], results: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """Which runs are on which of the data sets that have the same name."""
+    by_data: dict[str, list[str]] = {}
+    for row, result in zip(rows, results, strict=True):
+        if row.data != result["data"]:
+            by_data.setdefault(row.data, []).append(row.name)
+    return [f"{', '.join(names)}: data {data}" for data, names in by_data.items()]
+
+
+def _setup_notes(rows: Sequence[Row], setups: Sequence[Setup]) -> Iterable[str]:
+    for row, setup in zip(rows, setups, strict=True):
+        if setup.other:
+            yield f"{row.name}: the paper has no such numbers, {'; '.join(setup.other)}"
+        elif setup.changed:
+            yield f"{row.name}: not as in the recipe of its scale, {'; '.join(setup.changed)}"
 
 
 def _notes(

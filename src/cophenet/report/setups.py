@@ -1,0 +1,134 @@
+"""Whether numbers may stand side by side: runs on the same samples, and runs in the paper's setup."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cophenet.training.run import Run
+
+__all__ = ["Setup", "compare_setup", "data_labels", "describe_data"]
+
+# What a number is a number of; with any of it changed the paper has none for it.
+_MEANING = ("data", "tree", "objective")
+# What changes no result, or not what is measured.
+_FREE = ("name", "scale", "summary", "seeds", "chunk_size", "save_features_every")
+_FREE_INSIDE = ("data.workers", "evaluation.batch_size")
+
+
+def describe_data(run: Run) -> dict[str, Any]:
+    """What a run was tested on: its name, its folder, and an id that other samples or classes change."""
+    settings, info = run.recipe.data, run.parts[0].info
+    content = [
+        settings.name,
+        settings.options,
+        settings.domain,
+        settings.validation,
+        info.get("samples", {}).get("test"),
+        sorted(run.tree.classes),
+    ]
+    digest = hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()
+    return {"data": settings.name, "data_dir": info.get("data_dir"), "data_id": digest[:16]}
+
+
+def data_labels(described: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What to call the data of each run: the name, and what tells it apart where others have the same.
+
+    Args:
+        described: Mappings with what `describe_data` gives; without an id the name counts alone.
+
+    Example:
+        >>> one = {"data": "folder", "data_dir": "/pets", "data_id": "4b1d09"}
+        >>> data_labels([one, {**one, "data_dir": "/cars", "data_id": "77aa00"}])
+        ['folder in /pets', 'folder in /cars']
+        >>> data_labels([one, {**one, "data_dir": "/moved"}, {"data": "digits"}])
+        ['folder', 'folder', 'digits']
+    """
+    folders: dict[tuple[str, str], str] = {}
+    for one in described:
+        folders.setdefault(_identity(one), one.get("data_dir") or "")
+    labels = {}
+    for (name, key), folder in folders.items():
+        others = [where for (other, its), where in folders.items() if other == name and its != key]
+        if not others:
+            labels[name, key] = name
+        elif folder and folder not in others:
+            labels[name, key] = f"{name} in {folder}"
+        else:
+            labels[name, key] = f"{name} #{key[:8]}" + f" in {folder}" * bool(folder)
+    return [labels[_identity(one)] for one in described]
+
+
+def _identity(described: Mapping[str, Any]) -> tuple[str, str]:
+    return described["data"], described.get("data_id", "")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How a run differs from the recipe of the library for its data, objective and scale.
+
+    Attributes:
+        other: Changes of data, tree or objective, after which the paper has no such number.
+        changed: Changes of the training and of the measuring.
+    """
+
+    other: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+def compare_setup(result: Mapping[str, Any]) -> Setup:
+    """What was changed in a run on data of the paper.
+
+    Args:
+        result: What stands in `results.json`; without a recipe nothing is known to differ.
+
+    Example:
+        >>> from cophenet.training import load_recipe
+        >>> recipe = load_recipe("cifar100", overrides=["epochs=2", "tree.shuffle_seed=1"])
+        >>> run = {"data": "cifar100", "objective": "fastft", "scale": "laptop"}
+        >>> compare_setup({**run, "recipe": recipe.model_dump(mode="json")})
+        Setup(other=('tree.shuffle_seed is 1, not null',), changed=('epochs is 2, not 20',))
+    """
+    if not result.get("recipe"):
+        return Setup()
+    objective = result["objective"]
+    known = _shipped(result["data"], result["scale"], objective)
+    found = _flat(_counted(result["recipe"], objective))
+    differing = [key for key in dict.fromkeys((*known, *found)) if known.get(key) != found.get(key)]
+    told = {
+        key: f"{key} is {json.dumps(found.get(key))}, not {json.dumps(known.get(key))}" for key in differing
+    }
+    other = tuple(text for key, text in told.items() if key.partition(".")[0] in _MEANING)
+    return Setup(other, tuple(text for text in told.values() if text not in other))
+
+
+@cache
+def _shipped(data: str, scale: Any, objective: str) -> Mapping[str, Any]:
+    from cophenet.training.recipe import load_recipe
+
+    recipe = load_recipe(data, scale, [f"objective.name={objective}"])
+    return _flat(_counted(recipe.model_dump(mode="json"), objective))
+
+
+def _counted(recipe: Mapping[str, Any], objective: str) -> dict[str, Any]:
+    """The settings that count: of the objectives only the chosen one's."""
+    counted = {key: value for key, value in recipe.items() if key not in _FREE}
+    chosen = dict(counted["objective"])
+    chosen["options"] = {objective: chosen["options"].get(objective)}
+    return {**counted, "objective": chosen}
+
+
+def _flat(settings: Mapping[Any, Any], above: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        name = f"{above}{key}"
+        if isinstance(value, Mapping) and value:
+            flat.update(_flat(value, f"{name}."))
+        elif value not in (None, {}) and name not in _FREE_INSIDE:
+            flat[name] = value
+    return flat
