@@ -47,7 +47,7 @@ def test_means_are_over_samples_and_survive_a_checkpoint():
 def test_a_loss_that_is_not_finite_is_told_with_step_and_term(bad):
     meter = Meter()
     meter.add(4, {"good": torch.tensor(1.0), "bad": torch.tensor(bad)}, 8)
-    with pytest.raises(DivergenceError, match=f"'bad' became {bad} in step 4: .*optimizer.lr"):
+    with pytest.raises(DivergenceError, match=f"'bad' became {bad} in step 4"):
         meter.add(5, {"good": torch.tensor(1.0), "bad": torch.tensor(1.0)}, 8)
 
 

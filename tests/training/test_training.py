@@ -11,7 +11,9 @@ from safetensors.torch import load_file
 from cophenet.objectives import objective_names
 from cophenet.training import Run, load_experiment, load_network, load_recipe, resume, train
 from cophenet.training import engine as engine_module
+from cophenet.training import packages as packages_module
 from cophenet.training.checkpoints import list_checkpoints, newest_good, read_checkpoint
+from cophenet.training.fitting import build_module
 
 SMALL = ["epochs=2", "model.options.hidden=[16]", "batch_size=256"]
 WEIGHT = "network.backbone.layers.0.weight"
@@ -42,7 +44,7 @@ def test_every_objective_trains(objective, tmp_path):
     assert [row["epoch"] for row in rows] == list(range(1, len(rows) + 1))
     assert len(rows) == (3 if objective == "curriculum" else 2)
     assert 0 <= rows[-1]["test/accuracy"] <= 1
-    initial = engine_module._build_module(run, load_experiment(run.recipe), fresh=True).state_dict()
+    initial = build_module(run, load_experiment(run.recipe), fresh=True).state_dict()
     assert not torch.equal(weights(run)[WEIGHT], initial[WEIGHT])
 
 
@@ -109,7 +111,7 @@ def test_a_phase_trains_its_own_heads_with_a_fresh_optimizer(tmp_path):
     assert [row["lr"] for row in run.metrics] == pytest.approx([0.05, 0.05, 0.005])
     assert [row["test/accuracy"] is None for row in run.metrics] == [True, False, False]
     coarse, fine = (f"network.heads.head_{name}.weight" for name in run.tree.level_names)
-    initial = engine_module._build_module(run, load_experiment(run.recipe), fresh=True).state_dict()
+    initial = build_module(run, load_experiment(run.recipe), fresh=True).state_dict()
     newest, before = (
         read_checkpoint(path)["state_dict"] for path in list_checkpoints(run.path / "checkpoints")
     )
@@ -280,7 +282,7 @@ def test_a_run_is_not_written_over(tmp_path, monkeypatch):
 def test_an_empty_folder_and_a_run_without_checkpoint_may_be_used(tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "_train_parts", lambda *_: None)
+        patch.setattr(engine_module, "train_parts", lambda *_: None)
         assert not quick(tmp_path / "run").finished
     assert quick(tmp_path / "run").finished
 
@@ -349,7 +351,9 @@ def test_no_batch_of_one_sample(tmp_path):
 
 
 def test_wandb_must_be_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine_module.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ImportError, match="pip install wandb"):
+    monkeypatch.setattr(
+        packages_module.importlib.util, "find_spec", lambda name: None if name == "wandb" else name
+    )
+    with pytest.raises(ImportError, match="pip install 'wandb'"):
         quick(tmp_path / "run", loggers=("wandb",))
     assert not (tmp_path / "run").exists()

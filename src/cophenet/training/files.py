@@ -5,13 +5,29 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["is_first_process", "locked", "read_json", "write_bytes", "write_json"]
+__all__ = [
+    "is_first_process",
+    "is_temporary",
+    "locked",
+    "rank_variables",
+    "read_json",
+    "write_bytes",
+    "write_json",
+]
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
+_RANKS = ("LOCAL_RANK", "NODE_RANK", "RANK")
+# The system's locks are between processes; these are between the threads of this one.
+_held: set[Path] = set()
+_holding = threading.Lock()
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -40,6 +56,16 @@ def write_bytes(path: Path, data: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def is_temporary(name: str) -> bool:
+    """Whether a file name is one that `write_bytes` gives to a file which is not yet whole.
+
+    Example:
+        >>> is_temporary(f".run.json.{uuid.uuid4().hex}.tmp"), is_temporary("my.tmp")
+        (True, False)
+    """
+    return _TEMPORARY.fullmatch(name) is not None
+
+
 def write_json(path: Path, document: Any) -> None:
     """Replace a JSON file."""
     write_bytes(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
@@ -62,22 +88,47 @@ def read_json(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a run folder to this process; the system frees it when the process ends in any way.
+    """Keep a run folder to this thread of this process; the system frees it when the process ends in any way.
 
     Raises:
-        ValueError: If another process has it.
+        ValueError: If another process or thread has it.
     """
-    with (folder / "lock").open("w") as file:
-        try:
-            # Not flock, which the workers of a killed process would hold on to for seconds.
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as error:
-            raise ValueError(
-                f"run folder {folder} is in use by another process: wait for it, or give another output"
-            ) from error
-        yield
+    refusal = f"run folder {folder} is in use by another process: wait for it, or give another output"
+    place = folder.resolve()
+    with _holding:
+        # Before the file is opened: closing it a second time would free the lock of this process.
+        if place in _held:
+            raise ValueError(refusal.replace("process", "thread"))
+        _held.add(place)
+    try:
+        with (folder / "lock").open("w") as file:
+            try:
+                # Not flock, which the workers of a killed process would hold on to for seconds.
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError) as error:
+                raise ValueError(refusal) from error
+            yield
+    finally:
+        with _holding:
+            _held.discard(place)
 
 
 def is_first_process() -> bool:
-    """Whether this process is the one that writes; others are started by Lightning or a cluster."""
-    return all(int(os.environ.get(name, 0)) == 0 for name in ("LOCAL_RANK", "NODE_RANK", "RANK"))
+    """Whether this process is the one that writes; others are started by Lightning or a cluster.
+
+    Raises:
+        ValueError: If the environment has a rank that is no number.
+    """
+    return not any(_rank(name) for name in _RANKS)
+
+
+def rank_variables() -> str:
+    """What the environment says of the place of this process among others, such as "RANK=1"."""
+    return " ".join(f"{name}={os.environ[name]}" for name in _RANKS if os.environ.get(name))
+
+
+def _rank(name: str) -> int:
+    text = os.environ.get(name, "0")
+    if not text.strip().isdecimal():
+        raise ValueError(f"environment variable {name} must be a whole number, got {text!r}: set or unset it")
+    return int(text)

@@ -1,28 +1,37 @@
-"""Making run folders, and never writing over one."""
+"""Making run folders, and noticing that their data has changed."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
+import sys
 import time
 from dataclasses import asdict, dataclass
 from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cophenet.training.checkpoints import list_checkpoints
-from cophenet.training.files import write_bytes, write_json
+from cophenet.training.files import is_temporary, rank_variables, write_bytes, write_json
+from cophenet.training.fingerprints import fingerprint
 from cophenet.training.run import FORMAT, Run
+from cophenet.training.taken import check_unbegun, recipe_of_seed
 
 if TYPE_CHECKING:
     from cophenet.training.experiment import Experiment
     from cophenet.training.recipe import Recipe
 
-__all__ = ["Machine", "check_free", "check_same_data", "describe_data", "prepare", "wait_for"]
+__all__ = [
+    "Machine",
+    "check_same_data",
+    "describe_data",
+    "move_data",
+    "prepare",
+    "remove_rests",
+    "restore_seeds",
+    "wait_for",
+]
 
 _PACKAGES = ("cophenet", "torch", "lightning", "numpy", "scipy", "POT", "numba")
-# What a run has written before it counts as one.
-_FIRST_FILES = {"lock", "run.json", "tree.json"}
 
 
 @dataclass(frozen=True)
@@ -42,62 +51,6 @@ class Machine:
     strategy: str = "auto"
     num_nodes: int = 1
     threads: int = 1
-
-
-def check_free(recipe: Recipe, output: Path) -> None:
-    """Refuse to write over something.
-
-    A run of the same recipe that has no checkpoint yet has nothing to lose, and may begin again.
-
-    Raises:
-        ValueError: If the folder holds a run, or anything else; says what to do.
-    """
-    if not output.exists():
-        return
-    if not output.is_dir():
-        raise ValueError(f"output {output} is a file, a folder is needed: give another with -o")
-    if not (output / "recipe.yaml").is_file():
-        others = sorted(path.name for path in output.iterdir() if not _is_first(path, recipe))
-        if others:
-            raise ValueError(f"output {output} holds other files ({others[0]}): give another folder with -o")
-        return
-    run = Run.open(output)
-    if run.recipe != recipe:
-        raise ValueError(
-            f"output {output} holds a run with other settings ({_difference(run.recipe, recipe)}): "
-            "give another folder with -o, or remove it"
-        )
-    if run.finished:
-        raise ValueError(
-            f"output {output} holds this run already, finished: evaluate it, or give another folder with -o"
-        )
-    if any(list_checkpoints(part.path / "checkpoints") for part in run.parts):
-        raise ValueError(
-            f"output {output} holds this run, unfinished: continue it with cophenet train --resume {output}, "
-            "or give another folder with -o"
-        )
-
-
-def _is_first(path: Path, recipe: Recipe) -> bool:
-    seeds = {f"seed{seed}" for seed in recipe.seeds}
-    return path.name in _FIRST_FILES or path.name.endswith(".tmp") or path.name in seeds
-
-
-def _difference(old: Recipe, new: Recipe) -> str:
-    """The first setting that is another."""
-    before, after = _flat(old.model_dump()), _flat(new.model_dump())
-    key = next(key for key in [*after, *before] if before.get(key) != after.get(key))
-    return f"{key} is {before.get(key)!r} there and {after.get(key)!r} here"
-
-
-def _flat(settings: dict[Any, Any], above: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        inner = (
-            _flat(value, f"{above}{key}.") if isinstance(value, dict) and value else {f"{above}{key}": value}
-        )
-        flat.update(inner)
-    return flat
 
 
 def prepare(experiment: Experiment, output: Path, data_dir: Path | None, machine: Machine) -> Run:
@@ -124,22 +77,55 @@ def prepare(experiment: Experiment, output: Path, data_dir: Path | None, machine
         _write(output, recipe, {**info, "seed": recipe.seeds[0]}, experiment)
         return Run.open(output)
     for seed in recipe.seeds:
-        one = recipe.model_copy(update={"seeds": (seed,)})
-        folder = output / f"seed{seed}"
-        folder.mkdir(exist_ok=True)
-        _write(folder, one, {**info, "seed": seed}, experiment)
+        _write_seed(output, recipe, seed, info, experiment)
     write_json(output / "run.json", {**info, "seeds": list(recipe.seeds)})
     write_bytes(output / "recipe.yaml", recipe.to_yaml().encode())
     return Run.open(output)
 
 
-def wait_for(output: Path, recipe: Recipe, seconds: float = 600.0) -> Run:
+def restore_seeds(run: Run, experiment: Experiment) -> None:
+    """Make the folders of seeds anew that were lost from a run of several.
+
+    Raises:
+        ValueError: If something else lies there.
+    """
+    info = {key: value for key, value in run.info.items() if key != "seeds"}
+    for seed in run.missing_seeds:
+        check_unbegun(recipe_of_seed(run.recipe, seed), run.path / f"seed{seed}")
+        _write_seed(run.path, run.recipe, seed, info, experiment)
+
+
+def move_data(run: Run, data_dir: Path) -> None:
+    """Record that the data is in another folder now."""
+    folders = [run.path] if run.is_single else [run.path, *(part.path for part in run.parts)]
+    for folder in folders:
+        info = Run(folder).info
+        if info["data_dir"] != str(data_dir.resolve()):
+            write_json(folder / "run.json", {**info, "data_dir": str(data_dir.resolve())})
+
+
+def remove_rests(folder: Path) -> None:
+    """Remove temporary files that a killed training left; only while the folder is locked."""
+    for place in (folder, folder / "checkpoints", folder / "features"):
+        for path in place.glob(".*.tmp"):
+            if is_temporary(path.name):
+                path.unlink(missing_ok=True)
+
+
+def wait_for(output: Path, recipe: Recipe, seconds: float = 600.0, told_after: float = 3.0) -> Run:
     """The run that the first process makes, for others which a cluster starts at the same time.
+
+    Args:
+        output: Where it will be.
+        recipe: Its settings.
+        seconds: How long to wait.
+        told_after: Seconds after which it is said on stderr what is waited for.
 
     Raises:
         ValueError: If there is none after the time.
     """
-    end = time.monotonic() + seconds
+    began = time.monotonic()
+    end, told = began + seconds, False
     while True:
         try:
             run = Run.open(output)
@@ -148,8 +134,27 @@ def wait_for(output: Path, recipe: Recipe, seconds: float = 600.0) -> Run:
         except ValueError:  # not there, or not yet whole
             pass
         if time.monotonic() >= end:
-            raise ValueError(f"the first process has made no run folder at {output} in {seconds:.0f} s")
+            raise ValueError(
+                f"the first process has made no run folder at {output} in {seconds:.0f} s "
+                f"({rank_variables()} in the environment says that this is another)"
+            )
+        if not told and time.monotonic() - began >= told_after:
+            told = True
+            print(
+                f"waiting up to {seconds:.0f} s for the first process to make {output}: {rank_variables()} "
+                "in the environment says that this is another; unset it to train with this process alone",
+                file=sys.stderr,
+                flush=True,
+            )
         time.sleep(0.05)
+
+
+def _write_seed(
+    output: Path, recipe: Recipe, seed: int, info: dict[str, Any], experiment: Experiment
+) -> None:
+    folder = output / f"seed{seed}"
+    folder.mkdir(exist_ok=True)
+    _write(folder, recipe_of_seed(recipe, seed), {**info, "seed": seed}, experiment)
 
 
 def _write(folder: Path, recipe: Recipe, info: dict[str, Any], experiment: Experiment) -> None:
@@ -159,11 +164,11 @@ def _write(folder: Path, recipe: Recipe, info: dict[str, Any], experiment: Exper
 
 
 def describe_data(experiment: Experiment) -> dict[str, Any]:
-    """How many samples there are, and a checksum of their labels."""
+    """How many samples there are, and checksums of their labels and inputs."""
     described: dict[str, Any] = {}
     for part, samples in (("train", experiment.train), ("test", experiment.test)):
         digest = hashlib.sha256(samples.labels.tobytes()).hexdigest()[:16]
-        described[part] = {"count": len(samples), "labels": digest}
+        described[part] = {"count": len(samples), "labels": digest, "inputs": fingerprint(samples)}
     return described
 
 
@@ -171,14 +176,21 @@ def check_same_data(run: Run, experiment: Experiment) -> None:
     """Refuse to go on with other data than the run began with.
 
     Raises:
-        ValueError: If samples were added, removed or labelled otherwise.
+        ValueError: If samples were added, removed, replaced or labelled otherwise, or the tree is another.
     """
     before, now = run.info["samples"], describe_data(experiment)
-    if before == now and experiment.tree == run.tree:
+    # What was not recorded, by an earlier version, is not compared.
+    changed = [(part, key) for part in before for key in before[part] if before[part][key] != now[part][key]]
+    if not changed and experiment.tree == run.tree:
         return
-    counts = ", ".join(f"{part} {before[part]['count']} then, {now[part]['count']} now" for part in now)
+    told = "another tree"
+    if changed:
+        part, key = changed[0]
+        was, is_now = before[part][key], now[part][key]
+        other = {"labels": "other labels", "inputs": "other files or values"}
+        told = f"{part} {was} then, {is_now} now" if key == "count" else f"{part} has {other[key]}"
     raise ValueError(
-        f"the data is not what run {run.path} began with ({counts}): restore it, or begin another run"
+        f"the data is not what run {run.path} began with ({told}): restore it, or begin another run"
     )
 
 

@@ -14,11 +14,6 @@ from cophenet.training.stopping import DivergenceError
 
 __all__ = ["Meter"]
 
-_HINT = (
-    "the last good checkpoint is kept; a smaller optimizer.lr, a smaller weight of the term, "
-    "or precision 32-true may help"
-)
-
 
 class Meter:
     """Adds up the loss terms of an epoch on the device, and reads each step's once, a step later.
@@ -83,7 +78,7 @@ class Meter:
         self.latest = dict(zip(self.names, values.tolist(), strict=True))
         for name, value in self.latest.items():
             if not math.isfinite(value):
-                raise DivergenceError(f"loss term {name!r} became {value} in step {step}: {_HINT}")
+                raise DivergenceError(f"loss term {name!r} became {value} in step {step}")
 
     def means(self) -> dict[str, float]:
         """Means over the samples seen so far, by term."""
@@ -109,4 +104,4 @@ class Meter:
 
 def diverged_features(step: int) -> DivergenceError:
     """What to raise when features, and not the loss, are the first to be NaN or inf."""
-    return DivergenceError(f"the network's features became NaN or inf in step {step}: {_HINT}")
+    return DivergenceError(f"the network's features became NaN or inf in step {step}")

@@ -202,6 +202,7 @@ class TrainingModule(pl.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Where the training stands, in place of Lightning's own progress."""
         del checkpoint["loops"]
+        checkpoint["epoch"], checkpoint["global_step"] = self.epoch, self.total_step
         checkpoint["position"] = {"epoch": self.epoch, "step": self.step, "seconds": self.seconds}
         checkpoint["meter"] = self.meter.state()
 

@@ -32,13 +32,16 @@ class Journal:
         self.path, self.shown = path, shown
         self.console: Console | None = None
 
+    def record(self, line: str) -> None:
+        """One line for the file alone."""
+        if is_first_process():
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
     def write(self, line: str) -> None:
         """One line."""
-        if not is_first_process():
-            return
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
-        if not self.shown:
+        self.record(line)
+        if not self.shown or not is_first_process():
             return
         if self.console is None:
             print(line, flush=True)

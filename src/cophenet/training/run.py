@@ -79,9 +79,28 @@ class Run:
         Raises:
             ValueError: If the folder of a seed is missing.
         """
-        if "seeds" not in self.info:
+        if self.is_single:
             return (self,)
+        for seed in self.missing_seeds:
+            raise ValueError(
+                f"run {self.path} has lost its folder seed{seed}: "
+                f"train that seed again with cophenet train --resume {self.path}"
+            )
         return tuple(Run.open(self.path / f"seed{seed}") for seed in self.info["seeds"])
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it has one seed, and no folders for several."""
+        return "seeds" not in self.info
+
+    @property
+    def missing_seeds(self) -> tuple[int, ...]:
+        """Seeds of several whose folder is lost, or was never completed."""
+        files = ("recipe.yaml", "run.json")
+        folders = {seed: self.path / f"seed{seed}" for seed in self.info.get("seeds", ())}
+        return tuple(
+            seed for seed, folder in folders.items() if not all((folder / name).is_file() for name in files)
+        )
 
     @property
     def seed(self) -> int:
@@ -90,7 +109,7 @@ class Run:
         Raises:
             ValueError: If it has several.
         """
-        if "seeds" in self.info:
+        if not self.is_single:
             seeds = ", ".join(map(str, self.info["seeds"]))
             raise ValueError(f"run {self.path} has several seeds ({seeds}): take one of its parts")
         return int(self.info["seed"])
@@ -110,6 +129,11 @@ class Run:
     def finished(self) -> bool:
         """Whether all of it is trained."""
         return all(bool(part.info.get("finished")) for part in self.parts)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether the newest checkpoint of one of its seeds is damaged: resuming makes it again."""
+        return any(newest_good(part.path / "checkpoints")[1] for part in self.parts)
 
     @property
     def results(self) -> dict[str, Any] | None:
@@ -144,15 +168,18 @@ class Run:
         return self.path / "features" / f"{stem}.safetensors"
 
     def checkpoint(self) -> Path:
-        """The newest checkpoint that is whole.
+        """The newest checkpoint.
 
         Raises:
-            ValueError: If there is none.
+            ValueError: If there is none, or it is damaged; an older one never takes its place unsaid.
         """
         path, damaged = newest_good(self.path / "checkpoints")
+        again = f"make it again with cophenet train --resume {self.path}"
         if path is None:
-            why = f"all {len(damaged)} are damaged" if damaged else "there is none yet"
+            why = f"all {len(damaged)} are damaged; {again}" if damaged else "there is none yet"
             raise ValueError(f"run {self.path} has no checkpoint to load: {why}")
+        if damaged:
+            raise ValueError(f"run {self.path} has a damaged checkpoint, {damaged[0].name}: {again}")
         return path
 
     def _json(self, name: str) -> dict[str, Any] | None:
