@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from cophenet import HierarchicalEmbedder, Hierarchy, class_distances, cpcc
-from cophenet.estimator import decisions
+from cophenet.estimator import decisions, labels
 from cophenet.estimator.labels import to_tree
 from cophenet.objectives import objective_names
 from estimator.vectors import TREE, clouds
@@ -210,6 +210,19 @@ def test_bad_data_after_fitting(fitted):
         fitted.transform(ROWS[:, :5])
     with pytest.raises(ValueError, match=r"y contains previously unseen labels: \['cow'\]"):
         fitted.score(ROWS[:1], ["cow"])
+    with pytest.raises(ValueError, match="y must be labels, got None"):
+        fitted.score(ROWS, None)
+    with pytest.raises(ValueError, match="y must hold names or numbers"):
+        fitted.score(ROWS[:2], np.array(["cat", None], dtype=object))
+    with pytest.raises(ValueError, match="labels of inner nodes only"):
+        fitted.decision_report(ROWS[:2], ["pet", "dog"])
+    with pytest.raises(
+        ValueError, match=r"error_target is for decision 'specific-if-confident', got .*argmax"
+    ):
+        fitted.predict(ROWS, error_target=0.1)
+    for wrong in ([1.0], np.full(len(ROWS), -1.0), np.zeros(len(ROWS))):
+        with pytest.raises(ValueError, match="sample_weight must"):
+            fitted.score(ROWS, NAMES, wrong)
     with pytest.raises(ValueError, match="decision must be one of argmax"):
         fitted.predict(ROWS, "best")
     with pytest.raises(ValueError, match="level must be one of"):
@@ -228,6 +241,7 @@ def test_bad_data_after_fitting(fitted):
         ("error_target", 0),
         ("tree", 3),
         ("objective_options", 3),
+        ("error_target", True),
         ("device", "foo"),
         ("device", None),
         ("device", "meta"),
@@ -260,3 +274,50 @@ def test_a_fit_beside_other_processes_exchanges_nothing(objective, monkeypatch):
     for name in ("all_gather", "all_reduce", "broadcast"):
         monkeypatch.setattr(dist, name, fail)
     HierarchicalEmbedder(TREE, objective, max_iter=1, hidden_size=8, random_state=0).fit(ROWS, NAMES)
+
+
+def test_score_weighs_samples(fitted):
+    rows, names = clouds(spread=3.0, seed=8)
+    right = fitted.predict(rows) == names
+    weights = np.arange(len(rows)) % 5
+    assert fitted.score(rows, names, sample_weight=weights) == pytest.approx(
+        weights[right].sum() / weights.sum()
+    )
+    assert fitted.score(rows, names) == pytest.approx(right.mean())
+
+
+def test_an_unseen_position_is_no_name():
+    numbered = Hierarchy.from_paths(["a/4", "a/3", "b/2", "b/1", "b/0"], sep="/")
+    codes = np.array([TREE.index(name) for name in NAMES])
+    kept = codes != 1
+    embedder = HierarchicalEmbedder(numbered, labels="positions", **QUICK).fit(ROWS[kept], codes[kept])
+    with pytest.raises(ValueError, match=r"unseen labels: \[1\]"):
+        embedder.score(ROWS, codes)
+    assert embedder.score(ROWS[kept], np.full(kept.sum(), "root")) == 1
+
+
+def test_every_node_is_written_as_a_label_of_its_own():
+    tree = Hierarchy.from_paths(["a/b", "b/c", "b/d/e", "a/d/f", "a/root"], sep="/")
+    written = labels.node_labels(tree, np.array(tree.classes))
+    assert len(set(written)) == tree.num_nodes
+    assert written[tree.node(("b",))] == "b/"
+    assert written[0] == "/"
+    found, missing = labels.find_nodes(written, tree, "names")
+    assert not missing
+    assert found.tolist() == list(range(tree.num_nodes))
+
+
+def test_samples_that_cannot_calibrate_count_as_errors():
+    rows, names = clouds(per_class=200)
+    tree = [*("/".join(path) for path in map(TREE.path, TREE.leaves)), *(f"rare/{i}" for i in range(20))]
+    rare = np.random.default_rng(0).normal(size=(20, 6)) * 5
+    x, y = np.concatenate([rows, rare]), np.concatenate([names, np.arange(20).astype(str)])
+    embedder = HierarchicalEmbedder(tree, max_iter=3, random_state=0, error_target=np.float32(0.1)).fit(x, y)
+    share = 20 / 1020
+    assert embedder.decision_report_["uncalibrated"] == pytest.approx(share)
+    scores = embedder.calibration_scores_
+    limit = embedder.decision_report_["threshold"]
+    assert ((scores >= limit).sum() + 1) / (len(scores) + 1) * (1 - share) + share <= 0.1
+    with pytest.raises(ValueError, match=r"2.0% of the samples are the only one of their class"):
+        embedder.predict(x, "specific-if-confident", error_target=0.015)
+    embedder.calibrate(rows, names).predict(x, "specific-if-confident", error_target=0.015)

@@ -137,7 +137,12 @@ def test_parts_that_do_not_belong_together_are_refused(fitted, tmp_path, case):
 
 def test_a_loaded_model_fits_as_the_original(tmp_path):
     some = np.isin(NAMES, ["cat", "husky", "van"])
-    options = {**QUICK, "random_state": np.int64(3), "device": torch.device("cpu")}
+    options = {
+        **QUICK,
+        "random_state": np.int64(3),
+        "error_target": np.float32(0.25),
+        "device": torch.device("cpu"),
+    }
     one = HierarchicalEmbedder(TREE, **options).fit(ROWS[some], NAMES[some])
     one.save(tmp_path / "model")
     other = HierarchicalEmbedder.load(tmp_path / "model")
@@ -179,6 +184,15 @@ def test_onnx_computes_the_same(fitted, tmp_path):
     embedding, probabilities = session.run(["embedding", "probabilities"], {"vectors": ROWS})
     assert_allclose(embedding, fitted.transform(ROWS), atol=1e-4)
     assert_allclose(probabilities, fitted.predict_proba(ROWS), atol=1e-5)
+
+
+def test_a_large_offset_is_exported(tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    rows = (ROWS + 1e5).astype(np.float32)
+    embedder = HierarchicalEmbedder(TREE, **QUICK).fit(rows, NAMES)
+    embedder.to_onnx(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    assert_allclose(session.run(["embedding"], {"vectors": rows})[0], embedder.transform(rows), atol=1e-4)
 
 
 def test_a_wrong_onnx_file_does_not_take_its_place(fitted, tmp_path, monkeypatch):

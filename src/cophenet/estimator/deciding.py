@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cophenet.checks import check_choice
 from cophenet.estimator import decisions
+from cophenet.estimator.inputs import check_weights
 from cophenet.estimator.labels import class_positions, find_known, node_labels
 from cophenet.tree import Hierarchy
 
@@ -27,7 +28,9 @@ class DecisionMixin:
     classes_: Array
     tree_: Hierarchy
     error_target: float
+    labels: str
     calibration_scores_: NDArray[np.float64]
+    uncalibrated_: float
     decision_report_: dict[str, Any]
 
     def _rows(self, X: Any) -> Array:  # noqa: N803
@@ -47,8 +50,9 @@ class DecisionMixin:
             error_target: For the last one, another target than that of the estimator.
 
         Returns:
-            (n,) classes as in `classes_`; with "specific-if-confident" also names of inner nodes (their path,
-            joined by "/", where a name is taken), as an array of objects.
+            (n,) classes as in `classes_`. With "specific-if-confident", as objects, also inner nodes:
+            their names; where a name is taken their path, joined by "/"; where that is taken too, with a "/"
+            at its end.
         """
         nodes = self._decide(self._rows(X), decision, error_target)
         if decision == "specific-if-confident":
@@ -85,12 +89,20 @@ class DecisionMixin:
             out[part] = np.where(below, probabilities.numpy(), 0.0).sum(1)
         return out
 
-    def score(self, X: Any, y: Any) -> float:  # noqa: N803
-        """Share of vectors whose likeliest class is the label, or lies below it."""
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Share of vectors whose likeliest class is the label, or lies below it.
+
+        Args:
+            X: (n, d) vectors.
+            y: (n,) labels.
+            sample_weight: (n,) what each vector counts; None for equally much.
+        """
         rows = self._rows(X)
-        nodes = find_known(y, self.classes_, self.tree_, len(rows))
+        nodes = find_known(y, self.classes_, self.tree_, len(rows), self.labels)
+        weights = None if sample_weight is None else check_weights(sample_weight, len(rows))
         answers = self._decide(rows, "argmax", None)
-        return float(((nodes <= answers) & (answers < nodes + self.tree_.sizes[nodes])).mean())
+        right = (nodes <= answers) & (answers < nodes + self.tree_.sizes[nodes])
+        return float(np.average(right, weights=weights))
 
     def calibrate(self, X: Any, y: Any) -> Any:  # noqa: N803
         """Calibrate "specific-if-confident" on other samples, which training must not have seen.
@@ -103,18 +115,22 @@ class DecisionMixin:
             The estimator itself.
         """
         rows = self._rows(X)
-        self._calibrate(rows, *self._known(y, len(rows)))
+        chosen, classes = self._known(y, len(rows))
+        self.uncalibrated_ = 0.0
+        self._calibrate(rows, chosen, classes)
         return self
 
     def decision_report(self, X: Any, y: Any, error_target: float | None = None) -> dict[str, Any]:  # noqa: N803
         """What "specific-if-confident" does on some samples; those known by an inner node are passed over.
 
         Returns:
-            "error_target" and "threshold"; "samples", "error" (share of wrong answers), "coverage" (share of
-            answers that are classes), "depth" (mean) and "depths" (share of answers by depth).
+            "error_target", "threshold", and "uncalibrated", the share of training samples that were the only
+            one of their class and so could not calibrate: all like them are taken for errors. Then "samples",
+            "error" (share of wrong answers), "coverage" (share of answers that are classes), "depth" (mean)
+            and "depths" (share of answers by depth).
 
         Raises:
-            ValueError: If too few samples calibrate the decision for the target.
+            ValueError: If too few samples calibrate the decision for the target, or none here has a class.
         """
         rows = self._rows(X)
         chosen, classes = self._known(y, len(rows))
@@ -124,8 +140,11 @@ class DecisionMixin:
 
     def _known(self, y: Any, count: int) -> tuple[Ints, Ints]:
         """Which samples have a class for a label, and the position of that class."""
-        position = class_positions(self.tree_)[find_known(y, self.classes_, self.tree_, count)]
+        nodes = find_known(y, self.classes_, self.tree_, count, self.labels)
+        position = class_positions(self.tree_)[nodes]
         chosen = np.flatnonzero(position >= 0)
+        if not len(chosen):
+            raise ValueError("y must hold classes, got labels of inner nodes only")
         return chosen, position[chosen]
 
     def _calibrate(self, rows: Array, chosen: Ints, classes: Ints) -> None:
@@ -134,23 +153,35 @@ class DecisionMixin:
             labels = torch.from_numpy(classes[part])
             wrong[part] = decisions.first_wrong(probabilities, labels, self.tree_).numpy()
         self.calibration_scores_ = np.sort(wrong)
-        enough = decisions.threshold(self.calibration_scores_, self.error_target) is not None
+        target = float(self.error_target)
+        enough = decisions.threshold(self.calibration_scores_, target, self.uncalibrated_) is not None
         self.decision_report_ = (
-            self._report(rows, chosen, classes, self.error_target)
+            self._report(rows, chosen, classes, target)
             if enough
-            else {"error_target": self.error_target, "threshold": None, "samples": len(chosen)}
+            else {
+                "error_target": target,
+                "threshold": None,
+                "uncalibrated": self.uncalibrated_,
+                "samples": len(chosen),
+            }
         )
 
     def _report(self, rows: Array, chosen: Ints, classes: Ints, target: float) -> dict[str, Any]:
         nodes = self._decide(rows, "specific-if-confident", target, chosen)
         found = decisions.report(torch.from_numpy(nodes), torch.from_numpy(classes), self.tree_)
-        return {"error_target": target, "threshold": self._limit(target), **found}
+        limits = {"threshold": self._limit(target), "uncalibrated": self.uncalibrated_}
+        return {"error_target": target, **limits, **found}
 
     def _decide(
         self, rows: Array, decision: str, error_target: float | None, chosen: Ints | None = None
     ) -> Ints:
         check_choice("decision", decision, decisions.DECISIONS)
-        limit = self._limit(error_target) if decision == "specific-if-confident" else 0.0
+        sure = decision == "specific-if-confident"
+        if error_target is not None and not sure:
+            raise ValueError(
+                f"error_target is for decision 'specific-if-confident', got decision {decision!r}"
+            )
+        limit = self._limit(error_target) if sure else 0.0
         nodes = np.empty(len(rows) if chosen is None else len(chosen), dtype=np.int64)
         for part, probabilities in self._probabilities(rows, chosen):
             nodes[part] = decisions.decide(probabilities, self.tree_, decision, limit).numpy()
@@ -159,10 +190,21 @@ class DecisionMixin:
     def _limit(self, error_target: float | None) -> float:
         target = self.error_target if error_target is None else error_target
         decisions.check_target(target)
-        limit = decisions.threshold(self.calibration_scores_, target)
+        limit = decisions.threshold(self.calibration_scores_, target, self.uncalibrated_)
         if limit is None:
-            raise ValueError(
-                f"error_target={target} cannot be promised with {len(self.calibration_scores_)} samples to "
-                f"calibrate on, it needs {int(np.ceil(1 / target)) - 1}: call calibrate with more of them"
-            )
+            raise ValueError(f"error_target={target} cannot be promised {self._lack(target)}")
         return limit
+
+    def _lack(self, target: float) -> str:
+        """Why a target cannot be promised, and what to do."""
+        rare = self.uncalibrated_
+        if rare >= target:
+            return (
+                f"where {rare:.1%} of the samples are the only one of their class, so that none is left to "
+                "calibrate on: call calibrate with samples of these classes too"
+            )
+        needed = int(np.ceil((1 - rare) / (target - rare) - 1e-9)) - 1
+        return (
+            f"with {len(self.calibration_scores_)} samples to calibrate on, it needs {needed}: "
+            "call calibrate with more of them"
+        )

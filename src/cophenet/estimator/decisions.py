@@ -10,6 +10,7 @@ at most the target. The expected error on new samples of the same kind is then a
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def check_target(target: object) -> None:
         Traceback (most recent call last):
         ValueError: error_target must lie between 0 and 1, got 5
     """
-    if not isinstance(target, (int, float)) or isinstance(target, bool) or not 0 < target < 1:
+    if not isinstance(target, numbers.Real) or isinstance(target, bool) or not 0 < float(target) < 1:
         raise ValueError(f"error_target must lie between 0 and 1, got {target!r}")
 
 
@@ -63,10 +64,10 @@ def walk_down(probabilities: Tensor, tree: Hierarchy) -> tuple[Tensor, Tensor]:
     ]
     at = torch.zeros(len(probabilities), dtype=torch.int64, device=probabilities.device)
     nodes, masses = [], []
-    for (numbers, place), sums in zip(reversed(way), reversed(levels), strict=True):
+    for (level, place), sums in zip(reversed(way), reversed(levels), strict=True):
         best = sums.masked_fill(place != at[:, None], -1.0).max(1)
         at = best.indices
-        nodes.append(numbers[at])
+        nodes.append(level[at])
         masses.append(best.values)
     # Sums may exceed their parent's by rounding.
     return torch.stack(nodes, 1), torch.stack(masses, 1).cummin(1).values
@@ -117,18 +118,21 @@ def first_wrong(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> Tenso
     return torch.where(nodes == truth, 0.0, masses.double()).amax(1)
 
 
-def threshold(wrong: NDArray[np.float64], target: float) -> float | None:
+def threshold(wrong: NDArray[np.float64], target: float, rare: float = 0.0) -> float | None:
     """The lowest threshold that promises the target; None if there are too few samples to promise it.
 
     Args:
         wrong: (n,) of `first_wrong` on samples that training has not seen.
         target: Largest expected share of errors.
+        rare: Share of new samples that are like none of these; all are taken for errors.
 
     Example:
         >>> round(threshold(np.linspace(0, 0.9, 10), 0.3), 3), threshold(np.zeros(10), 0.05)
         (0.7, None)
     """
-    allowed = math.floor(target * (len(wrong) + 1) + 1e-9) - 1
+    if rare >= target:
+        return None
+    allowed = math.floor((target - rare) / (1 - rare) * (len(wrong) + 1) + 1e-9) - 1
     if allowed < 0:
         return None
     if allowed >= len(wrong):

@@ -107,7 +107,13 @@ def fit_embedder(estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: ND
     estimator.history_, estimator.n_iter_ = history, len(history)
     estimator._n_features_out = outputs
     held = split.calibrate[found.targets[split.calibrate] < len(found.classes)]
+    estimator.uncalibrated_ = _lonely(found.targets[found.targets < len(found.classes)])
     estimator._calibrate(rows, held, found.targets[held])
+
+
+def _lonely(targets: Ints) -> float:
+    """Share of samples that are the only one of their class: these train, and so cannot calibrate."""
+    return float((np.bincount(targets) == 1).sum() / max(1, len(targets)))
 
 
 def _settings(estimator: HierarchicalEmbedder, samples: int) -> Settings:

@@ -194,7 +194,7 @@ class SearchMixin:
         if y is None:
             nodes = self._decide(rows, "argmax", None)
         else:
-            nodes = find_known(y, self.classes_, self.tree_, len(rows))
+            nodes = find_known(y, self.classes_, self.tree_, len(rows), self.labels)
         self.index_ = SearchIndex(self._embed(rows), nodes, backend)
         return self
 

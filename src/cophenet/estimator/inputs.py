@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-__all__ = ["Scale", "blocks", "check_rows", "fit_scale", "float_type", "to_host"]
+__all__ = ["Scale", "blocks", "check_rows", "check_weights", "fit_scale", "float_type", "to_host"]
 
 # Numbers that are copied out of the rows at once: 32 MB in float64.
 _BLOCK = 1 << 22
@@ -39,6 +39,21 @@ def check_rows(estimator: Any, rows: Any, labels: Any = "no_validation", *, rese
         (n, d) numbers of any type, or these and (n,) labels.
     """
     return validate_data(estimator, to_host(rows), to_host(labels), reset=reset, dtype="numeric")
+
+
+def check_weights(weights: Any, count: int) -> NDArray[np.float64]:
+    """Weights of samples, (count,).
+
+    Example:
+        >>> check_weights([1, 0.5], 2)
+        array([1. , 0.5])
+    """
+    values = np.asarray(to_host(weights), dtype=np.float64)
+    if values.shape != (count,):
+        raise ValueError(f"sample_weight must have shape ({count},), got {values.shape}")
+    if not (np.isfinite(values) & (values >= 0)).all() or values.sum() == 0:
+        raise ValueError("sample_weight must be finite, not negative, and not all zero")
+    return values
 
 
 def float_type(rows: NDArray[Any]) -> np.dtype[Any]:

@@ -139,7 +139,7 @@ def find_nodes(labels: Array, tree: Hierarchy, kind: str) -> tuple[Ints, list[An
     """The node of each label, and the labels that are not in the tree.
 
     A name stands for the class of that name, else for the only inner node of that name, else it is a path
-    with ``/`` between the names.
+    with ``/`` between the names. A path that ends with ``/`` stands for an inner node.
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
@@ -180,23 +180,27 @@ def _named(tree: Hierarchy) -> dict[str, int]:
     counts = Counter(tree.names)
     paths = {"/".join(tree.path(node)): node for node in range(1, tree.num_nodes)}
     names = {name: node for node, name in enumerate(tree.names) if counts[name] == 1}
-    return {**paths, **names, **dict(zip(tree.classes, tree.leaves.tolist(), strict=True))}
+    inner = {f"{path}/": node for path, node in paths.items() if tree.heights[node]}
+    classes = dict(zip(tree.classes, tree.leaves.tolist(), strict=True))
+    return {"/": 0, **inner, **paths, **names, **classes}
 
 
 def node_labels(tree: Hierarchy, classes: Array) -> Array:
     """What a prediction of each node is written as: (num_nodes,).
 
-    Classes as the user writes them; an inner node by its name, or by its path where the name is taken.
+    Classes as the user writes them; an inner node by its name, by its path where the name is taken, and by
+    its path with ``/`` at the end where that is taken too: as a label this stands for the same node.
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
         >>> node_labels(tree, np.array([0, 1])).tolist()
         ['root', 'animal', 0, 1]
     """
-    counts = Counter(tree.names)
+    known = _named(tree)
     written = np.empty(tree.num_nodes, dtype=object)
     for node, name in enumerate(tree.names):
-        written[node] = name if counts[name] == 1 or node == 0 else "/".join(tree.path(node))
+        path = "/".join(tree.path(node))
+        written[node] = next((text for text in (name, path) if known.get(text) == node), f"{path}/")
     for node, label in zip(tree.leaves, classes.tolist(), strict=True):
         written[node] = label
     return written
@@ -224,7 +228,7 @@ def node_ancestors(tree: Hierarchy, level: int | str) -> Ints:
     return np.where(tree.depths < depth, at, latest)
 
 
-def find_known(labels: Any, classes: Array, tree: Hierarchy, count: int) -> Ints:
+def find_known(labels: Any, classes: Array, tree: Hierarchy, count: int, kind: str = "names") -> Ints:
     """The node of each label: a class as the user writes it, or an inner node by name or path.
 
     Args:
@@ -232,21 +236,29 @@ def find_known(labels: Any, classes: Array, tree: Hierarchy, count: int) -> Ints
         classes: (C,) the classes as the user writes them, in the order of the tree.
         tree: The tree of the classes.
         count: How many labels there must be.
+        kind: Whether numbers that are no classes may be "names" of nodes, or are "positions" never seen.
 
     Raises:
-        ValueError: If there is another number of labels, or one that was not seen in training.
+        ValueError: If there are no labels, or another number of them, or one that training did not see.
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
         >>> find_known([1, 0], np.array([0, 1]), tree, 2)
         array([3, 2])
     """
+    if labels is None:
+        raise ValueError("y must be labels, got None")
     array = column_or_1d(to_host(labels))
     if len(array) != count:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[count, len(array)]}")
-    present, inverse = np.unique(array, return_inverse=True)
+    try:
+        present, inverse = np.unique(array, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"y must hold names or numbers, not both and nothing else: {error}") from error
     known: dict[Any, int] = dict(zip(classes.tolist(), tree.leaves.tolist(), strict=True))
     others = [label for label in present.tolist() if label not in known]
+    if kind == "positions":
+        others = [label for label in others if isinstance(label, str)]
     if others:
         named = _named(tree)
         known.update({label: named[label_text(label)] for label in others if label_text(label) in named})

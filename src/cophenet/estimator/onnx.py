@@ -57,7 +57,7 @@ def _model(onnx: Any, estimator: HierarchicalEmbedder) -> Any:
     make, constants, nodes = onnx.helper, [], []
 
     def constant(name: str, values: NDArray[Any]) -> str:
-        constants.append(onnx.numpy_helper.from_array(np.ascontiguousarray(values, np.float32), name))
+        constants.append(onnx.numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
     def step(kind: str, inputs: list[str], output: str, **options: Any) -> str:
@@ -70,8 +70,11 @@ def _model(onnx: Any, estimator: HierarchicalEmbedder) -> Any:
 
     network = estimator.network_
     adapter, scale = network.adapter, estimator.input_scale_
-    centered = step("Sub", ["vectors", constant("mean", scale.mean)], "centered")
-    inputs = step("Div", [centered, constant("deviation", scale.deviation)], "inputs")
+    # In float64, as the estimator does it, so that a large offset costs no digits.
+    exact = step("Cast", ["vectors"], "exact", to=onnx.TensorProto.DOUBLE)
+    centered = step("Sub", [exact, constant("mean", scale.mean)], "centered")
+    scaled = step("Div", [centered, constant("deviation", scale.deviation)], "scaled")
+    inputs = step("Cast", [scaled], "inputs", to=onnx.TensorProto.FLOAT)
     straight = isinstance(adapter.skip, nn.Linear)
     if adapter.down is None or adapter.up is None:
         linear(adapter.skip, inputs, "skip", "embedding")

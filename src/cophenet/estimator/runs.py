@@ -81,4 +81,5 @@ def fill_from_run(estimator: _Estimator, path: str | os.PathLike[str]) -> _Estim
     estimator._n_features_out = network.backbone.num_features
     estimator.history_, estimator.n_iter_ = [], 0
     estimator.calibration_scores_, estimator.decision_report_ = np.zeros(0), {}
+    estimator.uncalibrated_ = 0.0
     return estimator

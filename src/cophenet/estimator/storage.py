@@ -167,6 +167,7 @@ def _config(estimator: HierarchicalEmbedder) -> dict[str, Any]:
         "backend": estimator.index_.backend if hasattr(estimator, "index_") else None,
         "history": [{key: _finite(value) for key, value in epoch.items()} for epoch in estimator.history_],
         "decision_report": estimator.decision_report_,
+        "uncalibrated": estimator.uncalibrated_,
     }
 
 
@@ -199,6 +200,7 @@ def _fill(
         estimator.feature_names_in_ = np.array(config["feature_names"], dtype=object)
     estimator.calibration_scores_ = tensors["calibration.scores"].numpy()
     estimator.decision_report_ = config["decision_report"]
+    estimator.uncalibrated_ = float(config["uncalibrated"])
     estimator.history_ = [
         {key: np.nan if value is None else value for key, value in epoch.items()}
         for epoch in config["history"]
