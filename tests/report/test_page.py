@@ -12,6 +12,8 @@ from safetensors.numpy import save_file
 
 from cophenet.cli import main
 from cophenet.report import embedding, render_report, write_report
+from cophenet.report.curves import Curve, curves_figure
+from cophenet.report.style import as_svg
 from cophenet.tree import Hierarchy
 
 from .made_runs import DIGITS, even_tree, make_run
@@ -19,10 +21,20 @@ from .made_runs import DIGITS, even_tree, make_run
 EVIL = '<script>document.title="owned"</script>'
 
 
-@pytest.fixture(autouse=True)
-def _without_umap(monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def _without_umap():
     """UMAP takes seconds to load, and is tested by itself."""
-    monkeypatch.setitem(sys.modules, "umap", None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "umap", None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def pair(_without_umap, tmp_path_factory):
+    """Two runs of two seeds, and the page about them."""
+    folder = tmp_path_factory.mktemp("pair")
+    runs = [make_run(folder / name, objective=name, seeds=(0, 1)) for name in ("flat", "fastft")]
+    return runs, render_report(runs)
 
 
 class Page(HTMLParser):
@@ -50,9 +62,8 @@ class Page(HTMLParser):
         return [attrs for name, attrs in self.tags if name == tag]
 
 
-def test_everything_is_on_the_page(tmp_path):
-    runs = [make_run(tmp_path / name, objective=name, seeds=(0, 1)) for name in ("flat", "fastft")]
-    page = Page(render_report(runs))
+def test_everything_is_on_the_page(pair):
+    page = Page(pair[1])
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
@@ -76,8 +87,8 @@ def test_everything_is_on_the_page(tmp_path):
     assert checked == ["run1-level-1", "run2-distance-1", "run2-level-1"]
 
 
-def test_nothing_is_loaded_from_elsewhere(tmp_path):
-    text = render_report([make_run(tmp_path / "run")])
+def test_nothing_is_loaded_from_elsewhere(pair):
+    text = pair[1]
     page = Page(text)
     for _, attrs in page.tags:
         for key in ("src", "href", "xlink:href", "srcset", "action"):
@@ -87,11 +98,19 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path):
     assert policy.startswith("default-src 'none'")
 
 
-def test_same_runs_give_the_same_bytes(tmp_path):
-    runs = [make_run(tmp_path / name, objective=name) for name in ("flat", "emd")]
-    for name in ("a.html", "b.html"):
-        write_report(runs, tmp_path / name)
-    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+def test_same_runs_give_the_same_bytes(pair, tmp_path):
+    runs, text = pair
+    assert write_report(runs, tmp_path / "again.html").read_bytes() == text.encode()
+
+
+def test_data_of_one_name_is_compared_apart(tmp_path):
+    where = {"a": ("/pets", "1"), "b": ("/pets", "1"), "c": ("/cars", "2")}
+    runs = [
+        make_run(tmp_path / name, epochs=0, evaluated=False, data_dir=folder, checksum=checksum)
+        for name, (folder, checksum) in where.items()
+    ]
+    text = Page(render_report(runs)).text
+    assert re.findall(r"(.*): runs side by side", text) == ["digits in /pets", "digits in /cars"]
 
 
 def test_paper_numbers_stand_beside_ours(tmp_path):
@@ -172,10 +191,17 @@ def test_a_deep_tree_needs_no_deep_stack(tmp_path):
 
 
 def test_twenty_runs(tmp_path):
-    runs = [make_run(tmp_path / f"run{i}", samples=14, epochs=2, evaluated=i < 3) for i in range(20)]
+    """All in one picture; few have pictures of their own, which take their time."""
+    runs = [
+        make_run(tmp_path / f"run{i}", objective="flat", samples=14, epochs=2 * (i < 3), evaluated=i < 2)
+        for i in range(20)
+    ]
     page = Page(render_report(runs))
     assert len([s for s in page.all("section") if s.get("class") == "run"]) == 20
     assert len(page.ids) == len(set(page.ids))
+    curves = [Curve(f"run{i}", np.array([[0.1, i / 20]])) for i in range(20)]
+    drawn = as_svg(curves_figure(curves, "accuracy", percent=True), "all", "twenty runs")
+    assert [drawn.count(f">{curve.name}<") for curve in curves] == [1] * 20
 
 
 def test_only_the_page_is_written(tmp_path, capsys):
