@@ -70,6 +70,12 @@ def test_every_command_has_help_with_an_example(run, command):
     assert f"Example: cophenet {' '.join(command)}" in out
 
 
+@pytest.mark.parametrize("group", [[], ["data"], ["tree"]])
+def test_groups_have_an_example_in_a_line_of_its_own(run, group):
+    lines = run(*group, "--help")[1].splitlines()
+    assert any(line.strip().startswith(" ".join(["Example: cophenet", *group])) for line in lines)
+
+
 @pytest.mark.parametrize("command", [[], ["data"], ["tree"]])
 def test_no_command_shows_the_help(run, command):
     assert run(*command)[0] == 2
@@ -158,7 +164,7 @@ def test_data_that_needs_no_files_is_counted(run):
 
 def test_what_is_missing_is_told(run, tmp_path):
     code, out, err = run("data", "check", "cifar100", "--data-dir", tmp_path)
-    assert code == 1
+    assert code == 2
     assert "MISSING" in out
     assert str(tmp_path / "cifar-100-python") in out
     assert err == f"error: files of data 'cifar100' are missing: put them into {tmp_path}\n"
@@ -217,7 +223,7 @@ def test_downloads_need_a_folder_and_a_known_data_set(run, tmp_path, monkeypatch
     monkeypatch.setattr("cophenet.data.download", lambda *given: asked.append(given))
     code, _, err = run("data", "check", "cifar100", "--download", "--data-dir", tmp_path)
     assert asked == [("cifar100", tmp_path)]
-    assert code == 1
+    assert code == 2
     assert "missing" in err
 
 
@@ -289,7 +295,23 @@ def test_the_module_is_a_command(tree_file):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     wrong = subprocess.run([*command[:-1], "no.yaml"], capture_output=True, text=True, check=False)
-    assert (wrong.returncode, wrong.stderr) == (1, "error: no.yaml: No such file or directory\n")
+    assert (wrong.returncode, wrong.stderr) == (2, "error: no.yaml: No such file or directory\n")
+
+
+def test_without_the_extra_the_command_is_one_line_that_names_it():
+    code = "import sys, runpy; sys.modules['typer'] = None; sys.argv = ['cophenet', '--help']\n"
+    code += "runpy.run_module('cophenet', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    told = "error: the command line needs typer: pip install 'cophenet[cli]'\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", told)
+
+
+@pytest.mark.parametrize("package", ["pydantic", "yaml"])
+def test_without_the_extra_recipes_name_it(package):
+    code = f"import sys; sys.modules[{package!r}] = None; import cophenet.training"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    told = f"ImportError: recipes are read with {package}: pip install 'cophenet[cli]'\n"
+    assert done.stderr.endswith(told)
 
 
 def test_names_complete_in_a_shell_without_torch():

@@ -1,6 +1,28 @@
-"""`python -m cophenet`: the command line."""
+"""The command `cophenet`, also as `python -m cophenet`; says what is missing if it cannot start."""
 
-from cophenet.cli import main
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line on the arguments of the process.
+
+    Raises:
+        SystemExit: Always, with the exit code.
+    """
+    try:
+        from cophenet.cli import main as command
+    except ModuleNotFoundError as error:
+        if "--debug" in sys.argv or (error.name or "").startswith("cophenet"):
+            raise
+        told = f"error: the command line needs {error.name}: pip install 'cophenet[cli]'"
+        print(told, file=sys.stderr)
+        raise SystemExit(1) from None
+    command()
+
 
 if __name__ == "__main__":
     main()

@@ -15,9 +15,15 @@ from cophenet.cli import compare, data, embed, evaluate, measure, recipes, repor
 
 __all__ = ["app", "main"]
 
+# A path that was given and is not there is wrong input; a full disk is not.
+_WRONG_INPUT = (ValueError, FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
 app = typer.Typer(
     name="cophenet",
-    help="Teach networks the shape of a label tree. Add --debug to any command to see the full traceback.",
+    help="""Teach networks the shape of a label tree. Add --debug to any command to see the full traceback.
+
+    Example: cophenet train && cophenet evaluate runs/digits-fastft
+    """,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -53,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if debug:
             raise
         typer.echo(_one_line(error), err=True)
-        raise SystemExit(2 if isinstance(error, ValueError) else 1) from None
+        raise SystemExit(2 if isinstance(error, _WRONG_INPUT) else 1) from None
 
 
 def _one_line(error: Exception) -> str:

@@ -21,7 +21,13 @@ __all__ = ["app"]
 
 _SHOWN = 5
 
-app = typer.Typer(help="Data sets: list them, check their files, look at them.", no_args_is_help=True)
+app = typer.Typer(
+    help="""Data sets: list them, check their files, look at them.
+
+    Example: cophenet data check folder --data-dir photos
+    """,
+    no_args_is_help=True,
+)
 
 DataName = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the data set.", autocompletion=complete_names)

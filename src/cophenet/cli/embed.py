@@ -10,6 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from cophenet.estimator import HierarchicalEmbedder, SearchResult
+    from cophenet.estimator.writers import TableWriter
+    from cophenet.tree import Hierarchy
 
 __all__ = ["embed", "predict", "search"]
 
@@ -17,6 +19,14 @@ Vectors = Annotated[
     Path, typer.Argument(metavar="FILE", help="Vectors: npz, npy, safetensors, parquet or CSV.")
 ]
 Model = Annotated[Path, typer.Option(help="Folder of a saved model, or of a run.")]
+LabelKind = Annotated[
+    str | None,
+    typer.Option(
+        "--labels",
+        help="What numbers as labels are: names of the tree, or positions in its classes. Needed only where "
+        "they may be both.",
+    ),
+]
 Output = Annotated[Path, typer.Option("--output", "-o", help="File to write; its ending says the format.")]
 
 
@@ -28,6 +38,7 @@ def embed(
         Path | None, typer.Option(help="Use this saved model or run instead of fitting one.")
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Folder to keep the fitted model in.")] = None,
+    labels: LabelKind = None,
     objective: Annotated[str, typer.Option(help="What to train by.")] = "fastft",
     seed: Annotated[int, typer.Option(min=0, help="Decides all that is random.")] = 0,
 ) -> None:
@@ -37,19 +48,22 @@ def embed(
     """
     import numpy as np
 
+    from cophenet.estimator.storage import check_place
     from cophenet.estimator.writers import TableWriter
 
-    if model is not None and (tree is not None or save is not None):
-        raise ValueError("--model uses a model as it is; leave out --tree and --save")
+    if model is not None and any(given is not None for given in (tree, save, labels)):
+        raise ValueError("--model uses a model as it is; leave out --tree, --save and --labels")
+    if save is not None:
+        check_place(save)
     with TableWriter(output) as table:
-        embedder = _fit(file, tree, objective, seed) if model is None else _load(model)
+        embedder = _fit(file, tree, labels, objective, seed, table) if model is None else _load(model)
         if save is not None:
             embedder.save(save)
         rows = 0
-        for features, labels in _chunks(file):
+        for features, texts in _chunks(file):
             columns: dict[str, Any] = {"features": embedder.transform(features)}
-            if labels is not None:
-                columns["labels"] = np.array(labels)
+            if texts is not None:
+                columns["labels"] = np.array(texts)
             table.add(columns)
             rows += len(features)
     kept = f", model in {save}" if save is not None else ""
@@ -99,7 +113,10 @@ def search(
         Path | None, typer.Option(help="Vectors to search in; without it the index of the model.")
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Answers per query.")] = 10,
-    level: Annotated[str | None, typer.Option(help="Level of the tree to group by.")] = None,
+    labels: LabelKind = None,
+    level: Annotated[
+        str | None, typer.Option(help="Level of the tree to group by: its name, or its depth from 1.")
+    ] = None,
     backend: Annotated[str, typer.Option(help="exact, faiss or hnswlib.")] = "exact",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write instead of printing.")
@@ -118,9 +135,10 @@ def search(
         table = None if output is None else stack.enter_context(TableWriter(output, numbered=("group",)))
         embedder = _load(model)
         if index is not None:
-            _index(embedder, index, backend)
+            _index(embedder, index, labels, backend)
+        depth = _level(embedder, level)
         for features, _ in _chunks(file):
-            found = embedder.search(features, k, level)
+            found = embedder.search(features, k, depth)
             if table is None:
                 _print_groups(found, start)
             else:
@@ -137,21 +155,49 @@ def _chunks(file: Path) -> Iterator[Any]:
     return read_chunks(file)
 
 
-def _fit(file: Path, tree: Path | None, objective: str, seed: int) -> HierarchicalEmbedder:
+def _names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None) -> list[str]:
+    """Labels of a file as names of the tree; the file of a run, which has logits, holds positions."""
+    from cophenet.checks import check_choice
+    from cophenet.estimator.chunks import label_source
+    from cophenet.estimator.labels import as_names
+
+    if kind is not None:
+        check_choice("--labels", kind, ("names", "positions"))
+    try:
+        return as_names(labels, tree, kind, *label_source(file))
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def _level(embedder: HierarchicalEmbedder, level: str | None) -> int | str | None:
+    """The name of a level, or a depth if it is a number that is no name."""
+    if level is not None and level not in embedder.tree_.level_names and level.isdecimal():
+        return int(level)
+    return level
+
+
+def _fit(
+    file: Path, tree: Path | None, kind: str | None, objective: str, seed: int, table: TableWriter
+) -> HierarchicalEmbedder:
     import sys
 
     import numpy as np
 
     from cophenet.estimator import HierarchicalEmbedder
     from cophenet.estimator.chunks import spool
+    from cophenet.tree import Hierarchy
 
-    rows, labels = spool(file)
+    chosen = None if tree is None else Hierarchy.read(tree)
+    if chosen is None and kind is not None:
+        raise ValueError("--labels is about the names of a tree; give --tree")
+    rows, labels = spool(file, table.path.parent)
     if labels is None:
         raise ValueError(f"{file}: has no labels to fit on; give --model to use a saved model")
+    table.check({"labels": np.array(labels)})  # before the work, not after it
+    names = labels if chosen is None else _names(file, labels, chosen, kind)
     shown = sys.stderr.isatty()
-    chosen = None if tree is None else str(tree)
     return HierarchicalEmbedder(chosen, objective, random_state=seed, verbose=shown).fit(
-        rows, np.array(labels)
+        rows, np.array(names)
     )
 
 
@@ -163,16 +209,16 @@ def _load(model: Path) -> HierarchicalEmbedder:
     return HierarchicalEmbedder.load(model)
 
 
-def _index(embedder: HierarchicalEmbedder, file: Path, backend: str) -> None:
+def _index(embedder: HierarchicalEmbedder, file: Path, kind: str | None, backend: str) -> None:
     """Index a file; its labels group the answers, or where it has none what is predicted."""
     import numpy as np
 
     from cophenet.estimator.chunks import spool
 
     rows, labels = spool(file)
-    known = {str(name): name for name in embedder.classes_.tolist()}
-    given = None if labels is None else np.array([known.get(label, label) for label in labels])
-    embedder.build_index(rows, given, backend=backend)
+    tree = embedder.given_tree_ or embedder.tree_
+    names = None if labels is None else np.array(_names(file, labels, tree, kind))
+    embedder.build_index(rows, names, backend=backend)
 
 
 def _print_groups(found: SearchResult, start: int) -> None:

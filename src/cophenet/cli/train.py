@@ -41,6 +41,9 @@ OBJECTIVES = (
 )
 
 
+_MOST_SEEDS = 1000
+
+
 def complete_objectives(incomplete: str) -> list[str]:
     """For completion in a shell: names of objectives."""
     return [name for name in OBJECTIVES if name.startswith(incomplete)]
@@ -141,7 +144,8 @@ def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
     try:
         if action == "train":
             return train(output=folder, **options)
-        if Run.open(folder).finished:
+        run = Run.open(folder)
+        if not run.missing_seeds and run.finished and not run.damaged:
             typer.echo(f"run {folder} is finished")
         return resume(folder, **options)
     except KeyboardInterrupt as error:
@@ -150,8 +154,6 @@ def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
     except ArithmeticError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
-    except FileNotFoundError as error:
-        raise ValueError(str(error)) from error
 
 
 def _recipe(
@@ -159,12 +161,18 @@ def _recipe(
 ) -> Recipe:
     from cophenet.training import load_recipe
 
-    overrides = list(settings)
+    given = {}
     if objective is not None:
-        overrides.append(f"objective.name={objective}")
+        given[f"objective.name={objective}"] = f"--objective {objective}"
     if seeds is not None:
-        overrides.append(f"seeds={parse_seeds(seeds)}")
-    return load_recipe(name, None if scale is None else scale.value, overrides)
+        given[f"seeds={parse_seeds(seeds)}"] = f"--seeds {seeds}"
+    try:
+        return load_recipe(name, None if scale is None else scale.value, [*settings, *given])
+    except ValueError as error:
+        text = str(error)
+        for override, option in given.items():
+            text = text.replace(f"--set {override}:", f"{option}:")
+        raise ValueError(text) from error
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -180,7 +188,13 @@ def parse_seeds(text: str) -> list[int]:
         numbers = []
     if not numbers or min(numbers) < 0 or ("," not in text and numbers[0] == 0):
         raise ValueError(f"--seeds must be how many (3) or a list (0,4 or 7,), got {text!r}")
-    return numbers if "," in text else list(range(numbers[0]))
+    if "," in text:
+        return numbers
+    if numbers[0] > _MOST_SEEDS:
+        raise ValueError(
+            f"--seeds must be at most {_MOST_SEEDS} runs, got {text!r}; seed {text} alone is --seeds {text},"
+        )
+    return list(range(numbers[0]))
 
 
 def _devices(text: str | None) -> int | str | None:

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Tree files: show, check and convert them.", no_args_is_help=True)
+app = typer.Typer(
+    help="""Tree files: show, check and convert them.
+
+    Example: cophenet tree show animals.yaml
+    """,
+    no_args_is_help=True,
+)
 
 TreeFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="Tree in JSON, YAML, CSV, TSV, edges or Newick.")

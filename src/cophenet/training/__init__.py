@@ -8,9 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from cophenet.training.recipe import Recipe, RecipeLine, list_recipes, load_recipe, recipe_names
-from cophenet.training.run import Run
-from cophenet.training.trees import shaped_tree
+try:
+    from cophenet.training.recipe import Recipe, RecipeLine, list_recipes, load_recipe, recipe_names
+    from cophenet.training.run import Run
+    from cophenet.training.trees import shaped_tree
+except ModuleNotFoundError as error:
+    if error.name not in ("pydantic", "yaml"):
+        raise
+    raise ImportError(f"recipes are read with {error.name}: pip install 'cophenet[cli]'") from error
 
 if TYPE_CHECKING:
     from cophenet.training.engine import resume, train
