@@ -42,6 +42,7 @@ CASES: dict[str, tuple[str, list[str]]] = {
         "digits",
         ["optimizer={name: adamw, lr: 1e-3}", "epochs=5", "save_features_every=2", "data.validation=0.2"],
     ),
+    "seeds": ("digits", ["epochs=3", "seeds=[0, 1]", "save_features_every=2"]),
     "images": (
         "folder",
         ["data.image_size=32", "data.workers=0", "model.backbone=resnet10-w8", "epochs=3", "batch_size=16"],
@@ -125,7 +126,13 @@ def begin_or_resume(case: str, folder: Path, data: Path, minutes: float) -> None
 
 
 def differences(one: Run, other: Run) -> list[str]:
-    """What is not the same in the last checkpoints and the rows of two runs."""
+    """What is not the same in the last checkpoints and the rows of two runs, seed by seed."""
+    pairs = zip(one.parts, other.parts, strict=True)
+    return [found for pair in pairs for found in differences_of_seed(*pair)]
+
+
+def differences_of_seed(one: Run, other: Run) -> list[str]:
+    """What is not the same in two runs of one seed."""
     a, b = (read_checkpoint(run.checkpoint()) for run in (one, other))
     found = [key for key in ("state_dict", "optimizer_states", "lr_schedulers") if not same(a[key], b[key])]
     rows = [[{k: v for k, v in row.items() if k != "seconds"} for row in run.metrics] for run in (one, other)]

@@ -3,18 +3,21 @@
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from cophenet.cli import main
 from cophenet.cli.train import OBJECTIVES, complete_objectives
 from cophenet.objectives import objective_names
 from cophenet.training import Run
 from cophenet.training.checkpoints import is_good, list_checkpoints
+from cophenet.training.module import TrainingModule
 
 SOAK = Path(__file__).resolve().parents[1] / "soak" / "kill_and_resume.py"
 SMALL = ["--set", "epochs=2", "--set", "batch_size=256", "--threads", "1"]
@@ -33,8 +36,6 @@ def run(*arguments):
 
 
 def write_images(folder, classes=("animal/cat", "animal/dog", "thing/cup", "thing/pen"), count=4):
-    from PIL import Image
-
     rng = np.random.default_rng(0)
     for name in classes:
         (folder / name).mkdir(parents=True)
@@ -90,7 +91,12 @@ def test_objective_seeds_and_files(tmp_path):
         (["--seeds", "0"], "--seeds must be how many (3) or a list"),
         (["--seeds", "a,b"], "--seeds must be how many (3) or a list"),
         (["digit"], "did you mean 'digits'"),
+        (["no.yaml"], "recipe 'no.yaml' is no file"),
+        (["--objective", "fastfd"], "error: --objective fastfd: "),
         (["--objective", "fastfd"], "did you mean 'fastft'"),
+        (["--seeds", "1000000"], "--seeds must be at most 1000 runs, got '1000000'"),
+        (["--seeds", "1,1"], "error: --seeds 1,1: seeds must differ"),
+        (["-o", "/proc/nowhere"], "error: /proc/nowhere: No such file or directory"),
         (["--logger", "wand"], "did you mean 'wandb'"),
         (["folder"], "data 'folder' needs data_dir"),
         (["folder", "--data-dir", "nowhere"], "data_dir nowhere is not a folder"),
@@ -123,9 +129,14 @@ def test_own_images_just_train(tmp_path, capsys):
         ),
         (lambda root: [path.unlink() for path in (root / "animal/cat").iterdir()], "cat"),
         (lambda root: (root / "animal/cat/0.png").write_bytes(b"no image"), "0.png cannot be read"),
+        (lambda root: (root / "animal/cat/1.png").write_bytes(b""), "cophenet data check NAME"),
+        (
+            lambda root: Image.fromarray(np.zeros((9, 9), dtype=np.uint16)).save(root / "animal/cat/0.png"),
+            "magick mogrify -depth 8",
+        ),
         (lambda root: [shutil.rmtree(root / name) for name in ("animal", "thing")], "no folder of images"),
     ],
-    ids=["one class", "empty class", "broken image", "no classes"],
+    ids=["one class", "empty class", "broken image", "empty image", "16 bits", "no classes"],
 )
 def test_wrong_images_are_told_in_one_line(damage, told, tmp_path, capsys):
     damage(write_images(tmp_path / "images"))
@@ -140,7 +151,52 @@ def test_a_diverging_loss_is_told_in_one_line(capsys):
     assert run(*SMALL, "--objective", "flat", "--set", "optimizer.lr=1e30", "--set", "epochs=4") == 1
     err = capsys.readouterr().err
     assert "in step" in err
+    assert "begin another run with -o and a smaller optimizer.lr" in err
+    assert ("no checkpoint was written" in err) != bool(list(Path().glob("runs/*/checkpoints/*.ckpt")))
     assert len(err.splitlines()) == 1
+    assert Path("runs/digits-flat/log.txt").read_text().endswith(err)
+
+
+def test_the_second_ctrl_c_says_how_to_go_on(capsys, monkeypatch):
+    step = TrainingModule.training_step
+
+    def interrupted(module, batch, batch_idx):
+        if module.total_step == 5:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return step(module, batch, batch_idx)
+
+    monkeypatch.setattr(TrainingModule, "training_step", interrupted)
+    assert run(*SMALL, "-o", "mine") == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    told = "stopped at once; continue from the last checkpoint with cophenet train --resume mine\n"
+    assert capsys.readouterr().err == told
+    assert Path("mine/log.txt").read_text().endswith(told)
+
+
+def test_phases_say_how_long_they_are(capsys):
+    settings = ["--set", "objective.options.curriculum.epochs=[1, 2]"]
+    assert run(*SMALL, "--objective", "curriculum", *settings) == 0
+    assert "phases by epochs: shape 1, digit 2; 3 in all\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("classes", "objective", "warned"),
+    [
+        (("cat", "dog", "cup"), "fastft", True),
+        (("thing/cat", "thing/dog", "thing/cup"), "l2", True),
+        (("cat", "dog", "cup"), "flat", False),
+        (("pet/cat", "pet/dog", "thing/cup"), "l2", False),
+    ],
+)
+def test_a_tree_that_teaches_nothing_is_warned_of(classes, objective, warned, tmp_path, capsys):
+    write_images(tmp_path / "images", classes, count=2)
+    small = ["--set", "epochs=1", "--set", "data.image_size=32", "--set", "data.workers=0"]
+    small += ["--set", "model.backbone=resnet10-w8", "--objective", objective, "-o", "mine"]
+    assert run("folder", "--data-dir", "images", *small) == 0
+    err = capsys.readouterr().err
+    assert (err.count("cpcc term is constant"), err.count("\n")) == (warned, warned)
+    assert ("--objective flat" in Path("mine/log.txt").read_text()) == warned
 
 
 def test_a_full_disk_ends_the_run_which_can_go_on(tmp_path, capsys):

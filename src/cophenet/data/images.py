@@ -44,6 +44,8 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 EXTENSIONS = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
+_HINT = "cophenet data check NAME --data-dir DIR --deep finds all such files"
+
 # What decoders raise on foreign or damaged files.
 _UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error)
 
@@ -114,7 +116,10 @@ class ImageFiles:
         pixels = np.empty((len(rows), side, side, 3), dtype=np.uint8)
         for place, row in enumerate(rows.tolist()):
             seed = None if seeds is None else int(seeds[place])
-            pixels[place] = self._read(self.paths[row], seed)
+            try:
+                pixels[place] = self._read(self.paths[row], seed)
+            except ValueError as error:
+                raise ValueError(f"{error} ({_HINT})") from error
         # Pixels come with their channels together; left so, nothing is copied.
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
@@ -124,7 +129,10 @@ class ImageFiles:
         try:
             with library.open(path) as image:
                 if image.mode not in _MODES:
-                    raise ValueError(f"pixels of mode {image.mode!r} are not 8 bits per channel")
+                    raise ValueError(
+                        f"pixels of mode {image.mode!r} are not 8 bits per channel; convert the file, for "
+                        "example with magick mogrify -depth 8"
+                    )
                 if not render:
                     return np.empty(0, dtype=np.uint8)
                 width, height = image.size

@@ -196,12 +196,12 @@ def find_weights(recipe: Recipe, data_dir: str | Path | None) -> Path | None:
 
 
 def load_network(run: Run, device: torch.device | str = "cpu") -> Network:
-    """The network of a run of one seed, as its newest whole checkpoint has it, in evaluation mode.
+    """The network of a run of one seed, as its newest checkpoint has it, in evaluation mode.
 
     The data is not needed.
 
     Raises:
-        ValueError: If the run has several seeds or no checkpoint.
+        ValueError: If the run has several seeds, no checkpoint, or a damaged one.
     """
     seed = run.seed
     content = read_checkpoint(run.checkpoint())

@@ -19,6 +19,9 @@ from cophenet.training.module import TrainingModule
 
 __all__ = ["Follower", "Journal", "on_terminal"]
 
+# Columns of the bar on a terminal that is wide enough.
+_BAR, _WIDE = 40, 100
+
 
 class Journal:
     """Lines for the reader, on the screen and in a file; only the first process writes any.
@@ -70,13 +73,14 @@ class Follower(Callback):
         self._began, self._first_step = time.monotonic(), module.total_step
         if not self._show_bar or not trainer.is_global_zero:
             return
+        console = Console()
         self._bar = Progress(
             TextColumn("epoch {task.fields[epoch]}"),
-            BarColumn(),
+            BarColumn(bar_width=_BAR if console.width >= _WIDE else _BAR // 4),
             MofNCompleteColumn(),
             TextColumn("{task.fields[values]}"),
             TextColumn("{task.fields[left]} left"),
-            console=Console(),
+            console=console,
             transient=True,
         )
         self._task = self._bar.add_task(
@@ -95,9 +99,19 @@ class Follower(Callback):
             self._task,
             completed=module.total_step,
             epoch=f"{module.epoch + 1}/{module.total_epochs}",
-            values=_listed(loss_values(module, module.meter.latest)) if module.meter.latest else "",
+            values=self._values(module),
             left=self._left(module, module.total_step),
         )
+
+    def _values(self, module: TrainingModule) -> str:
+        """Loss and terms, as many as there is room for."""
+        assert self._bar is not None
+        width = self._bar.console.width
+        listed = _listed(loss_values(module, module.meter.latest)) if module.meter.latest else ""
+        # Beside the bar: epoch, steps and time left, with their longest texts and the gaps.
+        others = len(f"epoch {module.total_epochs}/{module.total_epochs}  99:59 min left   ")
+        steps = 2 * len(str(self._steps(module))) + 1
+        return _fitting(listed, width - others - steps - (_BAR if width >= _WIDE else _BAR // 4))
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """One line."""
@@ -148,6 +162,19 @@ def _listed(values: Mapping[str, float]) -> str:
     if len(values) == 2:
         shown = {"loss": values["loss"]}
     return "  ".join(f"{name} {value:.3f}" for name, value in shown.items())
+
+
+def _fitting(listed: str, room: int) -> str:
+    """The first of the values, as many as have room.
+
+    Example:
+        >>> _fitting("loss 1.234  cross_entropy 0.234  cpcc 0.000", 32)
+        'loss 1.234  cross_entropy 0.234'
+    """
+    values = listed.split("  ")
+    while values and len("  ".join(values)) > room:
+        values.pop()
+    return "  ".join(values)
 
 
 def _time(seconds: float) -> str:
