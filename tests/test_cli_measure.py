@@ -63,8 +63,28 @@ def test_wrong_input_is_one_line(files, capsys):
     small = folder / "small.json"
     Hierarchy.from_paths([("a",), ("b",)]).write(small)
     code, printed = run(capsys, folder / "a-features.npy", "--tree", small)
-    assert (code, printed.err) == (2, "error: labels must lie in 0..1, got 5\n")
+    assert (code, printed.err) == (2, f"error: {folder}/a-features.npy: labels must lie in 0..1, got 5\n")
+    wrong = np.load(folder / "b-features.npy")
+    wrong[3] = np.nan
+    np.save(folder / "b-features.npy", wrong)
+    both = [folder / "a-features.npy", folder / "b-features.npy"]
+    code, printed = run(capsys, *both, "--tree", folder / "tree.json")
+    assert (code, printed.err.count("\n")) == (2, 1)
+    assert f"{folder}/b-features.npy: features must be finite" in printed.err
+    np.save(folder / "a-labels.npy", np.zeros(25, dtype=bool))
+    code, printed = run(capsys, both[0], "--tree", folder / "tree.json")
+    assert code == 2
+    assert "a-features.npy: labels must be integers" in printed.err
     code, printed = run(capsys, folder / "none-features.npy", "--tree", folder / "tree.json")
-    assert code == 1
+    assert code == 2
     assert printed.err.count("\n") == 1
     assert "is missing" in printed.err
+
+
+def test_what_is_undefined_says_why(files, capsys):
+    folder = files[0]
+    np.save(folder / "a-labels.npy", np.zeros(25, dtype=np.int64))
+    code, printed = run(capsys, folder / "a-features.npy", "--tree", folder / "tree.json", "--distance", "l2")
+    assert (code, printed.err) == (0, "")
+    assert "undefined: " in printed.out.splitlines()[1]
+    assert "nan" not in printed.out

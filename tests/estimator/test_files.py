@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.torch import load_file, save_file
 
-from cophenet import HierarchicalEmbedder
+from cophenet import HierarchicalEmbedder, Hierarchy
 from cophenet.cli import main
 from cophenet.data.vector_files import read_vectors
 from cophenet.estimator.chunks import read_chunks, spool
@@ -277,6 +277,115 @@ def test_the_shell_tells_what_is_wrong_in_one_line(tmp_path, capsys):
     assert run("predict", tmp_path / "new.npy", "--model", tmp_path, "-o", tmp_path / "out.csv") == 2
     assert capsys.readouterr().err.count("\n") == 2
     assert sorted(file.name for file in tmp_path.iterdir()) == ["new.npy"]
+
+
+PERMUTED = Hierarchy.from_paths(["pet/dog/4", "pet/dog/3", "pet/2", "car/1", "car/0"], sep="/")
+CODES = np.array([TREE.index(name) for name in NAMES])
+
+
+def embed_and_read(tmp_path, file, tree, *options):
+    """The fitted model, or the exit code of a failure."""
+    tree.write(tmp_path / "tree.json")
+    code = run(
+        "embed", file, "--tree", tmp_path / "tree.json", "--save", tmp_path / "model",
+        "-o", tmp_path / "out.npz", *options,
+    )  # fmt: skip
+    return code or HierarchicalEmbedder.load(tmp_path / "model")
+
+
+def test_numbers_in_a_file_are_names_or_positions_but_never_guessed(tmp_path, capsys, monkeypatch):
+    given = []
+    original = HierarchicalEmbedder.fit
+
+    def quick(self, rows, labels):
+        given.append((rows.dtype, labels.tolist()))
+        return original(self.set_params(max_iter=1), rows, labels)
+
+    monkeypatch.setattr(HierarchicalEmbedder, "fit", quick)
+    plain, run_file = tmp_path / "plain.npz", tmp_path / "run.safetensors"
+    np.savez(plain, features=ROWS, labels=CODES)
+    tensors = {"features": torch.from_numpy(ROWS), "labels": torch.from_numpy(CODES)}
+    save_file({**tensors, "logits": torch.zeros(len(ROWS), 5)}, run_file)
+    # No name is a number: these are positions.
+    embed_and_read(tmp_path, plain, TREE)
+    assert given.pop()[1] == NAMES.tolist()
+    # Names are a permutation of positions: the file of a run has positions, of others it must be said.
+    embed_and_read(tmp_path, run_file, PERMUTED)
+    assert given.pop()[1] == (4 - CODES).astype(str).tolist()
+    capsys.readouterr()
+    assert embed_and_read(tmp_path, plain, PERMUTED) == 2
+    assert "may be names or positions: say which with --labels" in capsys.readouterr().err
+    embed_and_read(tmp_path, plain, PERMUTED, "--labels", "names")
+    assert given.pop()[1] == CODES.astype(str).tolist()
+    model = embed_and_read(tmp_path, plain, PERMUTED, "--labels", "positions")
+    assert given.pop()[1] == (4 - CODES).astype(str).tolist()
+    # The same when searching.
+    found = ["search", plain, "--model", tmp_path / "model", "--index", plain, "-k", 1, "--level", 1]
+    assert run(*found) == 2
+    capsys.readouterr()
+    assert run(*found, "--labels", "positions", "-o", tmp_path / "found.csv") == 0
+    groups = [line.split(",")[-1] for line in (tmp_path / "found.csv").read_text().splitlines()[1:]]
+    names = [PERMUTED.path(PERMUTED.leaves[code])[0] for code in CODES]
+    assert groups == names
+    assert model.classes_.tolist() == ["0", "1", "2", "3", "4"]
+    assert embed_and_read(tmp_path, plain, TREE, "--labels", "numbers") == 2
+
+
+def test_types_are_kept(tmp_path):
+    wide = ROWS.astype(np.float64)
+    tensors = {"features": torch.from_numpy(wide), "labels": torch.from_numpy(CODES)}
+    save_file(tensors, tmp_path / "some.safetensors")
+    assert next(read_chunks(tmp_path / "some.safetensors"))[0].dtype == np.float64
+    rows, _ = spool(tmp_path / "some.safetensors")
+    assert_array_equal(rows, wide)
+    for write in WRITERS[3:5]:
+        narrow = spool(tmp_path / write(tmp_path / "narrow", ROWS, CODES))[0]
+        assert narrow.dtype == (np.float32 if write is WRITERS[3] else np.float64)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1,2\n3,4\n", r"wrong.csv: the first line must hold the names of the columns"),
+        ("a,b\n1,2\n\n3,x\n", r"wrong.csv: line 4 has 'x' where a number should be"),
+    ],
+)
+def test_a_wrong_csv_file_is_told_with_its_line(tmp_path, text, message):
+    (tmp_path / "wrong.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        list(read_chunks(tmp_path / "wrong.csv"))
+
+
+def test_columns_in_an_archive_are_told_with_the_remedy(tmp_path):
+    np.savez(tmp_path / "by_column.npz", features=np.asfortranarray(ROWS))
+    with pytest.raises(ValueError, match=r"by_column.npz: .*save np.ascontiguousarray\(features\)"):
+        list(read_chunks(tmp_path / "by_column.npz"))
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("out.npy", "needs 'features' in its name"),
+        ("out.safetensors", "safetensors holds no text"),
+        ("none/out.npz", "there is no folder"),
+    ],
+)
+def test_a_wrong_output_is_told_before_the_work(tmp_path, output, message, capsys, monkeypatch):
+    monkeypatch.setattr(HierarchicalEmbedder, "fit", lambda *_: pytest.fail("has begun"))
+    np.savez(tmp_path / "train.npz", features=ROWS, labels=NAMES)
+    assert run("embed", tmp_path / "train.npz", "-o", tmp_path / output) == 2
+    assert message in capsys.readouterr().err
+    (tmp_path / "notes").mkdir()
+    assert run("embed", tmp_path / "train.npz", "--save", tmp_path / "notes", "-o", tmp_path / "o.npz") == 2
+    assert "is no saved model" in capsys.readouterr().err
+
+
+def test_a_target_without_its_decision_is_refused_in_a_shell(fitted, tmp_path, capsys):
+    fitted.save(tmp_path / "model")
+    np.save(tmp_path / "new.npy", ROWS[:5])
+    options = ["--model", tmp_path / "model", "-o", tmp_path / "out.csv", "--error-target", 0.5]
+    assert run("predict", tmp_path / "new.npy", *options) == 2
+    assert "error_target is for decision" in capsys.readouterr().err
 
 
 def test_a_trained_run_behind_the_estimator(tmp_path):

@@ -216,9 +216,11 @@ def _index(embedder: HierarchicalEmbedder, file: Path, kind: str | None, backend
     from cophenet.estimator.chunks import spool
 
     rows, labels = spool(file)
-    tree = embedder.given_tree_ or embedder.tree_
-    names = None if labels is None else np.array(_names(file, labels, tree, kind))
-    embedder.build_index(rows, names, backend=backend)
+    tree = embedder.given_tree_
+    if tree is None and kind is not None:
+        raise ValueError("--labels is about the names of a tree, but the model has inferred its own")
+    names = labels if labels is None or tree is None else _names(file, labels, tree, kind)
+    embedder.build_index(rows, None if names is None else np.array(names), backend=backend)
 
 
 def _print_groups(found: SearchResult, start: int) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -58,18 +61,29 @@ def measure(
 
     label_tree = Hierarchy.read(tree)
     shards = FeatureShards.open(features)
+    shards.check_labels(label_tree)
     shown = sys.stderr.isatty()
     rows: list[tuple[str, str, str]] = []
     for name in distance or list(StreamedDistance):
-        value = stream_cpcc(shards, label_tree, name.value, progress=shown)
-        rows.append(("CPCC", name.value, f"{value:.4f}"))
+        value = _value(partial(stream_cpcc, shards, label_tree, name.value, progress=shown))
+        rows.append(("CPCC", name.value, value))
     if train:
         known = FeatureShards.open(train)
+        known.check_labels(label_tree)
         for level in label_tree.level_names:
             classes, means = stream_prototypes(known.at_level(label_tree, level), progress=shown)
-            value = stream_map(shards.at_level(label_tree, level), means, classes, progress=shown)
-            rows.append(("MAP", level, f"{value:.4f}"))
+            own = shards.at_level(label_tree, level)
+            rows.append(("MAP", level, _value(partial(stream_map, own, means, classes, progress=shown))))
     if len(shards.logits):
         rates = stream_accuracy(shards, label_tree, progress=shown)
         rows += [("accuracy", level, f"{rate:.4f}") for level, rate in rates.items()]
     print_table(("metric", "of", "value"), rows)
+
+
+def _value(compute: Callable[[], Any]) -> str:
+    """A metric as text; one that is undefined says why."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = compute()
+    reasons = [str(warning.message).partition("returning NaN: ")[2] for warning in caught]
+    return f"{value:.4f}" if value == value else f"undefined: {'; '.join(reasons)}"

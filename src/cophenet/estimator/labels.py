@@ -20,6 +20,7 @@ from cophenet.tree.levels import depth_of
 
 __all__ = [
     "Labels",
+    "as_names",
     "class_positions",
     "encode",
     "find_known",
@@ -133,6 +134,45 @@ def _written(kept: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any]) -> Ar
     if dtype.kind in "iuf" and all(_WHOLE.fullmatch(name) for name in names):
         return np.array([int(name) for name in names]).astype(dtype)
     return np.array(names, dtype=object if dtype.kind == "O" else None)
+
+
+def as_names(
+    labels: list[str], tree: Hierarchy, kind: str | None, numbers: bool, positions: bool
+) -> list[str]:
+    """Labels of a file as names of nodes.
+
+    Args:
+        labels: (n,) as text.
+        tree: The tree they are of.
+        kind: "names" or "positions" in the tree's classes; None to find out. Numbers that could be both are
+            never guessed.
+        numbers: Whether the file holds numbers, not text; text is names.
+        positions: Whether the file is known to hold positions.
+
+    Raises:
+        ValueError: If labels are no positions, or it must be said which they are.
+
+    Example:
+        >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
+        >>> as_names(["1", "0"], tree, None, numbers=True, positions=False)
+        ['dog', 'cat']
+    """
+    present = set(labels)
+    counted = {str(place): name for place, name in enumerate(tree.classes)}
+    if kind is None:
+        known = _named(tree)
+        named, places = present <= known.keys(), present <= counted.keys()
+        both = named and places and any(known[text] != known[counted[text]] for text in present)
+        if numbers and both and not positions:
+            raise ValueError("labels are numbers that may be names or positions: say which with --labels")
+        kind = "positions" if numbers and (positions or (places and not named)) else "names"
+    if kind != "positions":
+        return labels
+    wrong = sorted(present - counted.keys())
+    if wrong:
+        allowed = f"positions in the {len(counted)} classes of the tree"
+        raise ValueError(f"labels must be {allowed}, got {wrong[:5]}")
+    return [counted[text] for text in labels]
 
 
 def find_nodes(labels: Array, tree: Hierarchy, kind: str) -> tuple[Ints, list[Any]]:

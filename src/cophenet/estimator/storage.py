@@ -25,7 +25,7 @@ from cophenet.tree import Hierarchy
 if TYPE_CHECKING:
     from cophenet.estimator.embedder import HierarchicalEmbedder
 
-__all__ = ["FORMAT", "load", "save"]
+__all__ = ["FORMAT", "check_place", "load", "save"]
 
 FORMAT = 1
 CONFIG, TENSORS, TREE, GIVEN = "config.json", "model.safetensors", "tree.json", "given_tree.json"
@@ -43,9 +43,7 @@ def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(estimator.network_, VectorNetwork):
         raise ValueError("an estimator made from a run is saved by its run folder already")
-    target = Path(path)
-    if os.path.lexists(target) and not _is_saved_model(target):
-        raise ValueError(f"{target} exists and is no saved model; choose another folder")
+    target = check_place(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     part, old = (target.with_name(f".{target.name}.{uuid.uuid4().hex}.{end}") for end in ("tmp", "old"))
     part.mkdir()
@@ -61,6 +59,14 @@ def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
     finally:
         for folder in (part, old):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_place(path: str | os.PathLike[str]) -> Path:
+    """Refuse a place where something else is than a saved model."""
+    target = Path(path)
+    if os.path.lexists(target) and not _is_saved_model(target):
+        raise ValueError(f"{target} exists and is no saved model; choose another folder")
+    return target
 
 
 def _is_saved_model(folder: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import uuid
 import zipfile
@@ -20,6 +21,7 @@ from cophenet.estimator.chunks import SUFFIXES
 __all__ = ["TableWriter"]
 
 Array = NDArray[Any]
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as str(int) writes it
 _DTYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "int64": "I64"}
 
 
@@ -50,6 +52,10 @@ class TableWriter:
     def __init__(self, path: Path, numbered: tuple[str, ...] = ()) -> None:
         if path.suffix.lower() not in SUFFIXES:
             raise ValueError(f"{path}: the extension must be one of {', '.join(SUFFIXES)}")
+        if not path.parent.is_dir():
+            raise ValueError(f"{path}: there is no folder {path.parent}")
+        if path.is_dir():
+            raise ValueError(f"{path}: is a folder; give the name of a file")
         self.path, self.numbered = path, numbered
         self.kind = path.suffix.lower()
         self.part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
@@ -61,8 +67,23 @@ class TableWriter:
         """The writer itself."""
         return self
 
+    def check(self, columns: dict[str, Array]) -> None:
+        """Refuse columns that the format cannot hold.
+
+        Raises:
+            ValueError: If safetensors would have to hold names, or labels have no file of their own.
+        """
+        if self.kind == ".npy" and "labels" in columns and "features" not in self.path.name:
+            reason = "so that labels have a file beside it"
+            raise ValueError(f"{self.path}: needs 'features' in its name, {reason}")
+        for name, values in columns.items():
+            texts = values.dtype.kind in "OU" and self.kind == ".safetensors" and name not in self.numbered
+            if texts and not all(_WHOLE.fullmatch(str(value)) for value in values.tolist()):
+                raise ValueError(f"{self.path}: safetensors holds no text, but {name} are names")
+
     def add(self, columns: dict[str, Array]) -> None:
         """Append rows; the columns are the same each time."""
+        self.check(columns)
         if self.kind == ".csv":
             self._add_csv(columns)
         elif self.kind == ".parquet":
@@ -121,9 +142,6 @@ class TableWriter:
         first = next(iter(self.columns))
         labels = self.columns.get("labels")
         beside = self.path.with_name(self.path.name.replace("features", "labels"))
-        if labels is not None and beside == self.path:
-            reason = "so that labels have a file beside it"
-            raise ValueError(f"{self.path}: needs 'features' in its name, {reason}")
         with self.part.open("wb") as stream:
             self.columns[first].write_npy(stream)
         if labels is not None:
@@ -139,7 +157,7 @@ class TableWriter:
         kept = {name: column for name, column in self.columns.items() if name not in self.numbered}
         header, at = {}, 0
         for name, column in kept.items():
-            column.as_numbers(name, self.path)
+            column.as_numbers()
             end = at + column.size
             kind = _DTYPES[column.dtype.name]
             header[name] = {"dtype": kind, "shape": list(column.shape), "data_offsets": [at, end]}
@@ -189,14 +207,11 @@ class _Column:
         """Bytes of all rows."""
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
-    def as_numbers(self, name: str, path: Path) -> None:
-        """Text as whole numbers, or an error if it is none."""
+    def as_numbers(self) -> None:
+        """Text of whole numbers as these."""
         if self.texts is None:
             return
-        try:
-            values = np.array([int(text) for text in self.texts], dtype=np.int64)
-        except ValueError:
-            raise ValueError(f"{path}: safetensors holds no text, but {name} are names") from None
+        values = np.array([int(text) for text in self.texts], dtype=np.int64)
         self.texts, self.rows = None, 0
         self.add(values)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from cophenet.metrics.checks import check_indices
 from cophenet.metrics.prototypes import level_labels
 from cophenet.metrics.streaming.mapped import open_arrays
 from cophenet.metrics.tables import full_precision
@@ -26,6 +28,7 @@ class FeatureShards:
         features: (n, d) of every shard, floating point.
         labels: (N,) int64 of all samples, in memory.
         logits: (n, C) of every shard, in the order of the tree's classes; empty if there are none.
+        names: What errors call the shards, such as their files; empty for nothing.
 
     Example:
         >>> shards = FeatureShards([torch.zeros(2, 3), torch.ones(1, 3)], torch.tensor([0, 1, 1]))
@@ -36,18 +39,19 @@ class FeatureShards:
     features: Sequence[Tensor]
     labels: Tensor
     logits: Sequence[Tensor] = ()
+    names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together."""
         if not len(self.features):
             raise ValueError("features must be at least one shard, got none")
-        _check_alike("features", self.features)
+        _check_alike("features", self.features, self.names)
         rows = sum(len(values) for values in self.features)
         if self.labels.shape != (rows,) or self.labels.dtype != torch.int64:
             given = f"{tuple(self.labels.shape)} {self.labels.dtype}"
             raise ValueError(f"labels must be int64 of shape ({rows},), got {given}")
         if len(self.logits):
-            _check_alike("logits", self.logits)
+            _check_alike("logits", self.logits, self.names)
             if [len(values) for values in self.logits] != [len(values) for values in self.features]:
                 raise ValueError("logits must have the rows of the features in every shard")
 
@@ -76,7 +80,8 @@ class FeatureShards:
         labels = []
         for file, arrays in zip(files, opened, strict=True):
             given = arrays["labels"]
-            if given.ndim != 1 or given.is_floating_point() or len(given) != len(arrays["features"]):
+            integers = not (given.is_floating_point() or given.is_complex() or given.dtype == torch.bool)
+            if given.ndim != 1 or not integers or len(given) != len(arrays["features"]):
                 shape = f"{tuple(given.shape)} {given.dtype}"
                 raise ValueError(
                     f"{os.fspath(file)}: labels must be integers of shape ({len(arrays['features'])},), "
@@ -88,6 +93,7 @@ class FeatureShards:
             [arrays["features"] for arrays in opened],
             torch.cat([*labels, torch.empty(0, dtype=torch.int64)]),
             [arrays["logits"] for arrays in opened] if complete else (),
+            [os.fspath(file) for file in files],
         )
 
     def __len__(self) -> int:
@@ -104,6 +110,19 @@ class FeatureShards:
         """What is computed in: float64 for such features, else float32."""
         return torch.float64 if self.features[0].dtype == torch.float64 else torch.float32
 
+    def check_labels(self, tree: Hierarchy) -> None:
+        """Refuse labels that are no positions in the tree's classes.
+
+        Raises:
+            ValueError: With the name of the first shard that has one.
+        """
+        first = 0
+        for number, values in enumerate(self.features):
+            labels = self.labels[first : first + len(values)]
+            with _in_shard(self.names, number):
+                check_indices("labels", labels, len(values), tree.num_classes)
+            first += len(values)
+
     def at_level(self, tree: Hierarchy, level: int | str) -> FeatureShards:
         """The same features with labels of `tree.cut(level)`, without logits."""
         return replace(self, labels=level_labels(self.labels, tree, level), logits=())
@@ -115,15 +134,17 @@ class FeatureShards:
             ValueError: If one of them is not finite.
         """
         if len(self.features) == 1:
-            return _finite(full_precision(self.features[0].index_select(0, rows)))
+            with _in_shard(self.names, 0):
+                return _finite(full_precision(self.features[0].index_select(0, rows)))
         ends = torch.tensor([len(values) for values in self.features]).cumsum(0)
         shard = torch.searchsorted(ends, rows, right=True)
         out = torch.empty(len(rows), self.width, dtype=self.dtype)
         for number in torch.unique(shard).tolist():
             own = (shard == number).nonzero().flatten()
             first = int(ends[number]) - len(self.features[number])
-            out[own] = full_precision(self.features[number].index_select(0, rows[own] - first))
-        return _finite(out)
+            with _in_shard(self.names, number):
+                out[own] = _finite(full_precision(self.features[number].index_select(0, rows[own] - first)))
+        return out
 
     def blocks(self, size: int) -> list[tuple[int, slice, slice]]:
         """Blocks of at most so many neighbouring samples: shard, rows in it, rows among all samples."""
@@ -144,7 +165,17 @@ class FeatureShards:
             ValueError: If a feature is not finite.
         """
         number, inside, overall = block
-        return _finite(full_precision(self.features[number][inside])), self.labels[overall]
+        with _in_shard(self.names, number):
+            return _finite(full_precision(self.features[number][inside])), self.labels[overall]
+
+
+@contextmanager
+def _in_shard(names: Sequence[str], number: int) -> Iterator[None]:
+    """Errors tell the name of the shard, if it has one."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{names[number]}: {error}" if names else str(error)) from error
 
 
 def _finite(values: Tensor) -> Tensor:
@@ -154,11 +185,12 @@ def _finite(values: Tensor) -> Tensor:
     return values
 
 
-def _check_alike(name: str, shards: Sequence[Tensor]) -> None:
-    for values in shards:
+def _check_alike(name: str, shards: Sequence[Tensor], names: Sequence[str]) -> None:
+    for number, values in enumerate(shards):
         if values.ndim != 2 or not values.is_floating_point():
             given = f"{tuple(values.shape)} {values.dtype}"
-            raise ValueError(f"{name} must be floating point of shape (n, d) in every shard, got {given}")
+            with _in_shard(names, number):
+                raise ValueError(f"{name} must be floating point of shape (n, d) in every shard, got {given}")
     kinds = {(values.shape[1], values.dtype) for values in shards}
     if len(kinds) > 1:
         raise ValueError(f"{name} must have one width and dtype in all shards, got {sorted(map(str, kinds))}")
