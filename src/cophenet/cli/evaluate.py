@@ -41,6 +41,10 @@ def evaluate(
     from cophenet.training import Run
 
     for run in [Run.open(path) for path in runs]:
+        if data_dir is not None and not run.recipe.data.create_source().requirements(data_dir):
+            typer.echo(
+                f"{run.name}: --data-dir is not read, data {run.recipe.data.name} needs none", err=True
+            )
         try:
             results = measure(run, data_dir=data_dir, device=device.value, progress=_progress)
         except FileNotFoundError as error:
