@@ -23,7 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cophenet.training import Run, load_recipe, resume, train
+from cophenet.cli import main as command
+from cophenet.training import Run
 from cophenet.training.checkpoints import read_checkpoint
 
 HERE = Path(__file__).resolve().parent
@@ -115,14 +116,19 @@ def exit_code(pid: int, timeout: float | None = None) -> int | None:
 
 
 def begin_or_resume(case: str, folder: Path, data: Path, minutes: float) -> None:
-    """What a user does: train, and after a crash resume."""
+    """What a user does: train, and after a crash resume; by the command."""
     name, settings = CASES[case]
-    data_dir = data if name == "folder" else None
     if (folder / "recipe.yaml").is_file():
-        resume(folder, data_dir=data_dir, checkpoint_minutes=minutes)
+        arguments = ["--resume", str(folder)]
     else:
-        recipe = load_recipe(name, overrides=settings)
-        train(recipe, folder, data_dir=data_dir, threads=1, checkpoint_minutes=minutes)
+        changed = [text for setting in settings for text in ("--set", setting)]
+        arguments = [name, "-o", str(folder), "--threads", "1", *changed]
+    arguments += ["--data-dir", str(data)] if name == "folder" else []
+    try:
+        command(["train", *arguments, "--checkpoint-minutes", str(minutes)])
+    except SystemExit as ended:
+        if ended.code:
+            raise
 
 
 def differences(one: Run, other: Run) -> list[str]:
