@@ -11,19 +11,28 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_classifiers_train, parametrize_with_checks
 
 from cophenet import HierarchicalEmbedder
 from estimator.vectors import TREE, clouds
 
 ROWS, NAMES = clouds()
-QUICK = {"max_iter": 40, "hidden_size": 32, "random_state": 0}
+QUICK = {"max_iter": 25, "learning_rate": 0.01, "hidden_size": 32, "random_state": 0}
+
+
+# What is asked of the interface is asked with fewer and larger steps, and of the accuracy with the defaults too.
+BATTERY = HierarchicalEmbedder(max_iter=25, learning_rate=0.03, hidden_size=32)
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([HierarchicalEmbedder()])
+@parametrize_with_checks([BATTERY])
 def test_scikit_learns_battery(estimator, check):
     check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_defaults_learn_what_scikit_learn_asks_of_a_classifier():
+    check_classifiers_train("HierarchicalEmbedder", HierarchicalEmbedder())
 
 
 def test_pipeline_grid_search_and_clone():
