@@ -20,7 +20,7 @@ ROWS, NAMES = clouds()
 QUICK = {"max_iter": 25, "learning_rate": 0.01, "hidden_size": 32, "random_state": 0}
 
 
-# What is asked of the interface is asked with fewer and larger steps, and of the accuracy with the defaults too.
+# The interface is asked with fewer and larger steps, the accuracy with the defaults too.
 BATTERY = HierarchicalEmbedder(max_iter=25, learning_rate=0.03, hidden_size=32)
 
 
