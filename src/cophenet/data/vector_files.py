@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Features", "check_file", "read_vectors"]
+__all__ = ["Features", "check_file", "is_number", "read_vectors"]
 
 Features: TypeAlias = NDArray[np.float32]
 
@@ -222,12 +222,18 @@ def _parse_csv(lines: Any, path: Path) -> tuple[Any, Any]:
         try:
             features.append(np.array(row, dtype=np.float64))
         except ValueError:
-            cell = next(cell for cell in row if not _is_number(cell))
+            cell = next(cell for cell in row if not is_number(cell))
             raise ValueError(f"{path}: line {lines.line_num}: {cell!r} is not a number") from None
     return np.array(features), np.array(labels, dtype=np.str_)
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether the text of a cell can be read as a number.
+
+    Example:
+        >>> is_number("1e-3"), is_number("cat")
+        (True, False)
+    """
     try:
         float(cell)
     except ValueError:

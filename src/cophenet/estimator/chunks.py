@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cophenet.data.vector_files import is_number
+
 __all__ = ["SUFFIXES", "label_source", "read_chunks", "spool"]
 
 Array = NDArray[Any]
@@ -251,7 +253,7 @@ def _read_csv(path: Path, rows: int) -> Iterator[Chunk]:
     with path.open(newline="", encoding="utf-8-sig") as stream:
         lines = csv.reader(stream, strict=True)
         header = next(lines, [])
-        if header and all(_is_number(cell) for cell in header):
+        if header and all(is_number(cell) for cell in header):
             raise ValueError("the first line must hold the names of the columns, but it holds numbers")
         at = header.index("label") if "label" in header else None
         cells: list[tuple[int, list[str]]] = []
@@ -272,16 +274,8 @@ def _parse_cells(cells: list[tuple[int, list[str]]], at: int | None) -> Chunk:
     try:
         return np.array([row for _, row in cells], dtype=np.float64), labels
     except ValueError:
-        line, cell = next((line, cell) for line, row in cells for cell in row if not _is_number(cell))
+        line, cell = next((line, cell) for line, row in cells for cell in row if not is_number(cell))
         raise ValueError(f"line {line} has {cell!r} where a number should be") from None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 _READERS: dict[str, Callable[[Path, int], Iterator[Chunk]]] = {
