@@ -58,35 +58,62 @@ def data_sizes(recipes: Sequence[str], scale: Any, data_dir: Path | None, tell: 
     }
 
 
+_GROWTH = ("distance", "paper: O(...)", "measured: n to the power", "s at the largest n", "largest n")
+
+
 def synthetic(study: dict[str, Any]) -> Parts:
     """The synthetic study: time against n, error against EMD, and measured exponents.
 
     Args:
         study: What `synthetic_study` returned.
     """
-    times = study["times"]
-    panels: list[dict[str, Any]] = [
-        {
-            "title": f"time, d = {study['settings']['width']}",
-            "x": "samples per class n",
-            "y": "seconds",
-            "log": True,
-            "series": [
-                {"name": name, "x": entry["sizes"], "y": entry["mean"]} for name, entry in times.items()
-            ],
-        }
+    sizes = [f"n = {n}" for n in study["settings"]["error_sizes"]]
+    notes = [
+        "Power: slope of log time by log n over the four largest sizes, one thread, best of the repeats.",
+        "The C library keeps freed memory, which glibc does not by default: fresh pages for every call would "
+        "add steps to the times of the fastest distances, and make their powers larger.",
+        "I iterations, p projections, Phi the largest distance; k = 2 classes here.",
     ]
-    for kind, errors in study["errors"].items():
+    columns = ("clouds", "distance", *sizes)
+    return {
+        "tables": [
+            table("complexity", "Growth of time with n", _GROWTH, _growth_rows(study["times"]), notes),
+            table("errors", "value / EMD - 1", columns, _error_rows(study["errors"])),
+        ],
+        "figures": {
+            "synthetic-time": {"kind": "lines", "panels": [_time_panel(study)]},
+            "synthetic-error": {"kind": "lines", "panels": _error_panels(study["errors"])},
+        },
+        "study": study,
+    }
+
+
+def _time_panel(study: dict[str, Any]) -> dict[str, Any]:
+    series = [
+        {"name": name, "x": entry["sizes"], "y": entry["mean"]} for name, entry in study["times"].items()
+    ]
+    title = f"time, d = {study['settings']['width']}"
+    return {"title": title, "x": "samples per class n", "y": "seconds", "log": True, "series": series}
+
+
+def _error_panels(errors: dict[str, Any]) -> list[dict[str, Any]]:
+    """One picture for each kind of clouds; EMD itself has no error."""
+    panels = []
+    for kind, found in errors.items():
         series = [
             {"name": name, "x": [str(n) for n in entry["sizes"]], "y": entry["mean"], "std": entry["std"]}
-            for name, entry in errors.items()
+            for name, entry in found.items()
             if name != "EMD"
         ]
         panels.append(
             {"title": f"error against EMD, {kind}", "x": "n", "y": "", "percent": True, "series": series}
         )
+    return panels
+
+
+def _growth_rows(times: dict[str, Any]) -> list[list[Any]]:
     complexity = {variant.label: variant.complexity for variant in VARIANTS}
-    growth = [
+    return [
         [
             name,
             complexity.get(name) or "-",
@@ -96,37 +123,15 @@ def synthetic(study: dict[str, Any]) -> Parts:
         ]
         for name, entry in times.items()
     ]
-    errors_rows = [
+
+
+def _error_rows(errors: dict[str, Any]) -> list[list[Any]]:
+    return [
         [kind, name, *(number_cell({"mean": m, "std": s, "values": []}) for m, s in _pairs(entry))]
-        for kind, errors in study["errors"].items()
-        for name, entry in errors.items()
+        for kind, found in errors.items()
+        for name, entry in found.items()
         if name != "EMD"
     ]
-    sizes = [f"n = {n}" for n in study["settings"]["error_sizes"]]
-    columns = (
-        "distance",
-        "paper: O(...)",
-        "measured: n to the power",
-        "s at the largest n",
-        "largest n",
-    )
-    notes = [
-        "Power: slope of log time by log n over the four largest sizes, one thread, best of the repeats.",
-        "The C library keeps freed memory, which glibc does not by default: fresh pages for every call would "
-        "add steps to the times of the fastest distances, and make their powers larger.",
-        "I iterations, p projections, Phi the largest distance; k = 2 classes here.",
-    ]
-    return {
-        "tables": [
-            table("complexity", "Growth of time with n", columns, growth, notes),
-            table("errors", "value / EMD - 1", ("clouds", "distance", *sizes), errors_rows),
-        ],
-        "figures": {
-            "synthetic-time": {"kind": "lines", "panels": panels[:1]},
-            "synthetic-error": {"kind": "lines", "panels": panels[1:]},
-        },
-        "study": study,
-    }
 
 
 def _pairs(entry: dict[str, list[float]]) -> list[tuple[float, float]]:
