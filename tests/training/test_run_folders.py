@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from cophenet.training import Run, load_experiment, load_network, load_recipe, resume, train
+from cophenet.training import Run, load_experiment, load_network, load_recipe, resume
 from cophenet.training import engine as engine_module
 from cophenet.training import fitting as fitting_module
 from cophenet.training import packages as packages_module
@@ -20,12 +20,7 @@ from cophenet.training.files import is_first_process, locked, write_json
 from cophenet.training.folders import check_same_data, describe_data, wait_for
 from cophenet.training.stopping import InterruptionError
 
-SMALL = ["epochs=2", "model.options.hidden=[16]", "batch_size=256"]
-
-
-def quick(output, *settings, name="digits", **options):
-    options = {"loggers": (), "progress": False, **options}
-    return train(load_recipe(name, overrides=[*SMALL, *settings]), output, **options)
+from .small_runs import assert_same, quick, weights
 
 
 def unstarted(output, *settings, **options):
@@ -39,16 +34,6 @@ def unstarted(output, *settings, **options):
         with pytest.raises(InterruptionError):
             quick(output, *settings, **options)
     return Run.open(output)
-
-
-def weights(run):
-    return read_checkpoint(run.checkpoint())["state_dict"]
-
-
-def assert_same(one, other):
-    assert one.keys() == other.keys()
-    for name in one:
-        assert torch.equal(one[name], other[name]), name
 
 
 def content(folder):

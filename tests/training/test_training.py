@@ -15,24 +15,10 @@ from cophenet.training import packages as packages_module
 from cophenet.training.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.training.fitting import build_module
 
-SMALL = ["epochs=2", "model.options.hidden=[16]", "batch_size=256"]
+from .small_runs import SMALL, assert_same, quick, weights
+
 WEIGHT = "network.backbone.layers.0.weight"
 CURRICULUM = ["objective.name=curriculum", "objective.options.curriculum.epochs=[1, 2]"]
-
-
-def quick(output, *settings, name="digits", **options):
-    options = {"loggers": (), "progress": False, **options}
-    return train(load_recipe(name, overrides=[*SMALL, *settings]), output, **options)
-
-
-def weights(run):
-    return read_checkpoint(run.checkpoint())["state_dict"]
-
-
-def assert_same(one, other):
-    assert one.keys() == other.keys()
-    for name in one:
-        assert torch.equal(one[name], other[name]), name
 
 
 @pytest.mark.parametrize("objective", objective_names())
