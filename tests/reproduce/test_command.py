@@ -1,6 +1,9 @@
 """The command, with real runs on digits."""
 
 import json
+import signal
+import threading
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +12,10 @@ from cophenet.cli import main
 from cophenet.reproduce.items import find_items
 from cophenet.reproduce.queue import Queue
 from cophenet.reproduce.runs import Settings, arm_runs, state_of
+from cophenet.training import Run
+from cophenet.training.module import TrainingModule
+
+from .written import write_runs
 
 TINY = ("--recipe", "digits", "--seeds", "1", "--set", "epochs=1", "--set", "one_shot.epochs=2")
 
@@ -85,8 +92,6 @@ def test_one_failure_does_not_stop_the_others(tmp_path, monkeypatch):
 
 
 def test_a_folder_with_other_settings_is_refused(tmp_path):
-    from .written import write_runs
-
     (item,) = find_items(("rank",))
     arms = arm_runs(item, Settings("laptop", ("digits",), (0,)))
     write_runs(arms, tmp_path)
@@ -96,6 +101,64 @@ def test_a_folder_with_other_settings_is_refused(tmp_path):
     queue.run(arms)
     assert "has other settings (optimizer.lr)" in queue.report.failed["digits-laptop-flat/seed0"]
     assert queue.report.done == ["digits-laptop-rank/seed0"]
+
+
+def test_two_queues_share_the_runs(tmp_path, monkeypatch):
+    """Two processes with the same command, as threads: each run is made once, and both end with all."""
+    (item,) = find_items(("rank",))
+    arms = arm_runs(item, Settings("laptop", ("digits",), (0, 1)))
+    made, meeting = [], threading.Barrier(2, timeout=20)
+
+    def make(queue, arm, seed, path, *_rest):
+        made.append((queue, path))
+        if len(made) <= 2:
+            meeting.wait()  # both are at a run of their own
+        write_runs([replace(arm, seeds=(seed,))], tmp_path)
+
+    monkeypatch.setattr(Queue, "_make", make)
+    queues = [Queue(tmp_path, tell=lambda _: None, pause=0.01) for _ in range(2)]
+    threads = [threading.Thread(target=queue.run, args=(arms,)) for queue in queues]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    names = [f"{arm.name}/seed{seed}" for arm in arms for seed in (0, 1)]
+    assert len(made) == len({path for _, path in made}) == 4
+    assert {id(queue) for queue, _ in made[:2]} == {id(queue) for queue in queues}
+    for queue in queues:
+        assert sorted(queue.report.done) == sorted(names)
+        assert not queue.report.failed
+    assert sum(len(queue.report.trained) for queue in queues) == 4
+
+
+def test_a_run_stopped_in_training_is_continued(tmp_path, monkeypatch):
+    (item,) = find_items(("rank",))
+    settings = Settings("laptop", ("digits",), (0,), ("epochs=3", "one_shot.epochs=2"))
+    arm = arm_runs(item, settings)[0]
+    path = arm.path(tmp_path, 0)
+    start_epoch = TrainingModule.on_train_epoch_start
+
+    def stop(module):
+        if module.current_epoch == 2:
+            signal.raise_signal(signal.SIGINT)
+        start_epoch(module)
+
+    lines = []
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingModule, "on_train_epoch_start", stop)
+        with pytest.raises(KeyboardInterrupt):
+            Queue(tmp_path, progress=False, tell=lines.append).run([arm])
+    assert state_of(path) == "interrupted"
+    first = Run.open(path).metrics[:2]
+    assert [row["epoch"] for row in first] == [1, 2]
+
+    queue = Queue(tmp_path, progress=False, tell=lines.append)
+    queue.run([arm])
+    assert [line.rpartition(": ")[2] for line in lines] == ["train", "continue"]
+    assert state_of(path) == "done"
+    assert queue.report.trained == [f"{arm.name}/seed0"]
+    assert Run.open(path).metrics[:2] == first
+    assert len(Run.open(path).metrics) == 3
 
 
 def test_list_and_wrong_arguments(run):

@@ -60,10 +60,14 @@ def reproduce(
     only_finished: Annotated[
         bool, typer.Option("--only-finished", help="Train nothing: write what finished runs give.")
     ] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Of the CPU for a run that begins; all unless given.")
+    ] = None,
 ) -> None:
     """Reproduce tables, figures and studies of the paper, with the published numbers beside.
 
-    Runs are kept and shared between items: interrupt it at any time, and the same command goes on.
+    Runs are kept and shared between items: interrupt it at any time, and the same command goes on. Given
+    several times at once, with --threads 1, the commands share the work.
 
     Example: cophenet reproduce --list
 
@@ -90,6 +94,7 @@ def reproduce(
             settings=chosen,
             data_dir=data_dir,
             only_finished=only_finished,
+            threads=threads,
             tell=typer.echo,
         )
     except KeyboardInterrupt as error:

@@ -68,6 +68,7 @@ def reproduce(
     settings: Settings | None = None,
     data_dir: str | Path | None = None,
     only_finished: bool = False,
+    threads: int | None = None,
     tell: Tell = print,
     progress: bool | None = None,
 ) -> Outcome:
@@ -83,6 +84,8 @@ def reproduce(
         settings: Scale, recipes, seeds and overrides; None for the laptop's.
         data_dir: Folder of the data.
         only_finished: Train and time nothing: write what is there.
+        threads: Of the CPU for a run that begins now; None for all. Several processes that share `runs` are
+            quickest with one each.
         tell: Gets a line about every step.
         progress: As for `train`.
 
@@ -93,7 +96,7 @@ def reproduce(
     settings = settings or Settings("laptop")
     chosen = find_items(tuple(items))
     data = None if data_dir is None else Path(data_dir)
-    queue = Queue(Path(runs), data, tell, only_finished, progress)
+    queue = Queue(Path(runs), data, tell, only_finished, threads, progress)
     outcome = Outcome(report=queue.report)
     Path(output).mkdir(parents=True, exist_ok=True)
     needed = {item.name: _arms(item, settings, outcome, tell) for item in chosen}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cophenet.reproduce.runs import ArmRuns, different_settings, state_of
+from cophenet.training.files import InUseError, locked
 
 __all__ = ["Queue", "Report"]
 
@@ -35,12 +37,16 @@ class Report:
 class Queue:
     """Runs one after the other, each at most once, whatever happens to the others.
 
+    Several processes may work through the same runs: each takes those that no other is at.
+
     Attributes:
         folder: Where runs are stored.
         data_dir: Where data is.
         tell: Gets a line about every run.
         only_finished: Whether to train nothing.
+        threads: Of the CPU for a run; None for all.
         progress: As for `train`.
+        pause: Seconds between two looks at runs that other processes are at.
         report: What became of the runs so far.
     """
 
@@ -48,32 +54,49 @@ class Queue:
     data_dir: Path | None = None
     tell: Tell = print
     only_finished: bool = False
+    threads: int | None = None
     progress: bool | None = None
+    pause: float = 5.0
     report: Report = field(default_factory=Report)
     _said: set[str] = field(default_factory=set)
 
     def run(self, wanted: Iterable[ArmRuns]) -> None:
-        """Have all runs, as far as possible."""
+        """Have all runs, as far as possible; those of other processes are waited for at the end."""
         entries = [(arm, seed) for arm in wanted for seed in arm.seeds]
-        for place, (arm, seed) in enumerate(entries, start=1):
-            name = f"{arm.name}/seed{seed}"
-            known = self.report
-            if name in (*known.done, *known.lacking, *known.failed):
-                continue
-            try:
-                self._have(arm, seed, name, f"[{place}/{len(entries)}] {name}")
-            except Exception as error:  # one run must not keep the others from being made
-                known.failed[name] = " ".join(str(error).split()) or type(error).__name__
-                self.tell(f"{name} failed: {known.failed[name]}")
+        left = [(arm, seed, place) for place, (arm, seed) in enumerate(entries, start=1)]
+        while left:
+            busy = []
+            for arm, seed, place in left:
+                name = f"{arm.name}/seed{seed}"
+                try:
+                    self._try(arm, seed, name, f"[{place}/{len(entries)}] {name}")
+                except InUseError:
+                    self._say(f"{name}: another process is at it")
+                    busy.append((arm, seed, place))
+            if len(busy) == len(left):
+                time.sleep(self.pause)
+            left = busy
+
+    def _try(self, arm: ArmRuns, seed: int, name: str, title: str) -> None:
+        known = self.report
+        if name in (*known.done, *known.lacking, *known.failed):
+            return
+        try:
+            self._have(arm, seed, name, title)
+        except InUseError:
+            raise
+        except Exception as error:  # one run must not keep the others from being made
+            known.failed[name] = " ".join(str(error).split()) or type(error).__name__
+            self.tell(f"{name} failed: {known.failed[name]}")
+
+    def _say(self, line: str) -> None:
+        """Tell something once."""
+        if line not in self._said:
+            self._said.add(line)
+            self.tell(line)
 
     def _have(self, arm: ArmRuns, seed: int, name: str, title: str) -> None:
-        path = arm.path(self.folder, seed)
-        state = state_of(path)
-        if state != "missing" and (keys := different_settings(path, arm.of_seed(seed))):
-            raise ValueError(
-                f"{path} has other settings ({', '.join(keys)}): move it away, or give another --runs"
-            )
-        if state == "done":
+        if self._is_done(arm, seed):
             self.report.done.append(name)
             return
         if self.only_finished:
@@ -82,13 +105,25 @@ class Queue:
         missing = self._missing_data(arm)
         if missing:
             self.report.lacking[name] = missing
-            if missing not in self._said:
-                self._said.add(missing)
-                self.tell(f"left out: {missing}")
+            self._say(f"left out: {missing}")
             return
-        self._make(arm, seed, path, state, title)
-        self.report.trained.append(name)
+        path = arm.path(self.folder, seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path.parent, f"{path.name}.lock"):
+            # Again: another process may have finished it just now.
+            if not self._is_done(arm, seed):
+                self._make(arm, seed, path, state_of(path), title)
+                self.report.trained.append(name)
         self.report.done.append(name)
+
+    def _is_done(self, arm: ArmRuns, seed: int) -> bool:
+        path = arm.path(self.folder, seed)
+        state = state_of(path)
+        if state != "missing" and (keys := different_settings(path, arm.of_seed(seed))):
+            raise ValueError(
+                f"{path} has other settings ({', '.join(keys)}): move it away, or give another --runs"
+            )
+        return state == "done"
 
     def _make(self, arm: ArmRuns, seed: int, path: Path, state: str, title: str) -> None:
         from cophenet.evaluation import evaluate
@@ -98,7 +133,7 @@ class Queue:
         self.tell(f"{title}: {words[state]}")
         options = {"loggers": ("csv",), "progress": self.progress, "data_dir": self.data_dir}
         if state == "missing":
-            train(arm.of_seed(seed), path, **options)  # type: ignore[arg-type]
+            train(arm.of_seed(seed), path, threads=self.threads, **options)  # type: ignore[arg-type]
         elif state == "interrupted":
             resume(path, **options)  # type: ignore[arg-type]
         evaluate(path, data_dir=self.data_dir)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "InUseError",
     "is_first_process",
     "is_temporary",
     "locked",
@@ -86,27 +87,35 @@ def read_json(path: Path) -> dict[str, Any]:
     return document
 
 
+class InUseError(ValueError):
+    """Another process or thread is at work in a folder."""
+
+
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, name: str = "lock") -> Iterator[None]:
     """Keep a run folder to this thread of this process; the system frees it when the process ends in any way.
 
+    Args:
+        folder: The folder.
+        name: The file in it that is locked; what has another name is locked apart.
+
     Raises:
-        ValueError: If another process or thread has it.
+        InUseError: If another process or thread has it.
     """
     refusal = f"run folder {folder} is in use by another process: wait for it, or give another output"
-    place = folder.resolve()
+    place = folder.resolve() / name
     with _holding:
         # Before the file is opened: closing it a second time would free the lock of this process.
         if place in _held:
-            raise ValueError(refusal.replace("process", "thread"))
+            raise InUseError(refusal.replace("process", "thread"))
         _held.add(place)
     try:
-        with (folder / "lock").open("w") as file:
+        with place.open("w") as file:
             try:
                 # Not flock, which the workers of a killed process would hold on to for seconds.
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except (BlockingIOError, PermissionError) as error:
-                raise ValueError(refusal) from error
+                raise InUseError(refusal) from error
             yield
     finally:
         with _holding:
