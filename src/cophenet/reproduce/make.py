@@ -13,6 +13,7 @@ from cophenet.reproduce import collect_ablations, collect_costs, collect_feature
 from cophenet.reproduce.claims import claims_page
 from cophenet.reproduce.document import Found, read_runs
 from cophenet.reproduce.items import Item, find_items
+from cophenet.reproduce.page import results_page
 from cophenet.reproduce.queue import Queue, Report
 from cophenet.reproduce.runs import ArmRuns, Settings, arm_runs
 from cophenet.training.files import read_json, write_bytes
@@ -80,7 +81,7 @@ def reproduce(
     Args:
         items: Names of items; "all" for every one.
         runs: Folder of the runs, shared by all items.
-        output: Folder to write to: one folder for each item, and the page of claims.
+        output: Folder to write to: one folder for each item, the page of claims, and a page of all.
         settings: Scale, recipes, seeds and overrides; None for the laptop's.
         data_dir: Folder of the data.
         only_finished: Train and time nothing: write what is there.
@@ -112,6 +113,7 @@ def reproduce(
             tell(f"{item.name} failed: {outcome.failed[item.name]}")
     outcome.failed.update(queue.report.failed)
     write_bytes(Path(output) / "claims.md", claims_page(Path(output)).encode())
+    write_bytes(Path(output) / "README.md", results_page(Path(output)).encode())
     return outcome
 
 

@@ -105,7 +105,8 @@ class Queue:
         missing = self._missing_data(arm)
         if missing:
             self.report.lacking[name] = missing
-            self._say(f"left out: {missing}")
+            where = "give --data-dir" if self.data_dir is None else f"looked in {self.data_dir}"
+            self._say(f"left out: {missing} ({where})")
             return
         path = arm.path(self.folder, seed)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,5 +145,8 @@ class Queue:
         lacking = [need for need in source.requirements(self.data_dir) if not need.found]
         if not lacking:
             return ""
-        where = "give --data-dir" if self.data_dir is None else f"in {self.data_dir}"
-        return f"data {source.name!r} is missing ({where}): {lacking[0].path}"
+        path = lacking[0].path
+        # Without the folder: documents that say it are shown to others.
+        if self.data_dir is not None and path.is_relative_to(self.data_dir):
+            path = path.relative_to(self.data_dir)
+        return f"data {source.name!r} is missing: {path}"
