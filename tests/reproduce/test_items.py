@@ -8,11 +8,22 @@ import pytest
 from PIL import Image
 
 from cophenet.reproduce import ITEMS, find_items, reproduce
+from cophenet.reproduce.arms import DISTANCES
 from cophenet.reproduce.runs import Settings, arm_runs, wanted
 
 from .written import write_features, write_runs
 
-ON_DIGITS = ("testcpcc", "fine", "coarse", "baselines", "scatter", "shuffled", "batch-size", "flow-weights")
+ON_DIGITS = (
+    "testcpcc",
+    "fine",
+    "coarse",
+    "baselines",
+    "scatter",
+    "shuffled",
+    "batch-size",
+    "flow-weights",
+    "memory",
+)
 SETTINGS = Settings("laptop", recipes=("digits",), seeds=(0, 1))
 
 
@@ -126,10 +137,36 @@ def test_arms_share_runs_and_repeated_settings_make_no_new_ones():
     items = find_items(("testcpcc", "batch-size", "weight"))
     settings = Settings("paper", recipes=("cifar100",))
     core, sizes, weights = (
-        {(a.arm.objective, a.arm.setting): a.name for a in arm_runs(i, settings)} for i in items
+        {(a.arm.objective, a.arm.setting, a.arm.control): a.name for a in arm_runs(i, settings)}
+        for i in items
     )
-    assert core["fastft", ""] == sizes["fastft", "128"] == weights["fastft", "1"] == "cifar100-paper-fastft"
-    assert len({*sizes.values(), *weights.values()}) == 3 * (4 + 6 - 1)
+    for control, name in ((False, "cifar100-paper-fastft"), (True, "cifar100-paper-fastft-shuffled-22d11b")):
+        shared = {
+            core["fastft", "", control],
+            sizes["fastft", "128", control],
+            weights["fastft", "1", control],
+        }
+        assert shared == {name}
+    assert len({*sizes.values(), *weights.values()}) == 2 * 3 * (4 + 6 - 1)
+
+
+@pytest.mark.parametrize("scale", ["laptop", "paper"])
+def test_every_cpcc_result_has_its_control(scale):
+    without = {"data", "coarse", "fine", "modes", "umap", "rank", "synthetic", "epoch-time", "batch-time"}
+    for item in ITEMS:
+        entries = [arm for _, arm, _ in wanted(item, Settings(scale, ("cifar100",)))]
+        plain, controls = (
+            {
+                (a.objective, a.setting): a
+                for a in entries
+                if a.control == control and a.objective in DISTANCES
+            }
+            for control in (False, True)
+        )
+        assert set(controls) == (set() if item.name in without else set(plain))
+        for key, arm in controls.items():
+            assert arm.overrides == (*plain[key].overrides, "tree.shuffle_seed=0")
+            assert arm.seeds == 1
 
 
 def test_items_name_what_the_issue_of_the_paper_has():

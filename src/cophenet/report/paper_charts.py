@@ -30,16 +30,17 @@ def lines_figure(data: Mapping[str, Any]) -> Figure:
 
     Args:
         data: "panels", each with "title", "x", "y" (labels), "log" (whether both axes are logarithmic),
-            "percent", and "series" of "name", "x", "y" and "std" (None for no band); x may be text.
+            "percent", and "series" of "name", "x", "y" and "std" (None for no band); x may be text. A series
+            with "of", the name of another one, is its control: thin, dotted and in its colour.
     """
     panels = data["panels"]
     width = _WIDTH * len(panels) if len(panels) > 1 else _ALONE
     figure = Figure(figsize=(width, 4.0), layout="constrained")
-    names = list(dict.fromkeys(s["name"] for panel in panels for s in panel["series"]))
+    names = list(dict.fromkeys(s.get("of", s["name"]) for panel in panels for s in panel["series"]))
     for place, panel in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), place + 1)
         for series in panel["series"]:
-            _line(axes, series, names.index(series["name"]))
+            _line(axes, series, names.index(series.get("of", series["name"])))
         if not panel["series"]:
             _empty(axes)
         if panel.get("log"):
@@ -58,8 +59,10 @@ def _line(axes: Axes, series: Mapping[str, Any], index: int) -> None:
     color, marker = look(index)
     y = np.array([np.nan if value is None else value for value in series["y"]], dtype=np.float64)
     # Colours come again after as many series as there are.
-    style = "-" if index < len(COLORS) else "--"
-    axes.plot(series["x"], y, color=color, marker=marker, linestyle=style, label=series["name"])
+    style: dict[str, Any] = {"linestyle": "-" if index < len(COLORS) else "--"}
+    if "of" in series:
+        style = {"linestyle": ":", "linewidth": 1.0, "markerfacecolor": "none"}
+    axes.plot(series["x"], y, color=color, marker=marker, label=series["name"], **style)
     if series.get("std") is not None:
         std = np.array([value or 0.0 for value in series["std"]], dtype=np.float64)
         axes.fill_between(series["x"], y - std, y + std, color=color, alpha=0.15, linewidth=0)

@@ -12,10 +12,10 @@ __all__ = [
     "DISTANCES",
     "PAPER_DATA",
     "Arm",
-    "controls",
     "label_of",
     "plain",
     "varied",
+    "with_controls",
 ]
 
 BREEDS = ("living17", "nonliving26", "entity13", "entity30")
@@ -53,7 +53,7 @@ class Arm:
 
     Attributes:
         objective: Name of the objective.
-        setting: What is changed, in a word or two; "" for nothing.
+        setting: What is changed, in a word or two; "" for nothing. A control has that of its arm.
         overrides: The changed settings, as `--set` takes them.
         seeds: How many seeds at laptop scale; at the paper's scale there are three, or one for a control.
         control: Whether it has a shuffled tree.
@@ -86,11 +86,6 @@ def plain(objectives: Iterable[str]) -> tuple[Arm, ...]:
     return tuple(Arm(name, seeds=3 if name in CORE else 1) for name in objectives)
 
 
-def controls(objectives: Iterable[str]) -> tuple[Arm, ...]:
-    """Objectives with a tree in which classes have changed places."""
-    return tuple(Arm(name, "shuffled", ("tree.shuffle_seed=0",), control=True) for name in objectives)
-
-
 def varied(objectives: Iterable[str], settings: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[Arm, ...]:
     """Every objective at every setting.
 
@@ -109,3 +104,22 @@ def varied(objectives: Iterable[str], settings: Iterable[tuple[str, tuple[str, .
         for name in objectives
         for setting, overrides in chosen
     )
+
+
+def with_controls(arms: Iterable[Arm]) -> tuple[Arm, ...]:
+    """Arms, and those that have a distance once more with a tree in which classes have changed places.
+
+    Example:
+        >>> arms = with_controls(varied(["flat", "l2"], [("64", ("batch_size=64",))]))
+        >>> [(arm.objective, arm.setting, arm.control) for arm in arms]
+        [('flat', '64', False), ('l2', '64', False), ('l2', '64', True)]
+        >>> arms[-1].overrides
+        ('batch_size=64', 'tree.shuffle_seed=0')
+    """
+    given = tuple(arms)
+    shuffled = (
+        replace(arm, overrides=(*arm.overrides, "tree.shuffle_seed=0"), seeds=1, control=True)
+        for arm in given
+        if arm.objective in DISTANCES
+    )
+    return (*given, *shuffled)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,17 @@ from cophenet.analysis import mean_metric
 from cophenet.analysis.summary import coarse_level, fine_level
 from cophenet.report.matrices import square, tree_order
 from cophenet.report.paper_tables import number_cell
-from cophenet.reproduce.document import Found, cell, cpcc_key, published_at, table
+from cophenet.reproduce.document import (
+    CONTROL,
+    Found,
+    cell,
+    cpcc_key,
+    epoch_seconds,
+    plain_runs,
+    published_at,
+    shuffled_cell,
+    table,
+)
 from cophenet.training import Run
 
 __all__ = ["backbone", "batch_size", "flow_weights", "memory", "tree_depth", "tree_weights", "weight"]
@@ -19,26 +29,41 @@ __all__ = ["backbone", "batch_size", "flow_weights", "memory", "tree_depth", "tr
 Parts = dict[str, Any]
 
 
+def _named(entry: Found) -> str:
+    return f"{entry.label}, shuffled tree" if entry.runs.arm.control else entry.label
+
+
+def _line(
+    name: str, points: Mapping[str, Mapping[str, Any] | None], of: str | None = None
+) -> list[dict[str, Any]]:
+    """A series of a figure, if there is any number: by setting, all of them, for their order in the picture.
+
+    Args:
+        name: Of the series.
+        points: Setting -> "mean" and "std".
+        of: The series that this one is the control of.
+    """
+    if not any(points.values()):
+        return []
+    y, std = ([value and value[part] for value in points.values()] for part in ("mean", "std"))
+    return [{"name": name, "x": list(points), "y": y, "std": std, **({"of": of} if of else {})}]
+
+
 def _curves(found: Sequence[Found], name: str, title: str, label: str) -> Parts:
     settings = list(dict.fromkeys(entry.setting for entry in found))
-    series, rows = [], []
-    for objective in dict.fromkeys(entry.label for entry in found):
-        entries = [entry for entry in found if entry.label == objective]
+    groups: dict[str, list[Found]] = {}
+    for entry in found:
+        groups.setdefault(_named(entry), []).append(entry)
+    series: list[dict[str, Any]] = []
+    rows = []
+    for line, entries in groups.items():
         values = {entry.setting: mean_metric(entry.results, cpcc_key(entry)) for entry in entries}
-        known = [setting for setting in settings if values.get(setting)]
-        means = [values[setting] for setting in known]
-        series.append(
-            {
-                "name": objective,
-                "x": known,
-                "y": [m["mean"] for m in means if m],
-                "std": [m["std"] for m in means if m],
-            }
-        )
-        rows.append([objective, *(number_cell(values.get(setting)) for setting in settings)])
+        of = entries[0].label if entries[0].runs.arm.control else None
+        series += _line(line, {setting: values.get(setting) for setting in settings}, of)
+        rows.append([line, *(number_cell(values.get(setting)) for setting in settings)])
     panel = {"title": title, "x": label, "y": "TestCPCC", "percent": True, "series": series}
     return {
-        "tables": [table(name, f"{title}, by {label}", ("objective", *settings), rows)],
+        "tables": [table(name, f"{title}, by {label}", ("objective", *settings), rows, [CONTROL])],
         "figures": {name: {"kind": "lines", "panels": [panel]}},
     }
 
@@ -60,31 +85,31 @@ def backbone(found: Sequence[Found]) -> Parts:
 
 def memory(found: Sequence[Found]) -> Parts:
     """TestCPCC by batch size, with and without a memory of earlier batches."""
-    series: dict[str, dict[str, Any]] = {}
+    lines: dict[str, dict[str, dict[str, Any] | None]] = {}
+    controls: dict[str, dict[str, dict[str, Any] | None]] = {}
     rows = []
-    for entry in found:
+    for entry in plain_runs(found):
         size, _, kept = entry.setting.removeprefix("batch ").partition(", memory ")
-        value = mean_metric(entry.results, cpcc_key(entry))
-        seconds = [result["seconds_per_epoch"] for result in entry.results]
+        value = cell(entry, cpcc_key(entry))
+        control = shuffled_cell(found, entry, cpcc_key(entry))
         name = f"{entry.label}, memory {kept}"
-        line = series.setdefault(name, {"name": name, "x": [], "y": [], "std": []})
-        if value is not None:
-            line["x"].append(size)
-            line["y"].append(value["mean"])
-            line["std"].append(value["std"])
-        time = {"mean": float(np.mean(seconds)), "std": None, "values": seconds}
-        rows.append([entry.label, size, kept, number_cell(value), number_cell(time, "seconds")])
-    panel = {"title": "TestCPCC", "x": "batch size", "y": "", "percent": True, "series": [*series.values()]}
-    columns = ("objective", "batch size", "memory", "TestCPCC", "s per epoch")
+        lines.setdefault(name, {})[size] = value
+        controls.setdefault(name, {})[size] = control
+        rows.append([entry.label, size, kept, value, control, epoch_seconds(entry)])
+    series = [line for name, points in lines.items() for line in _line(name, points)]
+    for name, points in controls.items():
+        series += _line(f"{name}, shuffled tree", points, name)
+    panel = {"title": "TestCPCC", "x": "batch size", "y": "", "percent": True, "series": series}
+    columns = ("objective", "batch size", "memory", "TestCPCC", "shuffled tree", "s per epoch")
     return {
-        "tables": [table("memory", "Memory of earlier batches against batch size", columns, rows)],
+        "tables": [table("memory", "Memory of earlier batches against batch size", columns, rows, [CONTROL])],
         "figures": {"memory": {"kind": "lines", "panels": [panel]}},
     }
 
 
 def _tree_table(found: Sequence[Found], name: str, label: str, key: str) -> Parts:
     rows = []
-    for entry in found:
+    for entry in plain_runs(found):
         setting: dict[str, str | int] = {key: int("".join(c for c in entry.setting if c.isdigit()))}
         first = entry.results[0]
         keys = (
@@ -96,12 +121,13 @@ def _tree_table(found: Sequence[Found], name: str, label: str, key: str) -> Part
             cell(entry, metric, published_at(label, entry.data, entry.objective, metric, setting))
             for metric in keys
         ]
-        rows.append([entry.label, entry.setting, *cells])
+        shuffled = shuffled_cell(found, entry, keys[0])
+        rows.append([entry.label, entry.setting, cells[0], shuffled, *cells[1:]])
     title = {"depth": "Depth of the tree", "weight": "Edge weights below aquatic_mammals"}[key]
-    columns = ("objective", "setup", "CPCC", "FineAcc", "CoarseAcc")
+    columns = ("objective", "setup", "CPCC", "shuffled tree", "FineAcc", "CoarseAcc")
     return {
-        "tables": [table(name, title, columns, rows)],
-        "figures": {f"{name}-matrices": {"kind": "matrices", "rows": _matrices(found)}},
+        "tables": [table(name, title, columns, rows, [CONTROL])],
+        "figures": {f"{name}-matrices": {"kind": "matrices", "rows": _matrices(plain_runs(found))}},
     }
 
 
@@ -139,7 +165,7 @@ def tree_weights(found: Sequence[Found]) -> Parts:
 def flow_weights(found: Sequence[Found]) -> Parts:
     """Masses of samples: uniform, by distance from the class mean, and by its inverse."""
     rows: list[list[Any]] = []
-    for entry in found:
+    for entry in plain_runs(found):
         low, high = fine_level(entry.results[0]), coarse_level(entry.results[0])
         keys = [
             cpcc_key(entry),
@@ -151,8 +177,9 @@ def flow_weights(found: Sequence[Found]) -> Parts:
         cells = [
             cell(entry, key, published_at(label, entry.data, entry.objective, key, setting)) for key in keys
         ]
-        rows.append([entry.label, entry.setting, *cells])
-    names = ["CPCC", *(f"fine {m}" for m in ("sAcc", "sMAP", "tAcc"))]
+        shuffled = shuffled_cell(found, entry, keys[0])
+        rows.append([entry.label, entry.setting, cells[0], shuffled, *cells[1:]])
+    names = ["CPCC", "shuffled tree", *(f"fine {m}" for m in ("sAcc", "sMAP", "tAcc"))]
     names += [f"coarse {m}" for m in ("sAcc", "sMAP", "tAcc", "tMAP")]
     heat = {
         "kind": "heat",
@@ -161,6 +188,6 @@ def flow_weights(found: Sequence[Found]) -> Parts:
         "values": [[None if c is None else c["mean"] for c in row[2:]] for row in rows],
     }
     return {
-        "tables": [table("flow-weights", "Flow weights", ("objective", "weights", *names), rows)],
+        "tables": [table("flow-weights", "Flow weights", ("objective", "weights", *names), rows, [CONTROL])],
         "figures": {"flow-weights": heat},
     }

@@ -10,7 +10,7 @@ from cophenet.analysis.variants import VARIANTS
 from cophenet.evaluation.results import summary
 from cophenet.report.paper_tables import number_cell
 from cophenet.reproduce.arms import label_of
-from cophenet.reproduce.document import Found, dots_panel, published_at, table
+from cophenet.reproduce.document import Found, dots_panel, epoch_seconds, published_at, table
 from cophenet.training import load_recipe
 
 __all__ = ["batch_time", "data_sizes", "epoch_time", "synthetic"]
@@ -142,11 +142,9 @@ def epoch_time(found: Sequence[Found]) -> Parts:
     """Seconds per epoch."""
     rows: list[list[Any]] = []
     for entry in found:
-        seconds = [r["seconds_per_epoch"] for r in entry.results if r["seconds_per_epoch"] is not None]
         size = entry.runs.recipe.batch_size
         paper = published_at("tab:ot-wallclock", entry.data, entry.objective, "seconds_per_epoch", {})
-        measured = number_cell(summary(seconds) if seconds else None, "seconds", paper)
-        rows.append([entry.data, size, entry.label, len(entry.results), measured])
+        rows.append([entry.data, size, entry.label, len(entry.results), epoch_seconds(entry, paper)])
     names = [f"{row[0]} {row[2]}" for row in rows]
     series = {"measured": [row[4] for row in rows]}
     panel = dots_panel("Seconds per epoch", names, series, percent=False, x="seconds")

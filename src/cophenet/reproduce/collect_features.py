@@ -17,7 +17,7 @@ from cophenet.report.embedding import embed
 from cophenet.report.paper import Published, published
 from cophenet.report.paper_tables import number_cell
 from cophenet.reproduce.arms import BREEDS
-from cophenet.reproduce.document import Found, cell, cpcc_key, table
+from cophenet.reproduce.document import CONTROL, Found, cell, cpcc_key, plain_runs, shuffled_cell, table
 from cophenet.training import Run
 from cophenet.training.files import read_json, write_json
 
@@ -115,21 +115,24 @@ def orders(found: Sequence[Found]) -> Parts:
     import torch
 
     trained, measured, studies = [], [], {}
-    for entry in found:
+    for entry in plain_runs(found):
         domain = entry.runs.recipe.data.domain
         name = (
             f"{entry.label}, {entry.setting or 'batch order'}" if entry.objective == "fastft" else entry.label
         )
         spread = mean_metric(entry.results, f"{domain}/cpcc-orders/{entry.objective}")
         l2 = cell(entry, f"{domain}/cpcc/l2")
-        trained.append([name, len(entry.results), cell(entry, cpcc_key(entry)), number_cell(spread), l2])
+        key = cpcc_key(entry)
+        cpccs = [cell(entry, key), shuffled_cell(found, entry, key)]
+        trained.append([name, len(entry.results), *cpccs, number_cell(spread), l2])
         run = Run.open(entry.path())
         path = run.features_path(f"{domain}-test")
         if path.is_file():
             features, labels = (torch.from_numpy(array) for array in _arrays(path))
             studies[name] = order_study(features, labels, run.tree)
             measured += [[name, kind, *_study_cells(studies[name][kind])] for kind in ORDERS]
-    columns = ("trained with", "seeds", "TestCPCC", "its spread over orders", "by l2")
+    title = "Trained with Fast FlowTree in several orders, and with EMD"
+    columns = ("trained with", "seeds", "TestCPCC", "shuffled tree", "its spread over orders", "by l2")
     on_features = ("features of", "order", "error against EMD", "spread over orders", "CPCC", "its spread")
     series = [
         {"name": kind, "x": list(studies), "y": [study[kind]["error"] for study in studies.values()]}
@@ -138,7 +141,7 @@ def orders(found: Sequence[Found]) -> Parts:
     panel = {"title": "Error against EMD", "x": "", "y": "", "percent": True, "series": series}
     return {
         "tables": [
-            table("orders", "Trained with Fast FlowTree in several orders, and with EMD", columns, trained),
+            table("orders", title, columns, trained, [CONTROL]),
             table("orders-features", "Fast FlowTree on test features", on_features, measured),
         ],
         "figures": {"orders": {"kind": "lines", "panels": [panel]}},

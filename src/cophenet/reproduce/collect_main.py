@@ -12,24 +12,21 @@ from cophenet.evaluation.results import summary
 from cophenet.report.paper import published
 from cophenet.report.paper_tables import number_cell
 from cophenet.reproduce.arms import BREEDS
-from cophenet.reproduce.document import Found, beside, cell, cpcc_key, dots_panel, table
+from cophenet.reproduce.document import (
+    CONTROL,
+    Found,
+    beside,
+    cell,
+    cpcc_key,
+    dots_panel,
+    plain_runs,
+    shuffled_cell,
+    table,
+)
 
 __all__ = ["baselines", "coarse", "fine", "rank", "scatter", "shuffled", "testcpcc"]
 
 Parts = dict[str, Any]
-_CONTROL = (
-    "Shuffled tree: trained with classes at random places of the same tree, measured with the true tree; "
-    "what a CPCC is worth without the knowledge in the tree."
-)
-
-
-def _plain(found: Sequence[Found]) -> list[Found]:
-    return [entry for entry in found if not entry.runs.arm.control]
-
-
-def _control(found: Sequence[Found], of: Found) -> Found | None:
-    same = (of.runs.recipe_name, of.objective)
-    return next((e for e in found if e.runs.arm.control and (e.runs.recipe_name, e.objective) == same), None)
 
 
 def _recipes(found: Iterable[Found]) -> list[str]:
@@ -37,14 +34,12 @@ def _recipes(found: Iterable[Found]) -> list[str]:
 
 
 def _cpcc_row(found: Sequence[Found], entry: Found) -> list[Any]:
-    control = _control(found, entry)
     domain = entry.runs.recipe.data.domain
-    own = None if control is None else cell(control, cpcc_key(control, "cpcc-trained-tree"))
     return [
         beside(entry, cpcc_key(entry)),
         cell(entry, f"{domain}/cpcc/l2"),
-        cell(control, cpcc_key(entry)) if control else None,
-        own,
+        shuffled_cell(found, entry, cpcc_key(entry)),
+        shuffled_cell(found, entry, cpcc_key(entry, "cpcc-trained-tree")),
     ]
 
 
@@ -55,7 +50,7 @@ def testcpcc(found: Sequence[Found]) -> Parts:
     """TestCPCC of every objective on every data set."""
     rows, panels = [], []
     for recipe in _recipes(found):
-        entries = [entry for entry in _plain(found) if entry.runs.recipe_name == recipe]
+        entries = [entry for entry in plain_runs(found) if entry.runs.recipe_name == recipe]
         made = [_cpcc_row(found, entry) for entry in entries]
         rows += [
             [entry.data, entry.label, len(entry.results), *row]
@@ -65,7 +60,7 @@ def testcpcc(found: Sequence[Found]) -> Parts:
         panels.append(dots_panel(recipe, [entry.label for entry in entries], series, x="TestCPCC"))
     columns = ("data", "objective", "seeds", *_CPCC_COLUMNS)
     return {
-        "tables": [table("testcpcc", "TestCPCC by the distance trained with", columns, rows, [_CONTROL])],
+        "tables": [table("testcpcc", "TestCPCC by the distance trained with", columns, rows, [CONTROL])],
         "figures": {"testcpcc": {"kind": "dots", "panels": panels or [dots_panel("TestCPCC", [], {})]}},
     }
 
@@ -138,14 +133,14 @@ def coarse(found: Sequence[Found]) -> Parts:
 
 def baselines(found: Sequence[Found]) -> Parts:
     """CPCC of all objectives."""
-    entries = _plain(found)
+    entries = plain_runs(found)
     made = [_cpcc_row(found, entry) for entry in entries]
     rows = [[e.label, len(e.results), *row] for e, row in zip(entries, made, strict=True)]
     series = {"measured": [row[0] for row in made], "shuffled tree": [row[2] for row in made]}
     panel = dots_panel("CPCC of hierarchical objectives", [e.label for e in entries], series, x="TestCPCC")
     columns = ("objective", "seeds", *_CPCC_COLUMNS)
     return {
-        "tables": [table("baselines", "CPCC of hierarchical objectives", columns, rows, [_CONTROL])],
+        "tables": [table("baselines", "CPCC of hierarchical objectives", columns, rows, [CONTROL])],
         "figures": {"baselines": {"kind": "dots", "panels": [panel]}},
     }
 
@@ -154,11 +149,13 @@ def scatter(found: Sequence[Found]) -> Parts:
     """CPCC against the means of fine and of coarse metrics."""
     rows: list[list[Any]] = []
     panels: dict[str, list[dict[str, Any]]] = {"coarse": [], "fine": []}
-    for entry in found:
+    for entry in plain_runs(found):
         level = {"coarse": coarse_level(entry.results[0]), "fine": fine_level(entry.results[0])}
         cpcc = mean_metric(entry.results, cpcc_key(entry))
+        shuffled_cpcc = shuffled_cell(found, entry, cpcc_key(entry))
         averages = {name: metric_average(entry.results, level[name]) for name in panels}
-        rows.append([entry.label, number_cell(cpcc), *(number_cell(averages[name]) for name in panels)])
+        means = [number_cell(averages[name]) for name in panels]
+        rows.append([entry.label, number_cell(cpcc), shuffled_cpcc, *means])
         for name, points in panels.items():
             average = averages[name]
             known = cpcc and average and cpcc["mean"] is not None and average["mean"] is not None
@@ -171,8 +168,11 @@ def scatter(found: Sequence[Found]) -> Parts:
         {"title": f"{name} metrics", "x": "TestCPCC", "y": f"mean {name} metric", "points": p, "fit": _fit(p)}
         for name, p in panels.items()
     ]
-    columns = ("objective", "TestCPCC", "mean coarse", "mean fine")
-    notes = ["Means of all accuracies and precisions of a level, source and target. Rank is not in the fits."]
+    columns = ("objective", "TestCPCC", "shuffled tree", "mean coarse", "mean fine")
+    notes = [
+        "Means of all accuracies and precisions of a level, source and target. Rank is not in the fits.",
+        CONTROL,
+    ]
     return {
         "tables": [table("scatter", "CPCC against mean metrics", columns, rows, notes)],
         "figures": {"scatter": {"kind": "scatter", "panels": drawn}},
@@ -215,13 +215,12 @@ def rank(found: Sequence[Found]) -> Parts:
 def shuffled(found: Sequence[Found]) -> Parts:
     """Whether the knowledge in the tree helps: every objective with the tree and with a shuffled one."""
     rows = []
-    for entry in _plain(found):
-        control = _control(found, entry)
+    for entry in plain_runs(found):
         high, low = coarse_level(entry.results[0]), fine_level(entry.results[0])
         keys = (cpcc_key(entry), f"source/accuracy/{low}", f"source/accuracy/{high}", f"source/map/{high}")
         row: list[Any] = [entry.label]
         for key in keys:
-            row += [cell(entry, key), cell(control, key) if control else None]
+            row += [cell(entry, key), shuffled_cell(found, entry, key)]
         rows.append(row)
     names = ("TestCPCC", "fine sAcc", "coarse sAcc", "coarse sMAP")
     columns = ["objective"]
@@ -237,6 +236,6 @@ def shuffled(found: Sequence[Found]) -> Parts:
         for i, name in enumerate(names)
     ]
     return {
-        "tables": [table("shuffled", "With the tree and with a shuffled one", columns, rows, [_CONTROL])],
+        "tables": [table("shuffled", "With the tree and with a shuffled one", columns, rows, [CONTROL])],
         "figures": {"shuffled": {"kind": "dots", "panels": panels}},
     }

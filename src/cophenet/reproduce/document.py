@@ -8,12 +8,33 @@ from pathlib import Path
 from typing import Any
 
 from cophenet.analysis import mean_metric
+from cophenet.evaluation.results import summary
 from cophenet.report.paper import Published, published, published_tables
 from cophenet.report.paper_tables import number_cell
 from cophenet.reproduce.arms import label_of
 from cophenet.reproduce.runs import ArmRuns
+from cophenet.transport import distance_names
 
-__all__ = ["Found", "beside", "cell", "cpcc_key", "dots_panel", "published_at", "read_runs", "table"]
+__all__ = [
+    "CONTROL",
+    "Found",
+    "beside",
+    "cell",
+    "control_of",
+    "cpcc_key",
+    "dots_panel",
+    "epoch_seconds",
+    "plain_runs",
+    "published_at",
+    "read_runs",
+    "shuffled_cell",
+    "table",
+]
+
+CONTROL = (
+    "Shuffled tree: trained with classes at random places of the same tree, measured with the true tree; "
+    "what a CPCC is worth without the knowledge in the tree."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +82,41 @@ def read_runs(arms: Sequence[ArmRuns], folder: Path) -> list[Found]:
     return [entry for entry in found if entry.results]
 
 
+def plain_runs(found: Sequence[Found]) -> list[Found]:
+    """Those with the true tree."""
+    return [entry for entry in found if not entry.runs.arm.control]
+
+
+def control_of(found: Sequence[Found], entry: Found) -> Found | None:
+    """What differs from an arm in the shuffled tree alone."""
+
+    def same(other: Found) -> bool:
+        of = (other.runs.recipe_name, other.objective, other.setting)
+        return other.runs.arm.control and of == (entry.runs.recipe_name, entry.objective, entry.setting)
+
+    return next((other for other in found if same(other)), None)
+
+
 def cpcc_key(found: Found, metric: str = "cpcc") -> str:
     """Key of the CPCC by the distance that was trained with, l2 for objectives without one."""
-    domain = found.runs.recipe.data.domain
-    key = f"{domain}/{metric}/{found.objective}"
-    return key if key in found.results[0]["metrics"] else f"{domain}/{metric}/l2"
+    distance = found.objective if found.objective in distance_names() else "l2"
+    return f"{found.runs.recipe.data.domain}/{metric}/{distance}"
 
 
 def cell(found: Found | None, key: str, paper: Published | None = None) -> dict[str, Any] | None:
     """A metric over the seeds of an arm, as a cell of a table, in percent."""
     return number_cell(None if found is None else mean_metric(found.results, key), "percent", paper)
+
+
+def epoch_seconds(found: Found, paper: Published | None = None) -> dict[str, Any] | None:
+    """Seconds per epoch over the seeds of an arm, as a cell of a table."""
+    seconds = [r["seconds_per_epoch"] for r in found.results if r["seconds_per_epoch"] is not None]
+    return number_cell(summary(seconds) if seconds else None, "seconds", paper)
+
+
+def shuffled_cell(found: Sequence[Found], entry: Found, key: str) -> dict[str, Any] | None:
+    """A metric of the control of an arm."""
+    return cell(control_of(found, entry), key)
 
 
 def beside(found: Found, key: str) -> dict[str, Any] | None:

@@ -13,9 +13,9 @@ from cophenet.reproduce.arms import (
     DISTANCES,
     PAPER_DATA,
     Arm,
-    controls,
     plain,
     varied,
+    with_controls,
 )
 
 __all__ = ["ITEMS", "Item", "find_items", "item_names"]
@@ -35,8 +35,7 @@ def _core(recipe: str, _scale: str) -> tuple[Arm, ...]:
 
 
 def _with_controls(recipe: str, scale: str) -> tuple[Arm, ...]:
-    core = _core(recipe, scale)
-    return (*core, *controls(arm.objective for arm in core if arm.objective in DISTANCES))
+    return with_controls(_core(recipe, scale))
 
 
 def _l2(_recipe: str, _scale: str) -> tuple[Arm, ...]:
@@ -54,11 +53,7 @@ def _umap(_recipe: str, _scale: str) -> tuple[Arm, ...]:
 
 
 def _baselines(_recipe: str, _scale: str) -> tuple[Arm, ...]:
-    return (*plain((*DISTANCES, "flat", *BASELINES)), *controls(DISTANCES))
-
-
-def _fifteen(_recipe: str, _scale: str) -> tuple[Arm, ...]:
-    return plain((*DISTANCES, "flat", *BASELINES))
+    return with_controls(plain((*DISTANCES, "flat", *BASELINES)))
 
 
 def _rank(_recipe: str, _scale: str) -> tuple[Arm, ...]:
@@ -67,13 +62,14 @@ def _rank(_recipe: str, _scale: str) -> tuple[Arm, ...]:
 
 def _batch_sizes(_recipe: str, _scale: str) -> tuple[Arm, ...]:
     sizes = (64, 128, 512, 1024)
-    return varied(["l2", "emd", "fastft"], [(str(size), (f"batch_size={size}",)) for size in sizes])
+    settings = [(str(size), (f"batch_size={size}",)) for size in sizes]
+    return with_controls(varied(["l2", "emd", "fastft"], settings))
 
 
 def _weights(_recipe: str, _scale: str) -> tuple[Arm, ...]:
     weights = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0)
     settings = [(f"{weight:g}", (f"objective.cpcc.weight={weight}",)) for weight in weights]
-    return varied(["l2", "emd", "fastft"], settings)
+    return with_controls(varied(["l2", "emd", "fastft"], settings))
 
 
 def _backbones(_recipe: str, scale: str) -> tuple[Arm, ...]:
@@ -87,14 +83,14 @@ def _backbones(_recipe: str, scale: str) -> tuple[Arm, ...]:
         ]
     else:
         settings.insert(1, ("as in the recipe", ()))
-    return varied(["l2", "emd", "fastft"], settings)
+    return with_controls(varied(["l2", "emd", "fastft"], settings))
 
 
 def _depths(_recipe: str, _scale: str) -> tuple[Arm, ...]:
     settings = [
         (f"depth {depth}", (*_FULL, "batch_size=128", f"data.options.depth={depth}")) for depth in (3, 4, 5)
     ]
-    return varied(["emd", "fastft"], settings)
+    return with_controls(varied(["emd", "fastft"], settings))
 
 
 def _edge_weights(_recipe: str, _scale: str) -> tuple[Arm, ...]:
@@ -103,14 +99,14 @@ def _edge_weights(_recipe: str, _scale: str) -> tuple[Arm, ...]:
         (f"weight {factor}x", (*_FULL, "batch_size=1024", f"tree.node_weights.aquatic_mammals={factor}.0"))
         for factor in (2, 4)
     ]
-    return varied(["emd", "fastft"], settings)
+    return with_controls(varied(["emd", "fastft"], settings))
 
 
 def _flow_weights(_recipe: str, _scale: str) -> tuple[Arm, ...]:
     settings = [
         (scheme, (f"objective.cpcc.flow_weights={scheme}",)) for scheme in ("uniform", "distance", "inverse")
     ]
-    return varied(["fastft", "emd"], settings)
+    return with_controls(varied(["fastft", "emd"], settings))
 
 
 def _times(recipe: str, _scale: str) -> tuple[Arm, ...]:
@@ -119,16 +115,18 @@ def _times(recipe: str, _scale: str) -> tuple[Arm, ...]:
 
 
 def _shuffled(_recipe: str, _scale: str) -> tuple[Arm, ...]:
-    return (*plain(CORE), *controls(DISTANCES))
+    return with_controls(plain(CORE))
 
 
 def _orders(_recipe: str, _scale: str) -> tuple[Arm, ...]:
     principal = "objective.options.fastft.order=principal"
-    return (
-        *plain(["fastft"]),
-        Arm("fastft", "principal", (principal,), seeds=3),
-        Arm("fastft", "three principal", (principal, "objective.options.fastft.n_orders=3"), seeds=3),
-        *plain(["emd"]),
+    return with_controls(
+        (
+            *plain(["fastft"]),
+            Arm("fastft", "principal", (principal,), seeds=3),
+            Arm("fastft", "three principal", (principal, "objective.options.fastft.n_orders=3"), seeds=3),
+            *plain(["emd"]),
+        )
     )
 
 
@@ -138,7 +136,7 @@ def _memory(_recipe: str, _scale: str) -> tuple[Arm, ...]:
         for size in (64, 128, 512)
         for memory in (0, 4096)
     ]
-    return varied(["fastft", "emd"], settings)
+    return with_controls(varied(["fastft", "emd"], settings))
 
 
 @dataclass(frozen=True)
@@ -198,7 +196,7 @@ ITEMS: tuple[Item, ...] = (
         "CPCC against mean fine and coarse metrics",
         ("fig:hierarchical-baselines",),
         _CIFAR100,
-        _fifteen,
+        _baselines,
     ),
     Item("rank", "Flat against the rank loss", ("tab:rank",), _CIFAR100, _rank),
     Item("batch-size", "TestCPCC by batch size", ("fig:cpcc_ablation",), _CIFAR100, _batch_sizes),

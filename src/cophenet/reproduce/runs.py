@@ -145,7 +145,8 @@ def _resolved(name: str, arm: Arm, seeds: tuple[int, ...], scale: Scale, more: t
     recipe = load_recipe(name, scale, (*base, *changes))
     folder = f"{Path(name).stem}-{scale}-{arm.objective}"
     if changing:
-        word = "-".join((arm.setting or "set").replace(",", "").split())
+        # Of a control only the settings count, so that studies of one setting share it with the main tables.
+        word = "shuffled" if arm.control else "-".join((arm.setting or "set").replace(",", "").split())
         folder += f"-{word}-{_digest(changing)}"
     return ArmRuns(name, arm, recipe, folder, seeds)
 
