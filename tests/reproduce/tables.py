@@ -1,0 +1,14 @@
+"""Tables of items with made-up numbers."""
+
+from cophenet.evaluation.results import summary
+from cophenet.report.paper_tables import number_cell
+
+
+def cells(*values, unit="percent"):
+    """The cell of a number with one value for each seed."""
+    return number_cell(summary(list(values)), unit)
+
+
+def table(columns, rows):
+    """A document of one table."""
+    return {"tables": [{"columns": list(columns), "rows": [list(row) for row in rows]}]}
