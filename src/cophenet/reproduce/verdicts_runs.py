@@ -283,7 +283,5 @@ def data_sizes(document: Document) -> Judged | None:
             if cell and cell["mean"] is not None and cell["paper"]:
                 texts.append(f"{row['data']} {part} {cell['mean']:,.0f}")
                 right.append(abs(cell["mean"] / cell["paper"]["value"] - 1) < _COMPARABLE)
-    text = (
-        f"{len(right) // 2} of {len(rows)} data sets are there: {', '.join(texts)}; two percent allowed"
-    )
+    text = f"{len(right) // 2} of {len(rows)} data sets are there: {', '.join(texts)}; two percent allowed"
     return Judged(text, all(right)) if right else None
