@@ -52,6 +52,8 @@ def _results(recipe, seed, tree, rng):
         keys.append(f"{domain}/cpcc/{kind}")
         if recipe.tree.shuffle_seed is not None:
             keys.append(f"{domain}/cpcc-trained-tree/{kind}")
+    if name == "fastft":
+        keys.append(f"{domain}/cpcc-orders/fastft")
     values = {key: float(rng.uniform(0.1, 0.9)) for key in keys}
     return {
         "name": "run",

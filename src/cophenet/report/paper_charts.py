@@ -115,7 +115,7 @@ def _dots(axes: Axes, series: Mapping[str, Any], heights: Any, index: int) -> No
         return
     std = np.array([v or 0.0 for v in series["std"]], dtype=np.float64)
     color, marker = look(index)
-    hollow = series["name"] == "paper"
+    hollow = series["name"].endswith("paper")
     axes.errorbar(
         values,
         heights,

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from cophenet.analysis import mean_metric
-from cophenet.analysis.summary import coarse_level, fine_level
 from cophenet.report.matrices import square, tree_order
 from cophenet.report.paper_tables import number_cell
 from cophenet.reproduce.document import (
@@ -17,10 +16,13 @@ from cophenet.reproduce.document import (
     cell,
     cpcc_key,
     epoch_seconds,
+    finished,
+    if_same,
     plain_runs,
     published_at,
     shuffled_cell,
     table,
+    told,
 )
 from cophenet.training import Run
 
@@ -50,9 +52,10 @@ def _line(
 
 
 def _curves(found: Sequence[Found], name: str, title: str, label: str) -> Parts:
-    settings = list(dict.fromkeys(entry.setting for entry in found))
+    measured = {entry.setting for entry in finished(found)}
+    settings = [setting for setting in dict.fromkeys(entry.setting for entry in found) if setting in measured]
     groups: dict[str, list[Found]] = {}
-    for entry in found:
+    for entry in finished(found):
         groups.setdefault(_named(entry), []).append(entry)
     series: list[dict[str, Any]] = []
     rows = []
@@ -88,7 +91,7 @@ def memory(found: Sequence[Found]) -> Parts:
     lines: dict[str, dict[str, dict[str, Any] | None]] = {}
     controls: dict[str, dict[str, dict[str, Any] | None]] = {}
     rows = []
-    for entry in plain_runs(found):
+    for entry in finished(plain_runs(found)):
         size, _, kept = entry.setting.removeprefix("batch ").partition(", memory ")
         value = cell(entry, cpcc_key(entry))
         control = shuffled_cell(found, entry, cpcc_key(entry))
@@ -107,27 +110,27 @@ def memory(found: Sequence[Found]) -> Parts:
     }
 
 
+def _setting_rows(
+    found: Sequence[Found], entry: Found, label: str, keys: Sequence[str], setting: Mapping[str, str | int]
+) -> list[list[Any]]:
+    """The row of an arm beside that of a published table, if it says anything; the first number is a CPCC."""
+    papers = [if_same(entry, published_at(label, entry.data, entry.objective, key, setting)) for key in keys]
+    cells = [cell(entry, key, paper) for key, paper in zip(keys, papers, strict=True)]
+    shuffled = shuffled_cell(found, entry, keys[0])
+    return [[entry.label, entry.setting, cells[0], shuffled, *cells[1:]]] if told(entry, cells) else []
+
+
 def _tree_table(found: Sequence[Found], name: str, label: str, key: str) -> Parts:
-    rows = []
+    rows: list[list[Any]] = []
     for entry in plain_runs(found):
         setting: dict[str, str | int] = {key: int("".join(c for c in entry.setting if c.isdigit()))}
-        first = entry.results[0]
-        keys = (
-            cpcc_key(entry),
-            f"full/accuracy/{fine_level(first)}",
-            f"full/accuracy/{coarse_level(first)}",
-        )
-        cells = [
-            cell(entry, metric, published_at(label, entry.data, entry.objective, metric, setting))
-            for metric in keys
-        ]
-        shuffled = shuffled_cell(found, entry, keys[0])
-        rows.append([entry.label, entry.setting, cells[0], shuffled, *cells[1:]])
+        keys = (cpcc_key(entry), f"full/accuracy/{entry.fine}", f"full/accuracy/{entry.coarse}")
+        rows += _setting_rows(found, entry, label, keys, setting)
     title = {"depth": "Depth of the tree", "weight": "Edge weights below aquatic_mammals"}[key]
     columns = ("objective", "setup", "CPCC", "shuffled tree", "FineAcc", "CoarseAcc")
     return {
         "tables": [table(name, title, columns, rows, [CONTROL])],
-        "figures": {f"{name}-matrices": {"kind": "matrices", "rows": _matrices(plain_runs(found))}},
+        "figures": {f"{name}-matrices": {"kind": "matrices", "rows": _matrices(finished(plain_runs(found)))}},
     }
 
 
@@ -166,26 +169,23 @@ def flow_weights(found: Sequence[Found]) -> Parts:
     """Masses of samples: uniform, by distance from the class mean, and by its inverse."""
     rows: list[list[Any]] = []
     for entry in plain_runs(found):
-        low, high = fine_level(entry.results[0]), coarse_level(entry.results[0])
+        low, high = entry.fine, entry.coarse
         keys = [
             cpcc_key(entry),
             *(f"{m}/{low}" for m in ("source/accuracy", "source/map", "target/accuracy")),
             *(f"{m}/{high}" for m in ("source/accuracy", "source/map", "target/accuracy", "target/map")),
         ]
         label = "tab:comparison_colored_normalized"
-        setting = {"flow_weights": entry.setting}
-        cells = [
-            cell(entry, key, published_at(label, entry.data, entry.objective, key, setting)) for key in keys
-        ]
-        shuffled = shuffled_cell(found, entry, keys[0])
-        rows.append([entry.label, entry.setting, cells[0], shuffled, *cells[1:]])
+        rows += _setting_rows(found, entry, label, keys, {"flow_weights": entry.setting})
     names = ["CPCC", "shuffled tree", *(f"fine {m}" for m in ("sAcc", "sMAP", "tAcc"))]
     names += [f"coarse {m}" for m in ("sAcc", "sMAP", "tAcc", "tMAP")]
+    done = {(entry.label, entry.setting) for entry in finished(plain_runs(found))}
+    drawn = [row for row in rows if (row[0], row[1]) in done]
     heat = {
         "kind": "heat",
         "columns": names,
-        "rows": [f"{row[0]} {row[1]}" for row in rows],
-        "values": [[None if c is None else c["mean"] for c in row[2:]] for row in rows],
+        "rows": [f"{row[0]} {row[1]}" for row in drawn],
+        "values": [[None if c is None else c["mean"] for c in row[2:]] for row in drawn],
     }
     return {
         "tables": [table("flow-weights", "Flow weights", ("objective", "weights", *names), rows, [CONTROL])],

@@ -10,7 +10,16 @@ from cophenet.analysis.variants import VARIANTS
 from cophenet.evaluation.results import summary
 from cophenet.report.paper_tables import number_cell
 from cophenet.reproduce.arms import label_of
-from cophenet.reproduce.document import Found, dots_panel, epoch_seconds, published_at, table
+from cophenet.reproduce.document import (
+    Found,
+    dots_panel,
+    epoch_seconds,
+    finished,
+    if_same,
+    published_at,
+    table,
+    told,
+)
 from cophenet.training import load_recipe
 
 __all__ = ["batch_time", "data_sizes", "epoch_time", "synthetic"]
@@ -143,10 +152,14 @@ def epoch_time(found: Sequence[Found]) -> Parts:
     rows: list[list[Any]] = []
     for entry in found:
         size = entry.runs.recipe.batch_size
-        paper = published_at("tab:ot-wallclock", entry.data, entry.objective, "seconds_per_epoch", {})
-        rows.append([entry.data, size, entry.label, len(entry.results), epoch_seconds(entry, paper)])
-    names = [f"{row[0]} {row[2]}" for row in rows]
-    series = {"measured": [row[4] for row in rows]}
+        key, setting = "seconds_per_epoch", {"batch_size": size}
+        paper = published_at("tab:ot-wallclock", entry.data, entry.objective, key, setting)
+        seconds = epoch_seconds(entry, if_same(entry, paper))
+        if told(entry, [seconds]):
+            rows.append([entry.data, size, entry.label, len(entry.results), seconds])
+    measured = {entry.data for entry in finished(found)}
+    names = [f"{row[0]} {row[2]}" for row in rows if row[0] in measured]
+    series = {"measured": [row[4] for row in rows if row[0] in measured]}
     panel = dots_panel("Seconds per epoch", names, series, percent=False, x="seconds")
     columns = ("data", "batch size", "objective", "seeds", "s per epoch")
     notes = ["Published on an NVIDIA RTX A6000; only ratios can be compared."]

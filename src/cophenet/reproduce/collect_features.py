@@ -17,7 +17,18 @@ from cophenet.report.embedding import embed
 from cophenet.report.paper import Published, published
 from cophenet.report.paper_tables import number_cell
 from cophenet.reproduce.arms import BREEDS
-from cophenet.reproduce.document import CONTROL, Found, cell, cpcc_key, plain_runs, shuffled_cell, table
+from cophenet.reproduce.document import (
+    CONTROL,
+    Found,
+    cell,
+    cpcc_key,
+    finished,
+    if_same,
+    plain_runs,
+    shuffled_cell,
+    table,
+    told,
+)
 from cophenet.training import Run
 from cophenet.training.files import read_json, write_json
 
@@ -59,21 +70,22 @@ def modes(found: Sequence[Found]) -> Parts:
     """The best number of mixture components of a class, over epochs and at the end of the training."""
     rows: list[list[Any]] = []
     panels = {way: {"title": way, "x": "epoch", "y": "components", "series": []} for way in _WAYS}
-    first = found[0].runs.recipe_name if found else ""
-    several = [e.runs.recipe_name for e in found if e.objective != "l2"]
+    # Over epochs for one data set: where there are several objectives, if anywhere.
+    drawn = [e.runs.recipe_name for e in sorted(finished(found), key=lambda e: e.objective == "l2")][:1]
     for entry in found:
-        kept = _run_modes(Run.open(entry.path()), entry.runs.recipe.data.domain)
+        kept = _run_modes(Run.open(entry.path()), entry.runs.recipe.data.domain) if entry.results else {}
         cells = []
         for way, panel in panels.items():
             paper = _published_modes(entry) if way == "diagonal" else None
             value = kept["end"][way]["mean"] if "end" in kept else None
             cells.append(number_cell(summary([value]) if value is not None else None, "number", paper))
-            if entry.runs.recipe_name == (several[0] if several else first):
-                epochs = sorted(int(when) for when in kept if when != "end")
+            epochs = sorted(int(when) for when in kept if when != "end")
+            if epochs and entry.runs.recipe_name in drawn:
                 y = [kept[f"{epoch:04d}"][way]["mean"] for epoch in epochs]
                 panel["series"].append({"name": entry.label, "x": epochs, "y": y})  # type: ignore[attr-defined]
         failed = sum(kept["end"][way]["unconverged"] for way in _WAYS) if "end" in kept else None
-        rows.append([entry.data, entry.label, *cells, failed])
+        if told(entry, cells):
+            rows.append([entry.data, entry.label, *cells, failed])
     columns = ("data", "objective", *_WAYS, "fits not converged")
     notes = [
         "Mean over classes of the number of components, 1 to 10, with the lowest AIC, on the test features.",
@@ -87,13 +99,13 @@ def modes(found: Sequence[Found]) -> Parts:
 
 def _published_modes(entry: Found) -> Published | None:
     data = "breeds" if entry.data in BREEDS else entry.data
-    return published(data, entry.objective, "components")
+    return if_same(entry, published(data, entry.objective, "components"))
 
 
 def umap(found: Sequence[Found]) -> Parts:
     """Test features in the plane, coloured by the coarsest level."""
     panels, groups = [], []
-    for entry in found:
+    for entry in finished(found):
         run = Run.open(entry.path())
         path = run.features_path(f"{entry.runs.recipe.data.domain}-test")
         if not path.is_file():
@@ -115,7 +127,7 @@ def orders(found: Sequence[Found]) -> Parts:
     import torch
 
     trained, measured, studies = [], [], {}
-    for entry in plain_runs(found):
+    for entry in finished(plain_runs(found)):
         domain = entry.runs.recipe.data.domain
         name = (
             f"{entry.label}, {entry.setting or 'batch order'}" if entry.objective == "fastft" else entry.label

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from cophenet.analysis import fit_line, mean_metric, metric_average
-from cophenet.analysis.summary import coarse_level, fine_level
 from cophenet.evaluation.results import summary
 from cophenet.report.paper import published
 from cophenet.report.paper_tables import number_cell
@@ -19,9 +18,12 @@ from cophenet.reproduce.document import (
     cell,
     cpcc_key,
     dots_panel,
+    finished,
+    if_same,
     plain_runs,
     shuffled_cell,
     table,
+    told,
 )
 
 __all__ = ["baselines", "coarse", "fine", "rank", "scatter", "shuffled", "testcpcc"]
@@ -46,18 +48,24 @@ def _cpcc_row(found: Sequence[Found], entry: Found) -> list[Any]:
 _CPCC_COLUMNS = ("TestCPCC", "by l2", "shuffled tree", "shuffled, its own tree")
 
 
+def _cpcc_rows(found: Sequence[Found]) -> list[tuple[Found, list[Any]]]:
+    made = [(entry, _cpcc_row(found, entry)) for entry in plain_runs(found)]
+    return [(entry, row) for entry, row in made if told(entry, row)]
+
+
+def _cpcc_panel(title: str, rows: Sequence[tuple[Found, list[Any]]]) -> dict[str, Any]:
+    series = {"measured": [row[0] for _, row in rows], "shuffled tree": [row[2] for _, row in rows]}
+    return dots_panel(title, [entry.label for entry, _ in rows], series, x="TestCPCC")
+
+
 def testcpcc(found: Sequence[Found]) -> Parts:
     """TestCPCC of every objective on every data set."""
-    rows, panels = [], []
-    for recipe in _recipes(found):
-        entries = [entry for entry in plain_runs(found) if entry.runs.recipe_name == recipe]
-        made = [_cpcc_row(found, entry) for entry in entries]
-        rows += [
-            [entry.data, entry.label, len(entry.results), *row]
-            for entry, row in zip(entries, made, strict=True)
-        ]
-        series = {"measured": [row[0] for row in made], "shuffled tree": [row[2] for row in made]}
-        panels.append(dots_panel(recipe, [entry.label for entry in entries], series, x="TestCPCC"))
+    made = _cpcc_rows(found)
+    panels = [
+        _cpcc_panel(recipe, [(entry, row) for entry, row in made if entry.runs.recipe_name == recipe])
+        for recipe in _recipes(finished(found))
+    ]
+    rows = [[entry.data, entry.label, len(entry.results), *row] for entry, row in made]
     columns = ("data", "objective", "seeds", *_CPCC_COLUMNS)
     return {
         "tables": [table("testcpcc", "TestCPCC by the distance trained with", columns, rows, [CONTROL])],
@@ -66,17 +74,17 @@ def testcpcc(found: Sequence[Found]) -> Parts:
 
 
 def _generalisation(
-    found: Sequence[Found], name: str, level: Callable[[dict[str, Any]], str], metrics: Sequence[str]
+    found: Sequence[Found], name: str, level: Callable[[Found], str], metrics: Sequence[str]
 ) -> Parts:
     columns = [{"accuracy": "Acc", "map": "MAP"}[metric.partition("/")[2]] for metric in metrics]
     columns = [metric[0] + column for metric, column in zip(metrics, columns, strict=True)]
 
     def keys(entry: Found) -> list[str]:
-        return [f"{metric}/{level(entry.results[0])}" for metric in metrics]
+        return [f"{metric}/{level(entry)}" for metric in metrics]
 
+    made = [(entry, [beside(entry, key) for key in keys(entry)]) for entry in found]
     rows: list[list[Any]] = [
-        [entry.data, entry.label, len(entry.results), *(beside(entry, key) for key in keys(entry))]
-        for entry in found
+        [entry.data, entry.label, len(entry.results), *cells] for entry, cells in made if told(entry, cells)
     ]
     detail = [row for row in rows if row[0] not in BREEDS]
     detail += _breeds_means(found, keys)
@@ -89,12 +97,19 @@ def _generalisation(
         table(f"{name}-detail", f"{title}, mean (std over seeds)", heading, detail),
         table(f"{name}-breeds", f"{title}, each BREEDS setting", heading, per_setting),
     ]
-    names = [f"{row[0]} {row[1]}" for row in rows]
+    measured = {entry.data for entry in finished(found)}
+    return {"tables": tables, "figures": {name: _by_row(name, columns, rows, measured)}}
+
+
+def _by_row(name: str, columns: Sequence[str], rows: Sequence[list[Any]], data: set[str]) -> dict[str, Any]:
+    """A panel for each metric, of the rows on some data."""
+    drawn = [row for row in rows if row[0] in data]
+    names = [f"{row[0]} {row[1]}" for row in drawn]
     panels = [
-        dots_panel(f"{name} {column}", names, {"measured": [row[3 + place] for row in rows]})
+        dots_panel(f"{name} {column}", names, {"measured": [row[3 + place] for row in drawn]})
         for place, column in enumerate(columns)
     ]
-    return {"tables": tables, "figures": {name: {"kind": "dots", "panels": panels}}}
+    return {"kind": "dots", "panels": panels}
 
 
 def _without_std(number: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -115,29 +130,32 @@ def _breeds_means(found: Sequence[Found], keys: Callable[[Found], list[str]]) ->
         for key in keys(entries[0]):
             measured = [mean_metric(entry.results, key) for entry in entries]
             means = [None if m is None else m["mean"] for m in measured]
-            cells.append(number_cell(summary(means), "percent", published("breeds", objective, key)))
-        rows.append(["breeds", entries[0].label, len(entries[0].results), *cells])
+            paper = published("breeds", objective, key)
+            same = all(if_same(entry, paper) for entry in entries)
+            cells.append(number_cell(summary(means), "percent", paper if same else None))
+        if any(told(entry, cells) for entry in entries):
+            rows.append(["breeds", entries[0].label, min(len(e.results) for e in entries), *cells])
     return rows
 
 
 def fine(found: Sequence[Found]) -> Parts:
     """Accuracy and retrieval on the level of the classes."""
-    return _generalisation(found, "fine", fine_level, ("source/accuracy", "target/accuracy", "source/map"))
+    return _generalisation(
+        found, "fine", lambda entry: entry.fine, ("source/accuracy", "target/accuracy", "source/map")
+    )
 
 
 def coarse(found: Sequence[Found]) -> Parts:
     """Accuracy and retrieval on the coarse level."""
     metrics = ("source/accuracy", "target/accuracy", "source/map", "target/map")
-    return _generalisation(found, "coarse", coarse_level, metrics)
+    return _generalisation(found, "coarse", lambda entry: entry.coarse, metrics)
 
 
 def baselines(found: Sequence[Found]) -> Parts:
     """CPCC of all objectives."""
-    entries = plain_runs(found)
-    made = [_cpcc_row(found, entry) for entry in entries]
-    rows = [[e.label, len(e.results), *row] for e, row in zip(entries, made, strict=True)]
-    series = {"measured": [row[0] for row in made], "shuffled tree": [row[2] for row in made]}
-    panel = dots_panel("CPCC of hierarchical objectives", [e.label for e in entries], series, x="TestCPCC")
+    made = _cpcc_rows(found)
+    rows = [[entry.label, len(entry.results), *row] for entry, row in made]
+    panel = _cpcc_panel("CPCC of hierarchical objectives", made if finished(found) else [])
     columns = ("objective", "seeds", *_CPCC_COLUMNS)
     return {
         "tables": [table("baselines", "CPCC of hierarchical objectives", columns, rows, [CONTROL])],
@@ -149,8 +167,8 @@ def scatter(found: Sequence[Found]) -> Parts:
     """CPCC against the means of fine and of coarse metrics."""
     rows: list[list[Any]] = []
     panels: dict[str, list[dict[str, Any]]] = {"coarse": [], "fine": []}
-    for entry in plain_runs(found):
-        level = {"coarse": coarse_level(entry.results[0]), "fine": fine_level(entry.results[0])}
+    for entry in finished(plain_runs(found)):
+        level = {"coarse": entry.coarse, "fine": entry.fine}
         cpcc = mean_metric(entry.results, cpcc_key(entry))
         shuffled_cpcc = shuffled_cell(found, entry, cpcc_key(entry))
         averages = {name: metric_average(entry.results, level[name]) for name in panels}
@@ -191,10 +209,12 @@ def rank(found: Sequence[Found]) -> Parts:
     """Flat against the rank loss in all metrics."""
     rows: list[list[Any]] = []
     for entry in found:
-        low, high = fine_level(entry.results[0]), coarse_level(entry.results[0])
+        low, high = entry.fine, entry.coarse
         keys = [f"{m}/{low}" for m in ("source/accuracy", "target/accuracy", "source/map")]
         keys += [f"{m}/{high}" for m in ("source/accuracy", "target/accuracy", "source/map", "target/map")]
-        rows.append([entry.label, *(beside(entry, key) for key in keys)])
+        cells = [beside(entry, key) for key in keys]
+        if told(entry, cells):
+            rows.append([entry.label, *cells])
     names = [
         "fine sAcc",
         "fine tAcc",
@@ -204,8 +224,8 @@ def rank(found: Sequence[Found]) -> Parts:
         "coarse sMAP",
         "coarse tMAP",
     ]
-    series = {row[0]: row[1:] for row in rows}
-    panel = dots_panel("Flat against Rank", names if rows else [], series)
+    series = {row[0]: row[1:] for row in rows} if finished(found) else {}
+    panel = dots_panel("Flat against Rank", names if series else [], series)
     return {
         "tables": [table("rank", "Flat against the rank loss", ("objective", *names), rows)],
         "figures": {"rank": {"kind": "dots", "panels": [panel]}},
@@ -215,8 +235,8 @@ def rank(found: Sequence[Found]) -> Parts:
 def shuffled(found: Sequence[Found]) -> Parts:
     """Whether the knowledge in the tree helps: every objective with the tree and with a shuffled one."""
     rows = []
-    for entry in plain_runs(found):
-        high, low = coarse_level(entry.results[0]), fine_level(entry.results[0])
+    for entry in finished(plain_runs(found)):
+        high, low = entry.coarse, entry.fine
         keys = (cpcc_key(entry), f"source/accuracy/{low}", f"source/accuracy/{high}", f"source/map/{high}")
         row: list[Any] = [entry.label]
         for key in keys:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from cophenet.analysis import mean_metric
+from cophenet.analysis.summary import coarse_level, fine_level
+from cophenet.data.inat import INat21Mini
 from cophenet.evaluation.results import summary
 from cophenet.report.paper import Published, published, published_tables
 from cophenet.report.paper_tables import number_cell
+from cophenet.report.setups import compare_setup
 from cophenet.reproduce.arms import label_of
 from cophenet.reproduce.runs import ArmRuns
+from cophenet.training import load_recipe
+from cophenet.training.known import known_tree
 from cophenet.transport import distance_names
 
 __all__ = [
@@ -24,11 +30,14 @@ __all__ = [
     "cpcc_key",
     "dots_panel",
     "epoch_seconds",
+    "finished",
+    "if_same",
     "plain_runs",
     "published_at",
     "read_runs",
     "shuffled_cell",
     "table",
+    "told",
 ]
 
 CONTROL = (
@@ -44,7 +53,7 @@ class Found:
     Attributes:
         runs: The arm and its runs.
         folder: Where runs are stored.
-        results: Contents of the `results.json` of its finished runs; at least one.
+        results: Contents of the `results.json` of its finished runs.
     """
 
     runs: ArmRuns
@@ -71,15 +80,60 @@ class Found:
         """Name of the data set."""
         return self.runs.recipe.data.name
 
+    @property
+    def fine(self) -> str:
+        """Name of the level of the classes; "" if it is not known."""
+        return fine_level({"levels": self._levels or ("",)})
+
+    @property
+    def coarse(self) -> str:
+        """Name of the level that tables call coarse; "" if it is not known."""
+        return coarse_level({"levels": self._levels or ("",)})
+
+    @property
+    def _levels(self) -> Sequence[str]:
+        """Of what was measured, else of the data, as far as they are known without its files."""
+        if self.results:
+            levels: Sequence[str] = self.results[0]["levels"]
+            return levels
+        source = self.runs.recipe.data.create_source()
+        tree = known_tree(source)
+        return source.levels if isinstance(source, INat21Mini) else () if tree is None else tree.level_names
+
+    @cached_property
+    def comparable(self) -> bool:
+        """Whether a number of the paper means the same.
+
+        Data, tree and objective must be those of the library's recipe; what the arm itself changes is
+        what the paper has in that row.
+        """
+        arm, recipe = self.runs.arm, self.runs.recipe
+        about = {"data": self.data, "objective": self.objective, "scale": recipe.scale}
+        own = load_recipe(self.data, recipe.scale, (f"objective.name={self.objective}", *arm.overrides))
+        here, there = (
+            compare_setup({**about, "recipe": settings.model_dump(mode="json")}).other
+            for settings in (recipe, own)
+        )
+        return here == there
+
     def path(self, position: int = 0) -> Path:
         """Folder of a finished run."""
         return self.runs.path(self.folder, self.results[position]["seeds"][0])
 
 
 def read_runs(arms: Sequence[ArmRuns], folder: Path) -> list[Found]:
-    """The arms that have finished runs."""
-    found = [Found(arm, folder, tuple(arm.results(folder))) for arm in arms]
+    """Arms with what was measured of them, which may be nothing."""
+    return [Found(arm, folder, tuple(arm.results(folder))) for arm in arms]
+
+
+def finished(found: Sequence[Found]) -> list[Found]:
+    """Those with finished runs."""
     return [entry for entry in found if entry.results]
+
+
+def told(entry: Found, cells: Sequence[Mapping[str, Any] | None]) -> bool:
+    """Whether a row says anything: something was measured for it, or published."""
+    return bool(entry.results) or any(number and number["paper"] for number in cells)
 
 
 def plain_runs(found: Sequence[Found]) -> list[Found]:
@@ -121,7 +175,12 @@ def shuffled_cell(found: Sequence[Found], entry: Found, key: str) -> dict[str, A
 
 def beside(found: Found, key: str) -> dict[str, Any] | None:
     """A metric of an arm in the main setup, beside what was published."""
-    return cell(found, key, published(found.data, found.objective, key))
+    return cell(found, key, if_same(found, published(found.data, found.objective, key)))
+
+
+def if_same(found: Found, paper: Published | None) -> Published | None:
+    """What was published, if it means the same as a number of an arm."""
+    return paper if paper is not None and found.comparable else None
 
 
 def published_at(
@@ -156,7 +215,7 @@ def table(
 def dots_panel(
     title: str, rows: Sequence[str], series: Mapping[str, Sequence[Mapping[str, Any] | None]], **look: Any
 ) -> dict[str, Any]:
-    """A panel of numbers by row; where cells of the first series have a published number, that is shown too.
+    """A panel of numbers by row; where cells have a published number, that is shown too.
 
     Args:
         title: Of the panel.
@@ -172,13 +231,14 @@ def dots_panel(
         }
         for name, cells in series.items()
     ]
-    printed = [c["paper"] if c else None for c in next(iter(series.values()), ())]
-    if any(printed):
+    printed = {name: [c["paper"] if c else None for c in cells] for name, cells in series.items()}
+    printed = {name: papers for name, papers in printed.items() if any(papers)}
+    for name, papers in printed.items():
         drawn.append(
             {
-                "name": "paper",
-                "values": [None if p is None else p["value"] for p in printed],
-                "std": [None if p is None else p["std"] for p in printed],
+                "name": "paper" if len(printed) == 1 else f"{name}, paper",
+                "values": [None if p is None else p["value"] for p in papers],
+                "std": [None if p is None else p["std"] for p in papers],
             }
         )
     return {"title": title, "rows": list(rows), "series": drawn, "x": "", "percent": True, **look}

@@ -79,9 +79,17 @@ class ArmRuns:
         return self.recipe.model_copy(update={"seeds": (seed,)})
 
     def results(self, folder: Path) -> list[dict[str, Any]]:
-        """Contents of the `results.json` that there are, in the order of seeds."""
-        runs = [Run(self.path(folder, seed)) for seed in self.seeds]
-        return [run.results for run in runs if run.results is not None]
+        """Contents of the `results.json` that there are, in the order of seeds.
+
+        A folder with other settings counts as not there.
+        """
+        found = []
+        for seed in self.seeds:
+            path = self.path(folder, seed)
+            results = Run(path).results
+            if results is not None and not different_settings(path, self.of_seed(seed)):
+                found.append(results)
+        return found
 
 
 def wanted(item: Item, settings: Settings) -> list[tuple[str, Arm, tuple[int, ...]]]:
