@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["reproduce"]
 
-# Minutes of one epoch at laptop scale on two cores, roughly, for the list.
-_MINUTES = {"cifar10": 0.5, "cifar100": 0.5, "inat21-mini": 30.0}
-_BREEDS_MINUTES = 10.0
-
 
 def complete_items() -> list[str]:
     """For completion in a shell: names of items."""
@@ -104,23 +100,23 @@ def reproduce(
 
 
 def _print_items(items: tuple[Item, ...], scale: Scale) -> None:
+    from cophenet.reproduce.costs import laptop_minutes
     from cophenet.reproduce.runs import Settings, epochs_of, wanted
 
     rows = []
     for item in items:
         entries = wanted(item, Settings(scale.value))
-        minutes = item.minutes + sum(
-            epochs_of([entry], "laptop") * _MINUTES.get(entry[0], _BREEDS_MINUTES) for entry in entries
-        )
+        minutes = item.minutes + laptop_minutes(entries)
         runs = sum(len(seeds) for _, _, seeds in entries)
         epochs = epochs_of(entries, scale.value)
-        cost = _hours(minutes) if scale is Scale.LAPTOP else "needs a GPU" if runs else _hours(minutes)
+        cost = "needs a GPU" if runs and scale is Scale.PAPER else _hours(minutes)
         needs = ", ".join(item.recipes) or "-"
         where = ", ".join(item.labels) or "beyond the paper"
         rows.append((item.name, runs, epochs, cost, needs, where, item.title))
     print_table(("item", "runs", "epochs", "about", "data", "in the paper", "shows"), rows)
     typer.echo(
-        "\nRuns are shared between items. Epochs and time are those of all runs of an item, none finished."
+        "\nRuns are shared between items. Epochs and time are those of all runs of an item, none finished; "
+        "time is of one core at laptop scale, by measured epochs or steps. Runs of --scale paper need a GPU."
     )
 
 
