@@ -80,33 +80,59 @@ def _legend(figure: Figure, panels: int) -> None:
 
 @styled
 def dots_figure(data: Mapping[str, Any]) -> Figure:
-    """Panels of numbers by row: what was measured, with its spread, and what was published.
+    """Panels of numbers by row: what was measured, with its spread, and below it what was published.
+
+    Published numbers have axes of their own: beside those of another scale, the differences between rows
+    would not be seen.
 
     Args:
         data: "panels", each with "title", "x" (label), "percent", "log", "rows" (names), and "series" of
-            "name", "values" and "std", with None where there is no number.
+            "name", "values" and "std", with None where there is no number. Names that end with "paper" are
+            of what was published.
     """
     panels = [panel for panel in data["panels"] if panel["rows"]] or data["panels"][:1]
+    lines = [panels, [_printed(panel) for panel in panels]]
+    if not any(panel["series"] for panel in lines[1]):
+        del lines[1]
     rows = max((len(panel["rows"]) for panel in panels), default=0)
-    figure = Figure(figsize=(_WIDTH * len(panels), 1.3 + 0.24 * max(rows, 4)), layout="constrained")
+    height = (1.0 + 0.24 * max(rows, 4)) * len(lines) + 0.4
+    figure = Figure(figsize=(_WIDTH * len(panels), height), layout="constrained")
     names = list(dict.fromkeys(s["name"] for panel in panels for s in panel["series"]))
-    for place, panel in enumerate(panels):
-        axes = figure.add_subplot(1, max(len(panels), 1), place + 1)
-        heights = np.arange(len(panel["rows"]))
-        for series in panel["series"]:
-            _dots(axes, series, heights, names.index(series["name"]))
-        if not panel["rows"]:
-            _empty(axes)
-        axes.set_yticks(heights, panel["rows"])
-        axes.invert_yaxis()
-        axes.set_title(panel["title"], loc="left")
-        axes.set_xlabel(panel["x"])
-        if panel.get("log"):
-            axes.set_xscale("log")
-        if panel.get("percent"):
-            axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    for line, drawn in enumerate(lines):
+        for place, panel in enumerate(drawn):
+            if line and not panel["series"]:
+                continue
+            axes = figure.add_subplot(len(lines), max(len(panels), 1), line * len(panels) + place + 1)
+            _dots_panel(axes, panel, names, published=bool(line))
     _legend(figure, len(panels))
     return figure
+
+
+def _printed(panel: Mapping[str, Any]) -> dict[str, Any]:
+    """The panel of what was published."""
+    series = [series for series in panel["series"] if series["name"].endswith("paper")]
+    return {**panel, "title": f"{panel['title']}, paper", "series": series}
+
+
+def _dots_panel(axes: Axes, panel: Mapping[str, Any], names: Sequence[str], *, published: bool) -> None:
+    heights = np.arange(len(panel["rows"]))
+    for series in panel["series"]:
+        if series["name"].endswith("paper") == published:
+            # In the colour of what it is to be compared with.
+            own = series["name"].removesuffix(", paper")
+            _dots(axes, series, heights, names.index(own) if own in names and own != "paper" else 0)
+    if not panel["rows"]:
+        _empty(axes)
+    axes.set_yticks(heights, panel["rows"])
+    axes.set_ylim(max(len(heights), 1) - 0.5, -0.5)
+    axes.set_title(panel["title"], loc="left")
+    axes.set_xlabel(panel["x"])
+    if panel.get("log"):
+        axes.set_xscale("log")
+    else:
+        axes.locator_params(axis="x", nbins=4)
+    if panel.get("percent"):
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
 
 
 def _dots(axes: Axes, series: Mapping[str, Any], heights: Any, index: int) -> None:

@@ -1,0 +1,68 @@
+"""Charts of reproduced items, read back from the drawn axes."""
+
+import numpy as np
+import pytest
+
+from cophenet.report.paper_charts import dots_figure, lines_figure, scatter_figure
+from cophenet.reproduce.document import dots_panel
+
+
+def cell(mean, paper=None):
+    printed = None if paper is None else {"value": paper, "std": 0.01, "note": None}
+    return {"mean": mean, "std": 0.02, "values": [mean], "unit": "percent", "paper": printed}
+
+
+def drawn(axes):
+    """Numbers of every series by row."""
+    return [list(np.asarray(container[0].get_xdata(), dtype=float)) for container in axes.containers]
+
+
+def test_published_numbers_have_axes_of_their_own():
+    panel = dots_panel("MAP", ["Flat", "l2"], {"measured": [cell(0.3, 0.8), cell(0.35, 0.9)]})
+    ours, paper = dots_figure({"panels": [panel]}).axes
+    assert drawn(ours) == [[0.3, 0.35]]
+    assert drawn(paper) == [[0.8, 0.9]]
+    assert (ours.get_title(loc="left"), paper.get_title(loc="left")) == ("MAP", "MAP, paper")
+    for axes in (ours, paper):
+        assert [text.get_text() for text in axes.get_yticklabels()] == ["Flat", "l2"]
+        bottom, top = axes.get_ylim()
+        assert bottom > top  # rows from above
+
+
+def test_without_published_numbers_there_is_one_line_of_panels():
+    panel = dots_panel("MAP", ["Flat"], {"tree": [cell(0.3)], "shuffled tree": [cell(0.2)]})
+    (axes,) = dots_figure({"panels": [panel]}).axes
+    assert drawn(axes) == [[0.3], [0.2]]
+
+
+def test_what_was_published_has_the_colour_of_its_series():
+    series = {"Flat": [cell(0.3, 0.8)], "Rank": [cell(0.2, 0.7)]}
+    ours, paper = dots_figure({"panels": [dots_panel("all", ["sAcc"], series)]}).axes
+    colours = [[c[0].get_color() for c in axes.containers] for axes in (ours, paper)]
+    assert colours[0] == colours[1]
+    assert len(set(colours[0])) == 2
+    assert all(c[0].get_markerfacecolor() == "none" for c in paper.containers)
+
+
+def test_a_control_is_dotted_in_the_colour_of_its_line():
+    line = {"name": "l2", "x": ["64", "128"], "y": [0.1, 0.2], "std": None}
+    control = {**line, "name": "l2, shuffled tree", "of": "l2", "y": [0.0, None]}
+    panel = {"title": "", "x": "", "y": "", "percent": True, "series": [line, control]}
+    (axes,) = lines_figure({"panels": [panel]}).axes
+    first, second = axes.lines
+    assert first.get_color() == second.get_color()
+    assert (first.get_linestyle(), second.get_linestyle()) == ("-", ":")
+    assert np.isnan(second.get_ydata()[1])
+
+
+@pytest.mark.parametrize(
+    ("make", "panel"),
+    [
+        (dots_figure, dots_panel("none", [], {})),
+        (lines_figure, {"title": "none", "x": "", "y": "", "series": []}),
+        (scatter_figure, {"title": "none", "x": "", "y": "", "points": [], "fit": None}),
+    ],
+)
+def test_nothing_measured_is_said(make, panel):
+    (axes,) = make({"panels": [panel]}).axes
+    assert [text.get_text() for text in axes.texts] == ["nothing measured yet"]
