@@ -68,7 +68,7 @@ def test_verdicts_follow_the_numbers(tmp_path):
 def test_far_above_flat_is_by_the_same_distance_and_says_how_sure(tmp_path, l2, fastft, word):
     columns = ("data", "objective", "TestCPCC", "by l2")
     rows = [FLAT_ROW, ["cifar100", "FastFT", cells(*fastft), cells(*l2)]]
-    runs = {"runs": ["cifar100-laptop-flat/seed0"]}
+    runs = {"runs": ["cifar100-laptop-flat/seed0"], "settings": ["epochs=6"]}
     written(tmp_path, "testcpcc", {**table(columns, rows), **runs})
     measured, found = verdict(tmp_path, "CPCC training embeds the tree")
     assert found == f"{word} on 1 of 7 data sets; cifar10 not run yet; the rest needs a GPU"
@@ -76,7 +76,7 @@ def test_far_above_flat_is_by_the_same_distance_and_says_how_sure(tmp_path, l2, 
     assert f"from {100 * l2[1]:.1f}" in measured
     assert "by their own distances from 91.0 ± 1.0 (FastFT)" in measured
     assert "ten points" in measured
-    assert measured.endswith("(cifar100, laptop scale)")
+    assert measured.endswith("(cifar100, laptop scale, epochs=6)")
 
 
 def test_other_data_is_named_and_one_seed_is_said(tmp_path):

@@ -43,6 +43,7 @@ def test_what_is_missing_is_counted_by_its_reason(tmp_path):
         "title": "flat against rank",
         "paper": [],
         "scale": "paper",
+        "settings": ["epochs=3", "batch_size=64"],
         "runs": ["a/seed0"],
         "missing": {"b/seed0": "no data", "b/seed1": "no data", "c/seed0": "not finished"},
         "tables": [],
@@ -50,5 +51,6 @@ def test_what_is_missing_is_counted_by_its_reason(tmp_path):
     }
     write_item(document, tmp_path / "rank")
     page = results_page(tmp_path)
-    expected = "`cophenet reproduce rank --scale paper`; beyond the paper. 1 run. "
+    command = "`cophenet reproduce rank --scale paper --set epochs=3 --set batch_size=64`"
+    expected = f"{command}; beyond the paper. 1 run. "
     assert expected + "2 left out: no data. 1 left out: not finished." in page

@@ -85,10 +85,10 @@ def _judge(claim: Claim, folder: Path) -> tuple[str, str]:
 
 
 def _setting(document: Mapping[str, Any]) -> str:
-    """The recipes of the runs, as far as there are any, and the scale."""
+    """The recipes of the runs, as far as there are any, the scale, and what was set otherwise."""
     scale = document["scale"]
     recipes = dict.fromkeys(run.partition(f"-{scale}-")[0] for run in document.get("runs", ()))
-    return ", ".join([*recipes, f"{scale} scale"])
+    return ", ".join([*recipes, f"{scale} scale", *document.get("settings", ())])
 
 
 def _coverage(claim: Claim, judged: Judged, scale: str) -> str:

@@ -158,6 +158,7 @@ def _document(
         "title": item.title,
         "paper": list(item.labels),
         "scale": settings.scale,
+        "settings": list(settings.overrides),
         "runs": [name for name in names if name in report.done],
         "missing": {name: reasons[name] for name in names if name in reasons},
         **parts,

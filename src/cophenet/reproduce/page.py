@@ -52,7 +52,9 @@ def _heading(document: Mapping[str, Any]) -> str:
 def _section(name: str, document: Mapping[str, Any]) -> str:
     where = ", ".join(f"`{label}`" for label in document["paper"]) or "beyond the paper"
     lines = [f'## <a id="{name}"></a>{_heading(document)}', ""]
-    lines += [f"`cophenet reproduce {name} --scale {document['scale']}`; {where}. {_runs(document)}", ""]
+    changed = "".join(f" --set {setting}" for setting in document["settings"])
+    command = f"cophenet reproduce {name} --scale {document['scale']}{changed}"
+    lines += [f"`{command}`; {where}. {_runs(document)}", ""]
     for figure in document["figures"]:
         lines += [f"![{_heading(document)}: {figure}]({name}/{figure}.svg)", ""]
     lines += [table_markdown(table) for table in document["tables"] if table["rows"]]
