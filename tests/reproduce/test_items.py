@@ -177,3 +177,19 @@ def test_items_name_what_the_issue_of_the_paper_has():
     assert len({arm.objective for _, arm, _ in entries if not arm.control}) == 15
     with pytest.raises(ValueError, match="item must be one of"):
         find_items(("tables",))
+
+
+def test_studies_share_the_runs_that_are_the_same():
+    """Whatever an item calls a setting: batch size 64 is a run of the memory's study too."""
+    settings = Settings("laptop", overrides=("epochs=6",))
+    found = {
+        (item.name, arm.arm.setting): arm.name
+        for item in find_items(("batch-size", "memory", "weight", "flow-weights"))
+        for arm in arm_runs(item, settings)
+        if arm.arm.objective == "fastft" and not arm.arm.control
+    }
+    assert found["batch-size", "64"] == found["memory", "batch 64, memory 0"]
+    assert found["batch-size", "64"].startswith("cifar100-laptop-fastft-batch_size-64-epochs-6-")
+    assert found["batch-size", "128"] == found["weight", "2"] == found["flow-weights", "uniform"]
+    assert found["weight", "0.05"].startswith("cifar100-laptop-fastft-epochs-6-weight-0.05-")
+    assert len(set(found.values())) == 4 + 5 + 2 + 3

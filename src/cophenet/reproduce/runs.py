@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -86,9 +87,8 @@ class ArmRuns:
         found = []
         for seed in self.seeds:
             path = self.path(folder, seed)
-            results = Run(path).results
-            if results is not None and not different_settings(path, self.of_seed(seed)):
-                found.append(results)
+            if state_of(path) == "done" and not different_settings(path, self.of_seed(seed)):
+                found.append(Run(path).results or {})
         return found
 
 
@@ -153,10 +153,16 @@ def _resolved(name: str, arm: Arm, seeds: tuple[int, ...], scale: Scale, more: t
     recipe = load_recipe(name, scale, (*base, *changes))
     folder = f"{Path(name).stem}-{scale}-{arm.objective}"
     if changing:
-        # Of a control only the settings count, so that studies of one setting share it with the main tables.
-        word = "shuffled" if arm.control else "-".join((arm.setting or "set").replace(",", "").split())
-        folder += f"-{word}-{_digest(changing)}"
+        # Only settings count, not what an item calls them: studies share the runs that are the same.
+        folder += f"-{'shuffled' if arm.control else _words(changing)}-{_digest(changing)}"
     return ArmRuns(name, arm, recipe, folder, seeds)
+
+
+def _words(overrides: Sequence[str]) -> str:
+    """Changed settings as a part of a name: "batch_size=64" as "batch_size-64", of long ones the start."""
+    parts = (override.partition("=") for override in overrides)
+    short = sorted(f"{key.rpartition('.')[2]}-{value}" for key, _, value in parts)
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", "-".join(short))[:40].strip("-")
 
 
 def _digest(overrides: Sequence[str]) -> str:
@@ -164,8 +170,8 @@ def _digest(overrides: Sequence[str]) -> str:
 
 
 def state_of(path: Path) -> State:
-    """How far a run has come."""
-    if not (path / "run.json").is_file():
+    """How far a run has come; a folder that is not yet whole counts as none."""
+    if not all((path / name).is_file() for name in ("recipe.yaml", "run.json")):
         return "missing"
     run = Run.open(path)
     if not run.finished:
