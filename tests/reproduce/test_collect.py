@@ -1,9 +1,11 @@
 """Collectors on made-up runs: every number of a document is that of its run, and stands in its place."""
 
 import statistics
+from itertools import pairwise
 
 import pytest
 
+from cophenet.data.cifar_names import cifar100_tree
 from cophenet.report.paper_charts import lines_figure
 from cophenet.reproduce import find_items
 from cophenet.reproduce.collect_ablations import (
@@ -14,7 +16,7 @@ from cophenet.reproduce.collect_ablations import (
     tree_weights,
     weight,
 )
-from cophenet.reproduce.collect_costs import epoch_time
+from cophenet.reproduce.collect_costs import data_sizes, epoch_time
 from cophenet.reproduce.collect_features import orders
 from cophenet.reproduce.collect_main import scatter
 from cophenet.reproduce.document import read_runs
@@ -210,7 +212,55 @@ def test_scatter_fits_means_without_controls_and_rank(tmp_path):
     assert row["mean fine"]["mean"] == pytest.approx(
         statistics.fmean(made.metric(key, "swd") for key in keys)
     )
-    coarse, fine = made.parts["figures"]["scatter"]["panels"]
-    assert len(coarse["points"]) == len(fine["points"]) == 14
-    x, y = zip(*((point["x"], point["y"]) for point in fine["points"]), strict=True)
-    assert fine["fit"]["correlation"] == pytest.approx(statistics.correlation(x, y))
+    panels = {panel["title"]: panel for panel in made.parts["figures"]["scatter"]["panels"]}
+    ways = ("own distance", "by l2")
+    assert list(panels) == [f"{level} metrics, {how}" for how in ways for level in ("coarse", "fine")]
+    for title, panel in panels.items():
+        x, y = zip(*((point["x"], point["y"]) for point in panel["points"]), strict=True)
+        assert made.parts["fits"][title] == panel["fit"]
+        assert panel["fit"]["points"] == len(x) == 14
+        assert panel["fit"]["correlation"] == pytest.approx(statistics.correlation(x, y))
+    for how, distance in zip(ways, ("swd", "l2"), strict=True):
+        (point,) = (p for p in panels[f"fine metrics, {how}"]["points"] if p["name"] == "SWD")
+        assert point["x"] == made.metric(f"source/cpcc/{distance}", "swd")
+        assert row[{"own distance": "TestCPCC", "by l2": "by l2"}[how]]["mean"] == point["x"]
+    # One axis, one distance: objectives without one are the same in both.
+    points = ({p["name"]: p for p in panels[f"coarse metrics, {how}"]["points"]} for how in ways)
+    own, l2 = points
+    assert own["Flat"] == l2["Flat"]
+
+
+def test_threads_are_a_note_or_a_column(tmp_path):
+    settings = Settings("laptop", recipes=("cifar10",), seeds=(0,))
+    made = Made(tmp_path, "epoch-time", epoch_time, settings)
+    assert "threads" not in made.table["columns"]
+    assert "Threads of the CPU for each run: 1." in made.table["notes"]
+    assert any("quiet machine" in note for note in made.table["notes"])
+    (name,) = (found.name for found in made.arms if found.arm.objective == "emd")
+    path = tmp_path / name / "seed0" / "results.json"
+    path.write_text(path.read_text().replace('"threads": 1', '"threads": 4'))
+    table = epoch_time(read_runs(made.arms, tmp_path))["tables"][0]
+    rows = {row[2]: dict(zip(table["columns"], row, strict=True)) for row in table["rows"]}
+    assert (rows["EMD"]["threads"], rows["l2"]["threads"]) == ("4", "1")
+    assert not any("Threads" in note for note in table["notes"])
+
+
+def test_groups_of_every_level_of_a_tree_are_told(tmp_path):
+    made = Made(tmp_path, "tree-depth", tree_depth, Settings("laptop", seeds=(0,)))
+    assert "Distance matrices are of the first seed." in made.table["notes"]
+    for row in made.parts["figures"]["tree-depth-matrices"]["rows"]:
+        for panel, depth in zip(row["panels"], (3, 4, 5), strict=True):
+            tree = cifar100_tree(depth)
+            sizes = [len(set(tree.ancestors(level).tolist())) for level in range(1, depth - 1)]
+            assert [len(cuts) + 1 for cuts in panel["levels"]] == sizes
+            assert panel["cuts"] == panel["levels"][0]
+            # Groups are inside those of the next higher level.
+            for higher, lower in pairwise(panel["levels"]):
+                assert set(higher) < set(lower)
+
+
+def test_missing_data_is_told_without_the_folder(tmp_path):
+    told = []
+    parts = data_sizes(("cifar10",), "laptop", tmp_path, told.append)
+    assert told == ["left out: data 'cifar10' is missing: cifar-10-batches-py"]
+    assert parts["tables"][0]["rows"][0][1]["mean"] is None

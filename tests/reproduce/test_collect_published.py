@@ -2,6 +2,7 @@
 
 import csv
 import json
+import statistics
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,25 @@ def test_the_mean_of_breeds_needs_all_four(tmp_path):
     _, detail, _ = rows_of(collect_main.fine, "fine", settings, tmp_path, lambda _arm: False)
     (row,) = (row for row in detail if row["objective"] == "SWD")
     assert (row["sAcc"]["mean"], row["seeds"]) == (None, 0)
+
+
+def test_the_spread_of_the_mean_of_breeds_is_over_seeds(tmp_path):
+    settings = Settings("laptop", BREEDS, (0, 1, 2))
+    _, detail, each = rows_of(
+        collect_main.fine, "fine", settings, tmp_path, lambda arm: arm.objective == "swd"
+    )
+    (row,) = (row for row in detail if row["objective"] == "SWD")
+    by_seed = zip(*(r["sAcc"]["values"] for r in each if r["objective"] == "SWD"), strict=True)
+    means = [statistics.fmean(values) for values in by_seed]
+    assert row["sAcc"]["values"] == pytest.approx(means)
+    assert row["sAcc"]["std"] == pytest.approx(statistics.stdev(means))
+    assert row["seeds"] == 3
+    # A seed that one setting lacks is in no mean.
+    next(tmp_path.glob("living17-laptop-swd/seed1/results.json")).unlink()
+    _, detail, _ = rows_of(collect_main.fine, "fine", settings, tmp_path, lambda _arm: False)
+    (row,) = (row for row in detail if row["objective"] == "SWD")
+    assert row["sAcc"]["values"] == pytest.approx([means[0], means[2]])
+    assert row["seeds"] == 2
 
 
 def test_modes_published_without_a_run():

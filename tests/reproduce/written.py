@@ -62,6 +62,7 @@ def _results(recipe, seed, tree, rng):
         "scale": recipe.scale,
         "seeds": [seed],
         "levels": list(tree.level_names),
+        "threads": 1,
         "seconds_per_epoch": float(rng.uniform(1, 2)),
         "metrics": {key: {"mean": v, "std": None, "values": [v]} for key, v in values.items()},
         "missing": {},

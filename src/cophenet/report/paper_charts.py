@@ -18,6 +18,7 @@ from cophenet.report.style import COLORS, INK, MUTED, look, styled
 __all__ = ["dots_figure", "lines_figure", "scatter_figure"]
 
 _WIDTH, _ALONE = 3.6, 5.2
+_SCATTER_COLUMNS = 2
 
 
 def _empty(axes: Axes) -> None:
@@ -164,9 +165,11 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
             "slope", "intercept" and "correlation", or None; all are fractions, shown as percent.
     """
     panels = data["panels"]
-    figure = Figure(figsize=(4.2 * len(panels), 3.6), layout="constrained")
+    columns = min(len(panels), _SCATTER_COLUMNS)
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.2 * columns, 3.6 * rows), layout="constrained")
     for place, panel in enumerate(panels):
-        axes = figure.add_subplot(1, len(panels), place + 1)
+        axes = figure.add_subplot(rows, columns, place + 1)
         if not panel["points"]:
             _empty(axes)
         for index, point in enumerate(panel["points"]):

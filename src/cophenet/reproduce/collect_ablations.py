@@ -129,13 +129,16 @@ def _tree_table(found: Sequence[Found], name: str, label: str, key: str) -> Part
     title = {"depth": "Depth of the tree", "weight": "Edge weights below aquatic_mammals"}[key]
     columns = ("objective", "setup", "CPCC", "shuffled tree", "FineAcc", "CoarseAcc")
     return {
-        "tables": [table(name, title, columns, rows, [CONTROL])],
+        "tables": [table(name, title, columns, rows, [CONTROL, "Distance matrices are of the first seed."])],
         "figures": {f"{name}-matrices": {"kind": "matrices", "rows": _matrices(finished(plain_runs(found)))}},
     }
 
 
 def _matrices(found: Sequence[Found]) -> list[dict[str, Any]]:
-    """Class distances of the first seed of every arm, in the order of its tree."""
+    """Class distances of the first seed of every arm, in the order of its tree.
+
+    Where groups end is told of every level but the classes, the coarsest first; the coarsest is drawn.
+    """
     rows: dict[str, dict[str, Any]] = {}
     for entry in found:
         run = Run.open(entry.path())
@@ -145,14 +148,20 @@ def _matrices(found: Sequence[Found]) -> list[dict[str, Any]]:
         order = tree_order(run.tree)
         condensed = [np.nan if v is None else v for v in details["class_distances"][entry.objective]]
         matrix = square(np.array(condensed), len(order))[np.ix_(order, order)]
-        groups = run.tree.ancestors(1)[order]
+        levels = [_cuts(run.tree.ancestors(depth)[order]) for depth in range(1, len(run.tree.level_names))]
         panel = {
             "title": entry.setting,
             "matrix": [[None if np.isnan(v) else round(v, 4) for v in row] for row in matrix.tolist()],
-            "cuts": (np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(),
+            "cuts": levels[0] if levels else [],
+            "levels": levels,
         }
         rows.setdefault(entry.label, {"name": entry.label, "panels": []})["panels"].append(panel)
     return list(rows.values())
+
+
+def _cuts(groups: np.ndarray[Any, Any]) -> list[int]:
+    """Where the next group begins."""
+    return [int(place) + 1 for place in np.flatnonzero(groups[1:] != groups[:-1])]
 
 
 def tree_depth(found: Sequence[Found]) -> Parts:

@@ -42,7 +42,7 @@ def data_sizes(recipes: Sequence[str], scale: Any, data_dir: Path | None, tell: 
         counts: list[int | None] = [None, None]
         classes: list[Any] = ["-", "-"]
         if missing:
-            tell(f"left out: data {source.name!r} is missing: {missing[0].path}")
+            tell(f"left out: data {source.name!r} is missing: {_in_folder(missing[0].path, data_dir)}")
         else:
             data = source.load(data_dir)
             counts = [len(data.samples(part)) for part in ("train", "test")]
@@ -65,6 +65,11 @@ def data_sizes(recipes: Sequence[str], scale: Any, data_dir: Path | None, tell: 
         "tables": [table("data", "Sizes of the data sets", columns, rows, notes)],
         "figures": {"data": {"kind": "dots", "panels": panels}},
     }
+
+
+def _in_folder(path: Path, folder: Path | None) -> Path:
+    """A path without the folder of the data, which is nobody else's business."""
+    return path.relative_to(folder) if folder is not None and path.is_relative_to(folder) else Path(path.name)
 
 
 _GROWTH = ("distance", "paper: O(...)", "measured: n to the power", "s at the largest n", "largest n")
@@ -156,17 +161,31 @@ def epoch_time(found: Sequence[Found]) -> Parts:
         paper = published_at("tab:ot-wallclock", entry.data, entry.objective, key, setting)
         seconds = epoch_seconds(entry, if_same(entry, paper))
         if told(entry, [seconds]):
-            rows.append([entry.data, size, entry.label, len(entry.results), seconds])
+            rows.append([entry.data, size, entry.label, len(entry.results), _threads(entry), seconds])
     measured = {entry.data for entry in finished(found)}
     names = [f"{row[0]} {row[2]}" for row in rows if row[0] in measured]
-    series = {"measured": [row[4] for row in rows if row[0] in measured]}
+    series = {"measured": [row[-1] for row in rows if row[0] in measured]}
     panel = dots_panel("Seconds per epoch", names, series, percent=False, x="seconds")
-    columns = ("data", "batch size", "objective", "seeds", "s per epoch")
-    notes = ["Published on an NVIDIA RTX A6000; only ratios can be compared."]
+    columns = ["data", "batch size", "objective", "seeds", "threads", "s per epoch"]
+    notes = [
+        "Published on an NVIDIA RTX A6000; only ratios can be compared.",
+        "Times want a quiet machine: whatever else it did is in them.",
+    ]
+    used = {row[4] for row in rows if row[4] is not None}
+    if len(used) < 2:
+        columns.remove("threads")
+        rows = [[*row[:4], *row[5:]] for row in rows]
+        notes += [f"Threads of the CPU for each run: {threads}." for threads in used]
     return {
         "tables": [table("epoch-time", "Seconds per epoch", columns, rows, notes)],
         "figures": {"epoch-time": {"kind": "dots", "panels": [panel]}},
     }
+
+
+def _threads(entry: Found) -> str | None:
+    """How many threads the runs of an arm had."""
+    used = sorted({result["threads"] for result in entry.results})
+    return ", ".join(map(str, used)) or None
 
 
 def batch_time(study: dict[str, Any]) -> Parts:

@@ -35,6 +35,7 @@ from cophenet.training.files import read_json, write_json
 __all__ = ["modes", "orders", "umap"]
 
 Parts = dict[str, Any]
+_FIRST = "Of the first seed."
 _WAYS: dict[str, dict[str, Any]] = {
     "diagonal": {"covariance": "diag"},
     "full, PCA(32)": {"covariance": "full", "project": 32},
@@ -62,7 +63,8 @@ def _run_modes(run: Run, domain: str) -> dict[str, Any]:
         if when not in kept and file.is_file():
             features, labels = _arrays(file)
             kept[when] = {way: asdict(count_modes(features, labels, **o)) for way, o in _WAYS.items()}
-    write_json(path, kept)
+            # At once: it takes minutes, and may be interrupted.
+            write_json(path, kept)
     return kept
 
 
@@ -90,6 +92,7 @@ def modes(found: Sequence[Found]) -> Parts:
     notes = [
         "Mean over classes of the number of components, 1 to 10, with the lowest AIC, on the test features.",
         "Published for BREEDS: one number for its four settings.",
+        _FIRST,
     ]
     return {
         "tables": [table("modes", "Mixture components per class", columns, rows, notes)],
@@ -114,7 +117,7 @@ def umap(found: Sequence[Found]) -> Parts:
         nodes, group = np.unique(run.tree.ancestors(1), return_inverse=True)
         groups = [run.tree.names[node] for node in nodes]
         points = [[round(float(x), 4), round(float(y), 4)] for x, y in placed.points]
-        title = f"{entry.label}-CPCC, {placed.method}"
+        title = f"{entry.label}-CPCC, {placed.method}, seed {run.seed}"
         panels.append({"title": title, "points": points, "group": group[placed.labels].tolist()})
     return {
         "tables": [],
@@ -154,7 +157,7 @@ def orders(found: Sequence[Found]) -> Parts:
     return {
         "tables": [
             table("orders", title, columns, trained, [CONTROL]),
-            table("orders-features", "Fast FlowTree on test features", on_features, measured),
+            table("orders-features", "Fast FlowTree on test features", on_features, measured, [_FIRST]),
         ],
         "figures": {"orders": {"kind": "lines", "panels": [panel]}},
         "studies": studies,
