@@ -8,16 +8,16 @@ from cophenet.analysis import StudySettings, synthetic_study
 from cophenet.reproduce.claims import CLAIMS, claims_page
 from cophenet.reproduce.collect_costs import batch_time, synthetic
 from cophenet.reproduce.items import ITEMS, item_names
+from cophenet.reproduce.verdicts import ALL_CPCC
 
-from .tables import cells, table
+from .tables import cells, document, table
 
 FLAT_ROW = ["cifar100", "Flat", cells(0.2, 0.21), cells(0.2, 0.21)]
 
 
 def written(folder, name, parts):
     (folder / name).mkdir(exist_ok=True)
-    document = {"item": name, "scale": "laptop", **parts}
-    (folder / name / f"{name}.json").write_text(json.dumps(document))
+    (folder / name / f"{name}.json").write_text(json.dumps(document(name, **parts)))
 
 
 def verdict(folder, start):
@@ -60,21 +60,21 @@ def test_verdicts_follow_the_numbers(tmp_path):
     ("l2", "fastft", "word"),
     [
         ((0.5, 0.52, 0.54), (0.9, 0.91, 0.92), "holds"),
-        ((0.3, 0.31, 0.32), (0.9, 0.91, 0.92), "holds, within noise"),
-        ((0.28, 0.3, 0.32), (0.9, 0.91, 0.92), "does not, within noise"),
+        ((0.3, 0.31, 0.32), (0.9, 0.91, 0.92), "holds, within noise,"),
+        ((0.28, 0.3, 0.32), (0.9, 0.91, 0.92), "does not, within noise,"),
         ((0.22, 0.23, 0.24), (0.9, 0.91, 0.92), "does not"),
     ],
 )
 def test_far_above_flat_is_by_the_same_distance_and_says_how_sure(tmp_path, l2, fastft, word):
     columns = ("data", "objective", "TestCPCC", "by l2")
-    rows = [FLAT_ROW, ["cifar100", "FastFT", cells(*fastft), cells(*l2)]]
+    rows = [FLAT_ROW, *(["cifar100", name, cells(*fastft), cells(*l2)] for name in ALL_CPCC)]
     runs = {"runs": ["cifar100-laptop-flat/seed0"], "settings": ["epochs=6"]}
     written(tmp_path, "testcpcc", {**table(columns, rows), **runs})
     measured, found = verdict(tmp_path, "CPCC training embeds the tree")
     assert found == f"{word} on 1 of 7 data sets; cifar10 not run yet; the rest needs a GPU"
     assert "Flat 20.5 ± 0.7" in measured
-    assert f"from {100 * l2[1]:.1f}" in measured
-    assert "by their own distances from 91.0 ± 1.0 (FastFT)" in measured
+    assert f"lowest CPCC objective l2 {100 * l2[1]:.1f}" in measured
+    assert "by their own distances the lowest is l2 91.0 ± 1.0" in measured
     assert "ten points" in measured
     assert measured.endswith("(cifar100, laptop scale, epochs=6)")
 
@@ -84,7 +84,7 @@ def test_other_data_is_named_and_one_seed_is_said(tmp_path):
     columns = ("data", "objective", "TestCPCC", "by l2")
     written(tmp_path, "testcpcc", table(columns, rows))
     measured, word = verdict(tmp_path, "CPCC training embeds the tree")
-    assert word == "holds on digits"
+    assert word == "holds so far, 1 of 5 objectives, on digits"
     assert "some of one seed" in measured
 
 
@@ -93,10 +93,26 @@ def test_what_was_not_measured_is_said_and_contradictions_are_listed(tmp_path):
     assert verdict(tmp_path, "Classes of BREEDS have the fewest") == ("-", "needs a GPU")
     page = claims_page(tmp_path)
     assert "tab:comparison_colored_normalized: The fine cells of uniform" in page
+    assert "two standard errors" in page
+    assert "noise is not judged" in page
     assert "settled after first pilots of the time study were seen" in page
     # Documents that items leave when no run is there.
     written(tmp_path, "fine", {"tables": [table((), ())["tables"][0]] * 3})
-    assert verdict(tmp_path, "OT-CPCC is better than l2")[1] == "not run yet"
+    assert verdict(tmp_path, "OT-CPCC is better than l2") == ("`cophenet reproduce fine`", "not run yet")
+    # Some are there, but not those that are compared.
+    parts = {"tables": [table((), ())["tables"][0]] * 3, "runs": ["cifar100-laptop-flat/seed0"]}
+    written(tmp_path, "fine", parts)
+    measured, word = verdict(tmp_path, "OT-CPCC is better than l2")
+    assert (measured, word) == ("`cophenet reproduce fine`; runs are missing", "not run yet")
+
+
+def test_a_part_of_the_data_decides_nothing(tmp_path):
+    printed = {"value": 50_000, "std": None, "note": None}
+    row = ["cifar100", *({**cells(n, unit="count"), "paper": printed} for n in (15_000, 50_000))]
+    written(tmp_path, "data", table(("data", "train", "test"), [row]))
+    measured, word = verdict(tmp_path, "The data sets have the sizes")
+    assert "a part of the data is here (train 15,000 of 50,000)" in measured
+    assert word == "not run yet: whole data is needed"
 
 
 def test_backbones_of_the_paper_need_a_gpu(tmp_path):

@@ -10,8 +10,8 @@ from cophenet.report.paper import published_tables
 from cophenet.reproduce.claim import Claim
 from cophenet.reproduce.claims_measured import MEASURED
 from cophenet.reproduce.claims_proved import PROVED
+from cophenet.reproduce.stored import read_document
 from cophenet.reproduce.verdicts import Judged
-from cophenet.training.files import read_json
 
 __all__ = ["CLAIMS", "claims_page"]
 
@@ -25,10 +25,15 @@ GPU**. They are about the scale that is named beside the numbers; a smaller netw
 epochs decides nothing about the paper's own. Proofs name their tests.
 
 Numbers are means over seeds, with ± the standard deviation where there are several. A verdict is *within
-noise* if what decides it is smaller than the standard error of the difference of the two means. A side of
-one seed is taken to spread as the other; with one seed on both sides a point decides nothing, nor a
-twentieth of a time. Where a claim asks for several differences at once, it holds within noise if one of them
-may be noise, and fails within noise if all those that fail may be.
+noise* if what decides it is smaller than two standard errors of the difference of the two means. A side of
+one seed is taken to spread as the other; with one seed on both sides two points decide nothing, nor a tenth
+of a time or of a number of modes. Where a claim asks for several differences at once, it holds within noise
+if one of them may be noise, and fails within noise if all those that fail may be. A correlation r over n
+objectives may be noise below two over the root of n. Powers of n, ratios of times, sizes of data and blocks
+of distance matrices have no spread here: in verdicts on them noise is not judged.
+
+*So far*, and how many objectives, is said where some that the claim is about have not been run; where it says
+that runs are missing, some are there, but not those that the claim compares.
 
 Thresholds are ours, as the paper has none, and stand beside the numbers. That a power of n from 0.75 to
 1.25 counts as linear was settled after first pilots of the time study were seen.
@@ -73,15 +78,27 @@ def _judge(claim: Claim, folder: Path) -> tuple[str, str]:
     """What was measured, and the verdict."""
     if claim.proved is not None:
         return claim.proved[1], claim.proved[0]
-    path = folder / claim.source / f"{claim.source}.json"
-    document = read_json(path) if path.is_file() else None
+    document = read_document(folder, claim.source)
     judged = claim.check(document) if document and claim.check else None
     if document is None or judged is None:
         if claim.gpu == "all":
             return "-", "needs a GPU"
-        return f"`cophenet reproduce {claim.source}`", "not run yet"
-    word = ("holds" if judged.holds else "does not") + (", within noise" if judged.close else "")
-    return f"{judged.measured} ({_setting(document)})", word + _coverage(claim, judged, document["scale"])
+        missing = "; runs are missing" if document and document.get("runs") else ""
+        return f"`cophenet reproduce {claim.source}`{missing}", "not run yet"
+    coverage = _coverage(claim, judged, document["scale"])
+    return f"{judged.measured} ({_setting(document)})", _word(judged) + coverage
+
+
+def _word(judged: Judged) -> str:
+    """The verdict without the data sets."""
+    if judged.holds is None:
+        return f"not run yet: {judged.part}"
+    word = "holds" if judged.holds else "does not"
+    # What contradicts a claim mostly stays, whatever is run later.
+    far = " so far" if judged.part and judged.holds else ""
+    return (
+        word + far + (f", {judged.part}" if judged.part else "") + (", within noise" if judged.close else "")
+    )
 
 
 def _setting(document: Mapping[str, Any]) -> str:
@@ -98,10 +115,11 @@ def _coverage(claim: Claim, judged: Judged, scale: str) -> str:
     known = [name for name in claim.data if name in judged.data]
     if len(known) == len(claim.data):
         return ""
+    on = ", on" if judged.part or judged.close else " on"
     if not known:
-        return f" on {', '.join(judged.data)}"
+        return f"{on} {', '.join(judged.data)}"
     left = [name for name in claim.data if name not in known and name in _ON_A_LAPTOP]
-    text = f" on {len(known)} of {len(claim.data)} data sets"
+    text = f"{on} {len(known)} of {len(claim.data)} data sets"
     if left:
         text += f"; {', '.join(left)} not run yet"
     if len(known) + len(left) < len(claim.data):

@@ -5,9 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from cophenet.reproduce.arms import BREEDS
-from cophenet.reproduce.verdicts import OT, Document, Judged, Number, gap, number, rows_of, settle
+from cophenet.reproduce.verdicts import (
+    OT,
+    Document,
+    Judged,
+    Number,
+    gap,
+    number,
+    part_of,
+    rows_of,
+    settle,
+    settle_most,
+)
 
 __all__ = ["breeds_least", "clearer_groups", "modes_with_all", "principal_closer", "several_modes"]
+
+
+_ONE = Number(1.0, unit="number")
 
 
 def several_modes(document: Document) -> Judged | None:
@@ -17,17 +31,16 @@ def several_modes(document: Document) -> Judged | None:
         f"{row['data']}: {number(row['diagonal'])} (full covariance {number(row['full, PCA(32)'])})"
         for row in rows
     ]
-    above = sum(row["diagonal"]["mean"] > 1 for row in rows)
-    data = tuple(row["data"] for row in rows)
-    return Judged("; ".join(texts) + "; one seed", 2 * above > len(rows), data=data) if rows else None
+    gaps = {row["data"]: gap(value, _ONE) for row in rows if (value := number(row["diagonal"]))}
+    return settle_most("; ".join(texts), gaps)
 
 
 def modes_with_all(document: Document) -> Judged | None:
     """Mean components above one with every OT objective."""
     rows = [row for row in rows_of(document) if row["objective"] in OT]
-    known = [(row["objective"], value) for row in rows if (value := number(row["diagonal"]))]
-    text = ", ".join(f"{name} {value}" for name, value in known)
-    return Judged(f"{text}; one seed", all(value.mean > 1 for _, value in known)) if known else None
+    known = {row["objective"]: value for row in rows if (value := number(row["diagonal"]))}
+    text = ", ".join(f"{name} {value}" for name, value in known.items())
+    return settle(text, [gap(value, _ONE) for value in known.values()], part=part_of(known, OT))
 
 
 def breeds_least(document: Document) -> Judged | None:
@@ -42,8 +55,8 @@ def breeds_least(document: Document) -> Judged | None:
     if not few or not many:
         return None
     text = ", ".join(f"{name} {value}" for name, value in values.items())
-    holds = max(v.mean for v in few.values()) < min(v.mean for v in many.values())
-    return Judged(text, holds, data=tuple(values))
+    gaps = [gap(more, less) for more in many.values() for less in few.values()]
+    return settle(text, gaps, list(values))
 
 
 def clearer_groups(document: Document) -> Judged | None:

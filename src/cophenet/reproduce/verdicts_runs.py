@@ -1,36 +1,36 @@
-"""Verdicts on claims about the main tables: TestCPCC, fine and coarse metrics, baselines, the control."""
+"""Verdicts on claims about runs: TestCPCC, baselines, scatter, rank, the control, sizes of data sets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cophenet.reproduce.verdicts import (
     ALL_CPCC,
+    COMPARABLE,
     OT,
+    OTHERS,
     Document,
     Gap,
     Judged,
     Number,
+    average,
     by_data,
     by_name,
     gap,
     number,
+    part_of,
     rows_of,
     settle,
+    settle_most,
 )
 
 __all__ = [
     "above_baselines",
     "above_flat",
     "baselines_like_flat",
-    "coarse_over_flat",
-    "competitive",
     "data_sizes",
-    "emd_separates",
-    "fine_over_l2",
-    "flat_bounds",
-    "l2_bounds",
     "opposite_trends",
     "ot_best",
     "rank_worse",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _FAR = 0.1
-_COMPARABLE = 0.02
+_FEWEST_POINTS = 4
 
 
 def _top(values: Mapping[str, Number]) -> str:
@@ -53,29 +53,41 @@ def _of(values: Mapping[str, Number], names: Sequence[str]) -> dict[str, Number]
     return {name: values[name] for name in names if name in values}
 
 
+def _common(groups: Sequence[Mapping[str, Number]], names: Sequence[str]) -> list[str]:
+    """The names that are in every group."""
+    return [name for name in names if all(name in group for group in groups)]
+
+
+def _lowest_own(own: Mapping[str, Number]) -> str:
+    """The lowest CPCC by the distance trained with, in words; nothing if none is known."""
+    mine = _of(own, ALL_CPCC)
+    return f"; by their own distances the lowest is {_low(mine)} {mine[_low(mine)]}" if mine else ""
+
+
 def above_flat(document: Document) -> Judged | None:
     """Every CPCC objective at least ten points above Flat on every data set, by the same distance."""
     rows = rows_of(document)
     own = by_data(rows, "TestCPCC")
-    texts, gaps, data = [], [], []
+    texts, gaps, found = [], [], {}
     for name, values in by_data(rows, "by l2").items():
         trained = _of(values, ALL_CPCC)
         if "Flat" in values and trained:
-            low, mine = _low(trained), _of(own[name], ALL_CPCC)
+            low = _low(trained)
             texts.append(
-                f"{name}: by l2, which decides, Flat {values['Flat']}, CPCC objectives from {trained[low]} "
-                f"({low}); by their own distances from {mine[_low(mine)]} ({_low(mine)})"
+                f"{name}: by l2, which decides, Flat {values['Flat']}, lowest CPCC objective {low} "
+                f"{trained[low]}{_lowest_own(own.get(name, {}))}"
             )
             gaps += [gap(value, values["Flat"], _FAR) for value in trained.values()]
-            data.append(name)
-    return settle("; ".join(texts) + "; ten points more count as far above", gaps, data)
+            found[name] = trained
+    part = part_of(_common(list(found.values()), ALL_CPCC), ALL_CPCC)
+    return settle("; ".join(texts) + "; ten points more count as far above", gaps, list(found), part)
 
 
 def ot_best(document: Document) -> Judged | None:
     """The best OT objective against l2 on each data set, each by its own distance as in the paper."""
     rows = rows_of(document)
     by_l2 = by_data(rows, "by l2")
-    texts, found = [], {}
+    texts, found, groups = [], {}, []
     for data, values in by_data(rows, "TestCPCC").items():
         ours = _of(values, OT)
         if "l2" in values and ours:
@@ -83,147 +95,45 @@ def ot_best(document: Document) -> Judged | None:
             also = f", by l2 alone {_top(same)} is best" if same else ""
             texts.append(f"{data}: {best} {ours[best]}, l2 {values['l2']}{also}")
             found[data] = gap(ours[best], values["l2"])
-    if not found:
-        return None
-    right = [data for data, entry in found.items() if entry.size > 0]
-    holds = 2 * len(right) > len(found)
-    # What decides: the data sets on the winning side.
-    decisive = [entry for entry in found.values() if (entry.size > 0) == holds]
-    text = f"{len(right)} of {len(found)} data sets, each by its own distance ({'; '.join(texts)})"
-    settled = settle(text, decisive, list(found))
-    return settled and Judged(settled.measured, holds, settled.close, settled.data)
-
-
-def _metrics(document: Document) -> list[str]:
-    return [name for name in document["tables"][1]["columns"] if name[1:] in ("Acc", "MAP")]
-
-
-Compare = Callable[[dict[str, Number]], "tuple[str, Gap] | None"]
-
-
-def _every_metric(document: Document, compare: Compare, text: str) -> Judged | None:
-    """A comparison in every metric of every data set."""
-    rows = rows_of(document, 1)
-    gaps, data, lost = [], [], []
-    for metric in _metrics(document):
-        for name, values in by_data(rows, metric).items():
-            found = compare(values)
-            if found is not None:
-                gaps.append(found[1])
-                data.append(name)
-                if found[1].size <= 0:
-                    lost.append(f"{name} {metric}: {found[0]}")
-    won = f"{text} in {len(gaps) - len(lost)} of {len(gaps)} metrics"
-    return settle(won + (f", not in {'; '.join(lost)}" if lost else ""), gaps, data)
-
-
-def _best_over(rival: str) -> Compare:
-    def compare(values: dict[str, Number]) -> tuple[str, Gap] | None:
-        ours = _of(values, OT)
-        if rival not in values or not ours:
-            return None
-        best = _top(ours)
-        return f"{best} {ours[best]}, {rival} {values[rival]}", gap(ours[best], values[rival])
-
-    return compare
-
-
-def _each_over(document: Document, rival: str) -> str:
-    """In how many metrics each OT objective alone is above another one."""
-    texts = []
-    rows = rows_of(document, 1)
-    for name in OT:
-        pairs = [
-            (values[name].mean, values[rival].mean)
-            for metric in _metrics(document)
-            for values in by_data(rows, metric).values()
-            if name in values and rival in values
-        ]
-        if pairs:
-            texts.append(f"{name} {sum(a > b for a, b in pairs)} of {len(pairs)}")
-    return ", ".join(texts)
-
-
-def _over(document: Document, rival: str) -> Judged | None:
-    text = f"each alone is above {rival} in: {_each_over(document, rival)}; the best of them, which decides,"
-    return _every_metric(document, _best_over(rival), text)
-
-
-def fine_over_l2(document: Document) -> Judged | None:
-    """Fine metrics against l2."""
-    return _over(document, "l2")
-
-
-def coarse_over_flat(document: Document) -> Judged | None:
-    """Coarse metrics against Flat."""
-    return _over(document, "Flat")
-
-
-def competitive(document: Document) -> Judged | None:
-    """FastFT at most two points below EMD."""
-
-    def compare(values: dict[str, Number]) -> tuple[str, Gap] | None:
-        if not {"FastFT", "EMD"} <= set(values):
-            return None
-        fast, exact = values["FastFT"], values["EMD"]
-        return f"FastFT {fast}, EMD {exact}", gap(fast, exact, -_COMPARABLE)
-
-    return _every_metric(document, compare, "FastFT is at most two points below EMD")
-
-
-def emd_separates(document: Document) -> Judged | None:
-    """Fine metrics of EMD against those of l2."""
-
-    def compare(values: dict[str, Number]) -> tuple[str, Gap] | None:
-        if not {"EMD", "l2"} <= set(values):
-            return None
-        return f"EMD {values['EMD']}, l2 {values['l2']}", gap(values["EMD"], values["l2"])
-
-    return _every_metric(document, compare, "EMD is above l2")
-
-
-def _bounds(document: Document, bound: str, rivals: Sequence[str]) -> Judged | None:
-    def compare(values: dict[str, Number]) -> tuple[str, Gap] | None:
-        others = _of(values, rivals)
-        if bound not in values or not others:
-            return None
-        best = _top(others)
-        return f"{bound} {values[bound]}, {best} {others[best]}", gap(values[bound], others[best])
-
-    return _every_metric(document, compare, f"{bound} is above all others")
-
-
-def flat_bounds(document: Document) -> Judged | None:
-    """Flat above every CPCC objective."""
-    return _bounds(document, "Flat", ALL_CPCC)
-
-
-def l2_bounds(document: Document) -> Judged | None:
-    """L2 above every OT objective."""
-    return _bounds(document, "l2", OT)
+            groups.append(ours)
+    right = sum(entry.size > 0 for entry in found.values())
+    text = f"{right} of {len(found)} data sets, each by its own distance ({'; '.join(texts)}); chance favours"
+    return settle_most(
+        f"{text} the best of several over a single one", found, part_of(_common(groups, OT), OT)
+    )
 
 
 def above_baselines(document: Document) -> Judged | None:
-    """The lowest CPCC of a CPCC objective against the highest of another one, both by l2."""
+    """The CPCC of every CPCC objective against that of every other one, both by l2."""
     values, own = by_name(document, "by l2"), by_name(document, "TestCPCC")
     ours = _of(values, ALL_CPCC)
     rest = {name: value for name, value in values.items() if name not in ALL_CPCC}
     if not ours or not rest:
         return None
-    mine = _of(own, ALL_CPCC)
     low, high = _low(ours), _top(rest)
-    text = f"by l2, which decides: lowest {low} {ours[low]}, highest other {high} {rest[high]}; by their own "
-    text += f"distances the lowest is {_low(mine)} {mine[_low(mine)]}"
-    return settle(text, [gap(ours[low], rest[high])])
+    text = f"by l2, which decides: lowest {low} {ours[low]}, highest other {high} {rest[high]}"
+    gaps = [gap(mine, other) for mine in ours.values() for other in rest.values()]
+    return settle(text + _lowest_own(own), gaps, part=part_of(values, (*ALL_CPCC, "Flat", *OTHERS)))
 
 
 def opposite_trends(document: Document) -> Judged | None:
-    """Signs of the correlations."""
+    """Signs of the correlations by l2; below two over the root of the number of points they may be noise."""
     fits = document["fits"]
-    if not all(fits.get(name) for name in ("coarse metrics", "fine metrics")):
-        return None
-    coarse, fine = (fits[name]["correlation"] for name in ("coarse metrics", "fine metrics"))
-    return Judged(f"r = {coarse:.2f} with coarse, {fine:.2f} with fine", coarse > 0 > fine)
+    texts = []
+    for how in ("by l2", "own distance"):
+        pair = [fits.get(f"{level} metrics, {how}") for level in ("coarse", "fine")]
+        if all(fit and fit["points"] >= _FEWEST_POINTS for fit in pair):
+            coarse, fine = pair
+            decides = " (decides)" if how == "by l2" else ""
+            texts.append(
+                f"{how}{decides}: r = {coarse['correlation']:.2f} with coarse, "
+                f"{fine['correlation']:.2f} with fine, n = {min(coarse['points'], fine['points'])}"
+            )
+        if how == "by l2" and not texts:
+            return None
+    found = [(fits["coarse metrics, by l2"], 1), (fits["fine metrics, by l2"], -1)]
+    gaps = [Gap(sign * fit["correlation"], 2 / math.sqrt(fit["points"])) for fit, sign in found]
+    return settle("; ".join(texts), gaps)
 
 
 def baselines_like_flat(document: Document) -> Judged | None:
@@ -232,22 +142,15 @@ def baselines_like_flat(document: Document) -> Judged | None:
     others = [name for name in coarse if name in fine and name not in (*ALL_CPCC, "Flat", "Rank")]
     if not others or not _of(coarse, ALL_CPCC) or not _of(fine, ALL_CPCC):
         return None
-    middle_coarse, middle_fine = (_middle(_of(values, ALL_CPCC)) for values in (coarse, fine))
+    middle_coarse, middle_fine = (average(list(_of(v, ALL_CPCC).values())) for v in (coarse, fine))
     gaps = [gap(middle_coarse, coarse[name]) for name in others]
     gaps += [gap(fine[name], middle_fine) for name in others]
     odd = [n for n, g in zip([*others, *others], gaps, strict=True) if g.size <= 0]
     text = f"mean of CPCC objectives: coarse {middle_coarse}, fine {middle_fine}; "
     text += f"{len(others) - len(set(odd))} of {len(others)} others are below in coarse and above in fine"
     text += f", not {', '.join(dict.fromkeys(odd))}" if odd else ""
-    return settle(text, gaps)
-
-
-def _middle(values: Mapping[str, Number]) -> Number:
-    """Mean of several objectives, with the mean of their spreads."""
-    spreads = [value.std for value in values.values() if value.std is not None]
-    mean = sum(value.mean for value in values.values()) / len(values)
-    seeds = min(value.seeds for value in values.values())
-    return Number(mean, sum(spreads) / len(spreads) if spreads else None, seeds)
+    expected = [name for name in (*ALL_CPCC, *OTHERS) if name != "Rank"]
+    return settle(text, gaps, part=part_of(_common([coarse, fine], expected), expected))
 
 
 def rank_worse(document: Document) -> Judged | None:
@@ -271,17 +174,39 @@ def tree_helps(document: Document) -> Judged | None:
     pairs = {row[0]: (number(row[place]), number(row[place + 1])) for row in found["rows"]}
     known = {name: (a, b) for name, (a, b) in pairs.items() if a and b}
     text = ", ".join(f"{name} {a} against {b}" for name, (a, b) in known.items())
-    return settle(f"coarse sMAP: {text}", [gap(a, b) for a, b in known.values()])
+    gaps = [gap(a, b) for a, b in known.values()]
+    return settle(f"coarse sMAP: {text}", gaps, part=part_of(known, ALL_CPCC))
 
 
 def data_sizes(document: Document) -> Judged | None:
-    """Counted samples within two percent of the printed sizes, which are rounded."""
-    rows, texts, right = rows_of(document), [], []
+    """Counted samples within two percent of the printed sizes, which are rounded.
+
+    Of fewer samples it cannot be told whether the table is wrong or data is left out: they are taken for a
+    part of the data, which decides nothing.
+    """
+    rows, texts, whole = rows_of(document), [], {}
     for row in rows:
-        for part in ("train", "test"):
-            cell = row[part]
-            if cell and cell["mean"] is not None and cell["paper"]:
-                texts.append(f"{row['data']} {part} {cell['mean']:,.0f}")
-                right.append(abs(cell["mean"] / cell["paper"]["value"] - 1) < _COMPARABLE)
-    text = f"{len(right) // 2} of {len(rows)} data sets are there: {', '.join(texts)}; two percent allowed"
-    return Judged(text, all(right)) if right else None
+        sizes = {part: _sizes(row[part]) for part in ("train", "test")}
+        known = {part: pair for part, pair in sizes.items() if pair}
+        less = {part: pair for part, pair in known.items() if pair[0] / pair[1] < 1 - COMPARABLE}
+        if less:
+            shown = ", ".join(
+                f"{part} {counted:,.0f} of {printed:,.0f}" for part, (counted, printed) in less.items()
+            )
+            texts.append(f"{row['data']}: a part of the data is here ({shown})")
+        elif known:
+            shown = ", ".join(f"{part} {counted:,.0f}" for part, (counted, _) in known.items())
+            texts.append(f"{row['data']}: {shown}")
+            whole[row["data"]] = all(abs(a / b - 1) < COMPARABLE for a, b in known.values())
+    text = f"{'; '.join(texts)}; two percent allowed"
+    if not whole:
+        return Judged(text, None, part="whole data is needed") if texts else None
+    names = [row["data"] for row in rows]
+    return Judged(text, all(whole.values()), part=part_of(whole, names, "data sets"))
+
+
+def _sizes(cell: Mapping[str, Any] | None) -> tuple[float, float] | None:
+    """Counted and printed, where both are known."""
+    if not cell or cell["mean"] is None or not cell["paper"]:
+        return None
+    return cell["mean"], cell["paper"]["value"]
