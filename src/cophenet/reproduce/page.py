@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cophenet.report.paper_tables import table_markdown
-from cophenet.reproduce.items import ITEMS
-from cophenet.training.files import read_json
+from cophenet.reproduce.items import item_names
+from cophenet.reproduce.stored import read_document
 
-__all__ = ["results_page"]
+__all__ = ["command_of", "results_page"]
 
 READING = "reading.md"
 
@@ -27,11 +28,8 @@ def results_page(folder: Path) -> str:
         >>> print(results_page(Path("/nowhere")).splitlines()[0])
         # The paper, reproduced
     """
-    documents = {}
-    for item in ITEMS:
-        path = folder / item.name / f"{item.name}.json"
-        if path.is_file():
-            documents[item.name] = read_json(path)
+    found = ((name, read_document(folder, name)) for name in item_names())
+    documents = {name: document for name, document in found if document is not None}
     reading = folder / READING
     parts = ["# The paper, reproduced\n"]
     if reading.is_file():
@@ -44,6 +42,25 @@ def results_page(folder: Path) -> str:
     return "\n".join(parts)
 
 
+def command_of(document: Mapping[str, Any]) -> str:
+    """The command that makes an item as its document has it.
+
+    Example:
+        >>> made = {"item": "rank", "scale": "laptop", "recipes": ["digits"], "seeds": [7]}
+        >>> command_of({**made, "settings": ["schedule={every: 2}"]})
+        "cophenet reproduce rank --scale laptop --recipe digits --seeds 7, --set 'schedule={every: 2}'"
+    """
+    words = ["cophenet", "reproduce", document["item"], "--scale", document["scale"]]
+    for recipe in document["recipes"]:
+        words += ["--recipe", recipe]
+    if document["seeds"]:
+        # The comma makes a single one a list, not a number of seeds.
+        words += ["--seeds", ",".join(map(str, document["seeds"])) + "," * (len(document["seeds"]) == 1)]
+    for setting in document["settings"]:
+        words += ["--set", setting]
+    return shlex.join(words)
+
+
 def _heading(document: Mapping[str, Any]) -> str:
     title: str = document["title"]
     return title[:1].upper() + title[1:]
@@ -52,9 +69,9 @@ def _heading(document: Mapping[str, Any]) -> str:
 def _section(name: str, document: Mapping[str, Any]) -> str:
     where = ", ".join(f"`{label}`" for label in document["paper"]) or "beyond the paper"
     lines = [f'## <a id="{name}"></a>{_heading(document)}', ""]
-    changed = "".join(f" --set {setting}" for setting in document["settings"])
-    command = f"cophenet reproduce {name} --scale {document['scale']}{changed}"
-    lines += [f"`{command}`; {where}. {_runs(document)}", ""]
+    lines += [f"`{command_of(document)}`; {where}. {_runs(document)}".rstrip(), ""]
+    for sentence in document["setup"]:
+        lines += [sentence, ""]
     for figure in document["figures"]:
         lines += [f"![{_heading(document)}: {figure}]({name}/{figure}.svg)", ""]
     lines += [table_markdown(table) for table in document["tables"] if table["rows"]]
