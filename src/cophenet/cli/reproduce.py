@@ -12,7 +12,8 @@ from cophenet.cli.recipes import Scale, complete_names
 from cophenet.cli.train import parse_seeds
 
 if TYPE_CHECKING:
-    from cophenet.reproduce import Item, Outcome
+    from cophenet.reproduce import Outcome
+    from cophenet.reproduce.runs import Settings
 
 __all__ = ["reproduce"]
 
@@ -63,28 +64,31 @@ def reproduce(
     """Reproduce tables, figures and studies of the paper, with the published numbers beside.
 
     Runs are kept and shared between items: interrupt it at any time, and the same command goes on. Given
-    several times at once, with --threads 1, the commands share the work.
+    several times at once, with --threads 1, the commands share the work. What measures time (synthetic,
+    batch-time, epoch-time) wants a quiet machine.
 
     Example: cophenet reproduce --list
 
     Example: cophenet reproduce testcpcc coarse fine --data-dir ~/data -o results
     """
-    from cophenet.reproduce.items import find_items
-
-    if list_items:
-        _print_items(find_items(tuple(items or ("all",))), scale)
-        return
-    if not items:
+    if not (items or list_items):
         raise ValueError("give one or more items, or --list to see them")
-    from cophenet.reproduce.make import reproduce as make
+    for option, path in (("--data-dir", data_dir), ("--runs", runs), ("-o", output)):
+        _check_folder(option, path, there=option == "--data-dir")
     from cophenet.reproduce.runs import Settings
 
     chosen = Settings(
         scale.value, tuple(recipe or ()), tuple(parse_seeds(seeds)) if seeds else (), tuple(settings or ())
     )
+    names = tuple(items or ("all",))
+    if list_items:
+        _print_items(names, chosen)
+        return
+    from cophenet.reproduce.make import reproduce as make
+
     try:
         outcome = make(
-            items,
+            names,
             runs,
             output,
             settings=chosen,
@@ -99,18 +103,34 @@ def reproduce(
     _print_outcome(outcome)
 
 
-def _print_items(items: tuple[Item, ...], scale: Scale) -> None:
-    from cophenet.reproduce.costs import laptop_minutes
-    from cophenet.reproduce.runs import Settings, epochs_of, wanted
+def _check_folder(option: str, path: Path | None, *, there: bool) -> None:
+    if path is None:
+        return
+    for place in (path, *path.parents):
+        if place.exists() and not place.is_dir():
+            raise ValueError(f"{option} {path}: {place} is a file, a folder is needed")
+    if there and not path.is_dir():
+        raise ValueError(f"{option} {path}: there is no such folder")
 
+
+def _print_items(names: tuple[str, ...], settings: Settings) -> None:
+    from cophenet.reproduce.choice import check_settings, possible_items
+    from cophenet.reproduce.costs import laptop_minutes
+    from cophenet.reproduce.items import find_items
+    from cophenet.reproduce.runs import epochs_of, recipes_of, wanted
+
+    items = possible_items(find_items(names), settings, typer.echo)
+    check_settings(items, settings)
     rows = []
     for item in items:
-        entries = wanted(item, Settings(scale.value))
-        minutes = item.minutes + laptop_minutes(entries)
+        entries = wanted(item, settings)
+        minutes = laptop_minutes(entries, settings.overrides)
         runs = sum(len(seeds) for _, _, seeds in entries)
-        epochs = epochs_of(entries, scale.value)
-        cost = "needs a GPU" if runs and scale is Scale.PAPER else _hours(minutes)
-        needs = ", ".join(item.recipes) or "-"
+        epochs = epochs_of(entries, settings.scale, settings.overrides)
+        cost = "-" if minutes is None else _hours(item.minutes + minutes)
+        if runs and settings.scale == "paper":
+            cost = "needs a GPU"
+        needs = ", ".join(recipes_of(item, settings)) if item.recipes else "-"
         where = ", ".join(item.labels) or "beyond the paper"
         rows.append((item.name, runs, epochs, cost, needs, where, item.title))
     print_table(("item", "runs", "epochs", "about", "data", "in the paper", "shows"), rows)
@@ -124,16 +144,19 @@ def _hours(minutes: float) -> str:
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.0f} h"
 
 
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def _print_outcome(outcome: Outcome) -> None:
     report = outcome.report
-    lacking = len(report.lacking)
     typer.echo(
-        f"{len(report.done)} runs there ({len(report.trained)} new), {lacking} left out, "
-        f"{len(report.failed)} failed; {len(outcome.files)} items written"
+        f"{_number(len(report.done), 'run')} there ({len(report.trained)} new), {len(report.lacking)} left "
+        f"out, {len(report.failed)} failed; {_number(len(outcome.files), 'item')} written"
     )
     for reason in dict.fromkeys(report.lacking.values()):
         number = sum(known == reason for known in report.lacking.values())
-        typer.echo(f"left out, {number} {'run' if number == 1 else 'runs'}: {reason}")
+        typer.echo(f"left out, {_number(number, 'run')}: {reason}")
     for name, problem in outcome.failed.items():
         typer.echo(f"error: {name}: {problem}", err=True)
     if outcome.failed:

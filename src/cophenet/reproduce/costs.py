@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cophenet.reproduce.arms import Arm
 from cophenet.reproduce.runs import epochs_of
@@ -24,13 +24,19 @@ _MINUTES = {
 }
 
 
-def laptop_minutes(entries: Iterable[tuple[str, Arm, tuple[int, ...]]]) -> float:
+def laptop_minutes(
+    entries: Iterable[tuple[str, Arm, tuple[int, ...]]], overrides: Sequence[str] = ()
+) -> float | None:
     """Minutes of all these runs together on one core, trained and evaluated one after the other.
 
     All arms of a recipe are taken to cost the same, as with its own objective.
 
     Args:
         entries: Recipe, arm and seeds, as `wanted` gives them.
+        overrides: Settings changed in every recipe, of which the epochs count.
+
+    Returns:
+        The minutes; None if a recipe is not one of the paper's.
 
     Example:
         >>> from cophenet.reproduce.items import find_items
@@ -41,6 +47,8 @@ def laptop_minutes(entries: Iterable[tuple[str, Arm, tuple[int, ...]]]) -> float
     """
     total = 0.0
     for entry in entries:
+        if entry[0] not in _MINUTES:
+            return None
         epoch, evaluation = _MINUTES[entry[0]]
-        total += epochs_of([entry], "laptop") * epoch + len(entry[2]) * evaluation
+        total += epochs_of([entry], "laptop", overrides) * epoch + len(entry[2]) * evaluation
     return total

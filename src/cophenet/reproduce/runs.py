@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet.reproduce.arms import Arm
-from cophenet.training import Recipe, Run, list_recipes, load_recipe
+from cophenet.training import Recipe, Run, list_recipes, load_recipe, recipe_names
 from cophenet.training.overrides import apply_overrides
+from cophenet.training.text import parse_yaml
 
 if TYPE_CHECKING:
     from cophenet.reproduce.items import Item
@@ -25,6 +27,7 @@ __all__ = [
     "arm_runs",
     "different_settings",
     "epochs_of",
+    "recipes_of",
     "state_of",
     "wanted",
 ]
@@ -87,9 +90,26 @@ class ArmRuns:
         found = []
         for seed in self.seeds:
             path = self.path(folder, seed)
-            if state_of(path) == "done" and not different_settings(path, self.of_seed(seed)):
-                found.append(Run(path).results or {})
+            results = Run(path).results if state_of(path) == "done" else None
+            if results is not None and not different_settings(path, self.of_seed(seed)):
+                found.append(results)
         return found
+
+
+def recipes_of(item: Item, settings: Settings) -> tuple[str, ...]:
+    """The recipes an item is made on; none if it makes no sense on those that are given.
+
+    Example:
+        >>> from cophenet.reproduce.items import find_items
+        >>> items = find_items(("rank", "tree-depth"))
+        >>> [recipes_of(item, Settings("laptop", ("digits",))) for item in items]
+        [('digits',), ()]
+    """
+    if not settings.recipes:
+        return item.recipes
+    if item.fixed:
+        return tuple(name for name in item.recipes if name in settings.recipes)
+    return settings.recipes
 
 
 def wanted(item: Item, settings: Settings) -> list[tuple[str, Arm, tuple[int, ...]]]:
@@ -101,22 +121,31 @@ def wanted(item: Item, settings: Settings) -> list[tuple[str, Arm, tuple[int, ..
         >>> [(name, arm.objective, seeds) for name, arm, seeds in wanted(rank, Settings("laptop"))]
         [('cifar100', 'flat', (0, 1, 2)), ('cifar100', 'rank', (0,))]
     """
-    recipes = item.recipes if item.fixed or not settings.recipes else settings.recipes
     found = []
-    for recipe in recipes:
+    for recipe in recipes_of(item, settings):
         for arm in item.arms(recipe, settings.scale):
             usual = arm.seeds if settings.scale == "laptop" or arm.control else _PAPER_SEEDS
             found.append((recipe, arm, settings.seeds or tuple(range(usual))))
     return found
 
 
-def epochs_of(entries: Iterable[tuple[str, Arm, tuple[int, ...]]], scale: str) -> int:
-    """Epochs of all these runs together, as the recipes have them; curricula are counted like the others."""
+def epochs_of(
+    entries: Iterable[tuple[str, Arm, tuple[int, ...]]], scale: Scale, overrides: Sequence[str] = ()
+) -> int:
+    """Epochs of all these runs together; curricula are counted like the others.
+
+    Args:
+        entries: Recipe, arm and seeds, as `wanted` gives them.
+        scale: Size of the experiments.
+        overrides: Settings changed in every recipe.
+    """
     usual = _epochs(scale)
     total = 0
     for recipe, arm, seeds in entries:
-        own = [int(o.partition("=")[2]) for o in arm.overrides if o.startswith("epochs=")]
-        total += len(seeds) * (own[-1] if own else usual.get(recipe, 0))
+        own = [int(o.partition("=")[2]) for o in (*arm.overrides, *overrides) if o.startswith("epochs=")]
+        if not own:
+            own = [usual[recipe] if recipe in usual else load_recipe(recipe, scale).epochs]
+        total += len(seeds) * own[-1]
     return total
 
 
@@ -124,7 +153,7 @@ def arm_runs(item: Item, settings: Settings) -> list[ArmRuns]:
     """All that an item wants trained, with the resolved recipes.
 
     Raises:
-        ValueError: If a recipe or an override is wrong.
+        ValueError: If a recipe or an override is wrong, or does not go with what an arm changes.
     """
     return [
         _resolved(recipe, arm, seeds, settings.scale, settings.overrides)
@@ -150,8 +179,12 @@ def _resolved(name: str, arm: Arm, seeds: tuple[int, ...], scale: Scale, more: t
     changing = [o for o in changes if apply_overrides(plain, (c for c in changes if c != o)) != whole]
     saved = 0 if set(changing) & set(arm.overrides) else _SAVED[scale]
     base = (f"objective.name={arm.objective}", f"{_WATCHED}={saved}", "seeds=[0]")
-    recipe = load_recipe(name, scale, (*base, *changes))
-    folder = f"{Path(name).stem}-{scale}-{arm.objective}"
+    try:
+        recipe = load_recipe(name, scale, (*base, *changes))
+    except ValueError as error:
+        about = f"{arm.objective}, {arm.setting}" if arm.setting else arm.objective
+        raise ValueError(f"{about} on {name}: {_reason(error, (*base, *changes))}") from error
+    folder = f"{_stem(name)}-{scale}-{arm.objective}"
     if changing:
         # Only settings count, not what an item calls them: studies share the runs that are the same.
         folder += f"-{'shuffled' if arm.control else _words(changing)}-{_digest(changing)}"
@@ -163,6 +196,24 @@ def _words(overrides: Sequence[str]) -> str:
     parts = (override.partition("=") for override in overrides)
     short = sorted(f"{key.rpartition('.')[2]}-{value}" for key, _, value in parts)
     return re.sub(r"[^A-Za-z0-9_.]+", "-", "-".join(short))[:40].strip("-")
+
+
+def _stem(name: str) -> str:
+    """What runs of a recipe begin with: files of one name in two folders are told apart by their content."""
+    if name in recipe_names():
+        return name
+    content = json.dumps(parse_yaml(Path(name).read_text(encoding="utf-8-sig")), sort_keys=True, default=str)
+    return f"{Path(name).stem}-{_digest([content])}"
+
+
+def _reason(error: ValueError, overrides: Sequence[str]) -> str:
+    """What is wrong, without the settings that nobody gave."""
+    text = str(error)
+    if text.startswith("--set "):
+        text = text.removeprefix("--set ")
+        for override in overrides:
+            text = text.removeprefix(override).removeprefix(" ")
+    return text.removeprefix(": ")
 
 
 def _digest(overrides: Sequence[str]) -> str:
