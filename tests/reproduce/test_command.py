@@ -3,6 +3,7 @@
 import json
 import signal
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -85,7 +86,7 @@ def test_one_failure_does_not_stop_the_others(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Queue, "_make", make)
     queue = Queue(tmp_path, tell=lambda _: None)
-    queue.run(arms)
+    assert queue.advance(arms)
     assert tried == ["flat", "rank"]
     assert queue.report.failed == {"digits-laptop-flat/seed0": "the disk is full"}
     assert queue.report.done == ["digits-laptop-rank/seed0"]
@@ -98,7 +99,7 @@ def test_a_folder_with_other_settings_is_refused(tmp_path):
     path = arms[0].path(tmp_path, 0) / "recipe.yaml"
     path.write_text(path.read_text().replace("lr: 0.05", "lr: 0.07"))
     queue = Queue(tmp_path, tell=lambda _: None)
-    queue.run(arms)
+    assert queue.advance(arms)
     assert "has other settings (optimizer.lr)" in queue.report.failed["digits-laptop-flat/seed0"]
     assert queue.report.done == ["digits-laptop-rank/seed0"]
 
@@ -116,8 +117,13 @@ def test_two_queues_share_the_runs(tmp_path, monkeypatch):
         write_runs([replace(arm, seeds=(seed,))], tmp_path)
 
     monkeypatch.setattr(Queue, "_make", make)
-    queues = [Queue(tmp_path, tell=lambda _: None, pause=0.01) for _ in range(2)]
-    threads = [threading.Thread(target=queue.run, args=(arms,)) for queue in queues]
+    queues = [Queue(tmp_path, tell=lambda _: None) for _ in range(2)]
+
+    def work(queue):
+        while not queue.advance(arms):
+            time.sleep(0.01)
+
+    threads = [threading.Thread(target=work, args=(queue,)) for queue in queues]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -147,13 +153,13 @@ def test_a_run_stopped_in_training_is_continued(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(TrainingModule, "on_train_epoch_start", stop)
         with pytest.raises(KeyboardInterrupt):
-            Queue(tmp_path, progress=False, tell=lines.append).run([arm])
+            Queue(tmp_path, progress=False, tell=lines.append).advance([arm])
     assert state_of(path) == "interrupted"
     first = Run.open(path).metrics[:2]
     assert [row["epoch"] for row in first] == [1, 2]
 
     queue = Queue(tmp_path, progress=False, tell=lines.append)
-    queue.run([arm])
+    assert queue.advance([arm])
     assert [line.rpartition(": ")[2] for line in lines] == ["train", "continue"]
     assert state_of(path) == "done"
     assert queue.report.trained == [f"{arm.name}/seed0"]

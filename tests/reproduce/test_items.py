@@ -169,7 +169,7 @@ def test_every_cpcc_result_has_its_control(scale):
             assert arm.seeds == 1
 
 
-def test_items_name_what_the_issue_of_the_paper_has():
+def test_items_name_the_tables_and_figures_of_the_paper():
     labels = {label for item in ITEMS for label in item.labels}
     assert {"tab:testcpcc", "tab:coarse", "tab:fine", "fig:umap", "fig:synthetic", "tab:rank"} <= labels
     baselines = next(item for item in ITEMS if item.name == "baselines")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from cophenet.training.files import InUseError, locked
 __all__ = ["Queue", "Report"]
 
 Tell = Callable[[str], None]
+# Seconds after which it is said once more what is waited for.
+_AGAIN = 180.0
 
 
 @dataclass
@@ -58,24 +60,31 @@ class Queue:
     progress: bool | None = None
     pause: float = 5.0
     report: Report = field(default_factory=Report)
-    _said: set[str] = field(default_factory=set)
+    _said: dict[str, float] = field(default_factory=dict)
 
-    def run(self, wanted: Iterable[ArmRuns]) -> None:
-        """Have all runs, as far as possible; those of other processes are waited for at the end."""
+    def advance(self, wanted: Sequence[ArmRuns]) -> bool:
+        """Have all runs that no other process is at, as far as possible.
+
+        Returns:
+            Whether it is now known of every run what became of it; otherwise try again later.
+        """
         entries = [(arm, seed) for arm in wanted for seed in arm.seeds]
-        left = [(arm, seed, place) for place, (arm, seed) in enumerate(entries, start=1)]
-        while left:
-            busy = []
-            for arm, seed, place in left:
-                name = f"{arm.name}/seed{seed}"
-                try:
-                    self._try(arm, seed, name, f"[{place}/{len(entries)}] {name}")
-                except InUseError:
-                    self._say(f"{name}: another process is at it")
-                    busy.append((arm, seed, place))
-            if len(busy) == len(left):
-                time.sleep(self.pause)
-            left = busy
+        settled = True
+        for place, (arm, seed) in enumerate(entries, start=1):
+            name = f"{arm.name}/seed{seed}"
+            try:
+                self._try(arm, seed, name, f"[{place}/{len(entries)}] {name}")
+            except InUseError:
+                self.say(f"{name}: another process is at it", again=True)
+                settled = False
+        return settled
+
+    def say(self, line: str, *, again: bool = False) -> None:
+        """Tell something once, or again after some minutes, so that a wait does not look like an end."""
+        now = time.monotonic()
+        if line not in self._said or (again and now - self._said[line] >= _AGAIN):
+            self._said[line] = now
+            self.tell(line)
 
     def _try(self, arm: ArmRuns, seed: int, name: str, title: str) -> None:
         known = self.report
@@ -89,12 +98,6 @@ class Queue:
             known.failed[name] = " ".join(str(error).split()) or type(error).__name__
             self.tell(f"{name} failed: {known.failed[name]}")
 
-    def _say(self, line: str) -> None:
-        """Tell something once."""
-        if line not in self._said:
-            self._said.add(line)
-            self.tell(line)
-
     def _have(self, arm: ArmRuns, seed: int, name: str, title: str) -> None:
         if self._is_done(arm, seed):
             self.report.done.append(name)
@@ -102,13 +105,15 @@ class Queue:
         if self.only_finished:
             self.report.lacking[name] = "not finished"
             return
+        path = arm.path(self.folder, seed)
         missing = self._missing_data(arm)
+        if not missing and state_of(path) == "missing":
+            missing = self._missing_weights(arm)
         if missing:
             self.report.lacking[name] = missing
             where = "give --data-dir" if self.data_dir is None else f"looked in {self.data_dir}"
-            self._say(f"left out: {missing} ({where})")
+            self.say(f"left out: {missing} ({where})")
             return
-        path = arm.path(self.folder, seed)
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path.parent, f"{path.name}.lock"):
             # Again: another process may have finished it just now.
@@ -150,3 +155,13 @@ class Queue:
         if self.data_dir is not None and path.is_relative_to(self.data_dir):
             path = path.relative_to(self.data_dir)
         return f"data {source.name!r} is missing: {path}"
+
+    def _missing_weights(self, arm: ArmRuns) -> str:
+        """What a network begins with and is not there; nothing if all is."""
+        from cophenet.training.experiment import find_weights
+
+        try:
+            find_weights(arm.recipe, self.data_dir)
+        except FileNotFoundError:
+            return f"weights are missing: {Path(str(arm.recipe.model.weights)).name}"
+        return ""
