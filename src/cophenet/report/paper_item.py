@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,27 @@ from typing import Any
 from cophenet.report.paper_tables import table_csv, table_latex, table_markdown
 from cophenet.training.files import write_bytes, write_json
 
-__all__ = ["draw", "write_item"]
+__all__ = ["checksum", "draw", "write_item"]
 
 _DPI = 160
 
 
+def checksum(figure: Mapping[str, Any]) -> str:
+    """What stands in the files of a figure, so that it can be seen whether they are of its data.
+
+    Args:
+        figure: As for `draw`; the same from Python and from a JSON file.
+
+    Example:
+        >>> checksum({"kind": "heat", 1: (2, 3)}) == checksum({"1": [2, 3], "kind": "heat"})
+        True
+    """
+    plain = json.loads(json.dumps(figure))
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
 def draw(figure: Mapping[str, Any]) -> dict[str, bytes]:
-    """A figure as files, by their ending.
+    """A figure as files, by their ending; each says in its description of which data it is.
 
     Args:
         figure: "kind" and the data of that kind, as the functions of `paper_charts` and `paper_maps` take it.
@@ -38,7 +54,8 @@ def draw(figure: Mapping[str, Any]) -> dict[str, bytes]:
     with matplotlib.rc_context({"svg.hashsalt": "cophenet", "svg.fonttype": "path"}):
         for ending, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
             stream = io.BytesIO()
-            drawn.savefig(stream, format=ending, dpi=_DPI, facecolor="white", metadata=metadata)
+            about = {**metadata, "Description": checksum(figure)}
+            drawn.savefig(stream, format=ending, dpi=_DPI, facecolor="white", metadata=about)
             files[ending] = stream.getvalue()
     return files
 
