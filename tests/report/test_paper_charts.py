@@ -66,3 +66,17 @@ def test_a_control_is_dotted_in_the_colour_of_its_line():
 def test_nothing_measured_is_said(make, panel):
     (axes,) = make({"panels": [panel]}).axes
     assert [text.get_text() for text in axes.texts] == ["nothing measured yet"]
+
+
+def test_points_of_a_name_look_alike_in_all_panels_and_are_named_once():
+    names = [f"objective {place}" for place in range(14)]
+    points = [{"name": name, "x": 0.1 * place, "y": 0.2} for place, name in enumerate(names)]
+    panels = [{"title": str(i), "x": "", "y": "", "points": points[i:], "fit": None} for i in range(4)]
+    figure = scatter_figure({"panels": panels})
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == names
+    assert [axes.get_subplotspec().rowspan.start for axes in figure.axes] == [0, 0, 1, 1]
+    first, last = figure.axes[0], figure.axes[3]
+    for shown, again in zip(first.collections[3:], last.collections, strict=True):
+        assert (shown.get_facecolor() == again.get_facecolor()).all()
+    assert len({(tuple(c.get_facecolor()[0]), len(c.get_paths()[0].vertices)) for c in first.collections}) > 7

@@ -109,6 +109,7 @@ def fits(coarse, fine, points, own=(0.9, -0.9)):
 def test_trends_are_decided_by_l2_and_weak_ones_may_be_noise(coarse, fine, points, holds, close):
     found = verdicts_runs.opposite_trends(fits(coarse, fine, points))
     assert (found.holds, found.close) == (holds, close)
+    assert found.part == ("" if points == 14 else "4 of 14 objectives")
     assert (
         f"by l2 (decides): r = {coarse:.2f} with coarse, {fine:.2f} with fine, n = {points}" in found.measured
     )

@@ -19,6 +19,7 @@ __all__ = ["dots_figure", "lines_figure", "scatter_figure"]
 
 _WIDTH, _ALONE = 3.6, 5.2
 _SCATTER_COLUMNS = 2
+_LEGEND_COLUMNS = 7
 
 
 def _empty(axes: Axes) -> None:
@@ -158,7 +159,7 @@ def _dots(axes: Axes, series: Mapping[str, Any], heights: Any, index: int) -> No
 
 @styled
 def scatter_figure(data: Mapping[str, Any]) -> Figure:
-    """Panels of named points with a fitted line each.
+    """Panels of named points with a fitted line each; a name looks the same in all panels.
 
     Args:
         data: "panels", each with "title", "x", "y" (labels), "points" of "name", "x" and "y", and "fit" with
@@ -167,17 +168,15 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
     panels = data["panels"]
     columns = min(len(panels), _SCATTER_COLUMNS)
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(4.2 * columns, 3.6 * rows), layout="constrained")
+    figure = Figure(figsize=(4.2 * columns, 3.6 * rows + 0.5), layout="constrained")
+    names = list(dict.fromkeys(point["name"] for panel in panels for point in panel["points"]))
     for place, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, place + 1)
         if not panel["points"]:
             _empty(axes)
-        for index, point in enumerate(panel["points"]):
-            color, marker = look(index)
-            axes.scatter(point["x"], point["y"], color=color, marker=marker, s=28)
-            axes.annotate(
-                point["name"], (point["x"], point["y"]), (4, 3), textcoords="offset points", fontsize=7
-            )
+        for point in panel["points"]:
+            color, marker = look(names.index(point["name"]))
+            axes.scatter(point["x"], point["y"], color=color, marker=marker, s=36, label=point["name"])
         _fitted(axes, panel)
         axes.set_title(panel["title"], loc="left")
         axes.set_xlabel(panel["x"])
@@ -185,7 +184,19 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
         axes.margins(0.12)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    _name_points(figure, names)
     return figure
+
+
+def _name_points(figure: Figure, names: Sequence[str]) -> None:
+    """One legend for all panels: beside the points, names of close ones would lie on each other."""
+    known: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, labels = axes.get_legend_handles_labels()
+        known = {**dict(zip(labels, handles, strict=True)), **known}
+    if names:
+        handles = [known[name] for name in names]
+        figure.legend(handles, names, loc="outside lower center", ncols=_LEGEND_COLUMNS)
 
 
 def _fitted(axes: Axes, panel: Mapping[str, Any]) -> None:
@@ -195,4 +206,6 @@ def _fitted(axes: Axes, panel: Mapping[str, Any]) -> None:
     ends: Sequence[float] = [min(p["x"] for p in points), max(p["x"] for p in points)]
     line = [fit["intercept"] + fit["slope"] * x for x in ends]
     axes.plot(ends, line, color=INK, linewidth=1, linestyle="--")
-    axes.text(0.02, 0.02, f"r = {fit['correlation']:.2f}", transform=axes.transAxes, color=MUTED)
+    axes.text(
+        0.02, 0.02, f"r = {fit['correlation']:.2f}, n = {len(points)}", transform=axes.transAxes, color=MUTED
+    )

@@ -30,7 +30,8 @@ one seed is taken to spread as the other; with one seed on both sides two points
 of a time or of a number of modes. Where a claim asks for several differences at once, it holds within noise
 if one of them may be noise, and fails within noise if all those that fail may be. A correlation r over n
 objectives may be noise below two over the root of n. Powers of n, ratios of times, sizes of data and blocks
-of distance matrices have no spread here: in verdicts on them noise is not judged.
+of distance matrices have no spread here: in verdicts on them noise is not judged, but by a margin where one
+stands beside the numbers.
 
 *So far*, and how many objectives, is said where some that the claim is about have not been run; where it says
 that runs are missing, some are there, but not those that the claim compares.

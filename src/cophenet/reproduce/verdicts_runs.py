@@ -39,6 +39,8 @@ __all__ = [
 
 _FAR = 0.1
 _FEWEST_POINTS = 4
+# As in the paper, the fits are without Rank.
+_FITTED = tuple(name for name in (*ALL_CPCC, "Flat", *OTHERS) if name != "Rank")
 
 
 def _top(values: Mapping[str, Number]) -> str:
@@ -133,7 +135,9 @@ def opposite_trends(document: Document) -> Judged | None:
             return None
     found = [(fits["coarse metrics, by l2"], 1), (fits["fine metrics, by l2"], -1)]
     gaps = [Gap(sign * fit["correlation"], 2 / math.sqrt(fit["points"])) for fit, sign in found]
-    return settle("; ".join(texts), gaps)
+    fewest, expected = min(fit["points"] for fit, _ in found), len(_FITTED)
+    part = f"{fewest} of {expected} objectives" if fewest < expected else ""
+    return settle("; ".join(texts), gaps, part=part)
 
 
 def baselines_like_flat(document: Document) -> Judged | None:
@@ -149,7 +153,7 @@ def baselines_like_flat(document: Document) -> Judged | None:
     text = f"mean of CPCC objectives: coarse {middle_coarse}, fine {middle_fine}; "
     text += f"{len(others) - len(set(odd))} of {len(others)} others are below in coarse and above in fine"
     text += f", not {', '.join(dict.fromkeys(odd))}" if odd else ""
-    expected = [name for name in (*ALL_CPCC, *OTHERS) if name != "Rank"]
+    expected = [name for name in _FITTED if name != "Flat"]
     return settle(text, gaps, part=part_of(_common([coarse, fine], expected), expected))
 
 

@@ -109,7 +109,8 @@ def _each_over(document: Document, rival: str) -> str:
 
 
 def _over(document: Document, rival: str) -> Judged | None:
-    text = f"each alone is above {rival} in: {_each_over(document, rival)}; their mean, which decides,"
+    alone = f"each alone is above {rival} in: {_each_over(document, rival)}"
+    text = f"{alone}; their mean, which decides, is above it"
     return _every_metric(document, _mean_over(rival), text, OT)
 
 
