@@ -69,7 +69,9 @@ def data_sizes(recipes: Sequence[str], scale: Any, data_dir: Path | None, tell: 
 
 def _in_folder(path: Path, folder: Path | None) -> Path:
     """A path without the folder of the data, which is nobody else's business."""
-    return path.relative_to(folder) if folder is not None and path.is_relative_to(folder) else Path(path.name)
+    if folder is not None and path.is_relative_to(folder):
+        return path.relative_to(folder)
+    return Path(path.name) if path.is_absolute() else path
 
 
 _GROWTH = ("distance", "paper: O(...)", "measured: n to the power", "s at the largest n", "largest n")
