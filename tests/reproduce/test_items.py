@@ -130,7 +130,8 @@ def test_features_give_modes_and_orders(tmp_path):
     assert study["batch order"]["error"] > study["principal order"]["error"] > 0
     claims = (tmp_path / "out/claims.md").read_text()
     line = next(line for line in claims.splitlines() if "Principal order" in line)
-    assert line.endswith("holds |")
+    # One seed, and less than two points apart.
+    assert line.endswith("holds, within noise |")
 
 
 def test_arms_share_runs_and_repeated_settings_make_no_new_ones():
