@@ -82,7 +82,8 @@ def above_flat(document: Document) -> Judged | None:
             gaps += [gap(value, values["Flat"], _FAR) for value in trained.values()]
             found[name] = trained
     part = part_of(_common(list(found.values()), ALL_CPCC), ALL_CPCC)
-    return settle("; ".join(texts) + "; ten points more count as far above", gaps, list(found), part)
+    far = f"ten points more count as far above, as in {sum(g.size > 0 for g in gaps)} of {len(gaps)}"
+    return settle(f"{'; '.join(texts)}; {far}", gaps, list(found), part)
 
 
 def ot_best(document: Document) -> Judged | None:
