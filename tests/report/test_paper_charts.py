@@ -29,6 +29,13 @@ def test_published_numbers_have_axes_of_their_own():
         assert bottom > top  # rows from above
 
 
+def test_sizes_and_published_ones_may_share_axes():
+    panel = dots_panel("sizes", ["cifar10"], {"counted": [cell(4.0, 5.0)]}, log=True, together=True)
+    (axes,) = dots_figure({"panels": [panel]}).axes
+    assert drawn(axes) == [[4.0], [5.0]]
+    assert [c[0].get_markerfacecolor() == "none" for c in axes.containers] == [False, True]
+
+
 def test_without_published_numbers_there_is_one_line_of_panels():
     panel = dots_panel("MAP", ["Flat"], {"tree": [cell(0.3)], "shuffled tree": [cell(0.2)]})
     (axes,) = dots_figure({"panels": [panel]}).axes

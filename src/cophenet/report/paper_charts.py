@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from cophenet.report.style import COLORS, INK, MUTED, look, styled
 
@@ -90,7 +90,7 @@ def dots_figure(data: Mapping[str, Any]) -> Figure:
     Args:
         data: "panels", each with "title", "x" (label), "percent", "log", "rows" (names), and "series" of
             "name", "values" and "std", with None where there is no number. Names that end with "paper" are
-            of what was published.
+            of what was published; in a panel that is "together" they stay beside the others.
     """
     panels = [panel for panel in data["panels"] if panel["rows"]] or data["panels"][:1]
     lines = [panels, [_printed(panel) for panel in panels]]
@@ -112,14 +112,15 @@ def dots_figure(data: Mapping[str, Any]) -> Figure:
 
 def _printed(panel: Mapping[str, Any]) -> dict[str, Any]:
     """The panel of what was published."""
-    series = [series for series in panel["series"] if series["name"].endswith("paper")]
+    together = panel.get("together", False)
+    series = [s for s in panel["series"] if s["name"].endswith("paper") and not together]
     return {**panel, "title": f"{panel['title']}, paper", "series": series}
 
 
 def _dots_panel(axes: Axes, panel: Mapping[str, Any], names: Sequence[str], *, published: bool) -> None:
     heights = np.arange(len(panel["rows"]))
     for series in panel["series"]:
-        if series["name"].endswith("paper") == published:
+        if panel.get("together") or series["name"].endswith("paper") == published:
             # In the colour of what it is to be compared with.
             own = series["name"].removesuffix(", paper")
             _dots(axes, series, heights, names.index(own) if own in names and own != "paper" else 0)
@@ -131,6 +132,7 @@ def _dots_panel(axes: Axes, panel: Mapping[str, Any], names: Sequence[str], *, p
     axes.set_xlabel(panel["x"])
     if panel.get("log"):
         axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     else:
         axes.locator_params(axis="x", nbins=4)
     if panel.get("percent"):

@@ -57,7 +57,12 @@ def data_sizes(recipes: Sequence[str], scale: Any, data_dir: Path | None, tell: 
     names = [row[0] for row in rows]
     panels = [
         dots_panel(
-            f"{part} samples", names, {"counted": [row[1 + i] for row in rows]}, percent=False, log=True
+            f"{part} samples",
+            names,
+            {"counted": [row[1 + i] for row in rows]},
+            percent=False,
+            log=True,
+            together=True,
         )
         for i, part in enumerate(("train", "test"))
     ]

@@ -221,7 +221,7 @@ def dots_panel(
         title: Of the panel.
         rows: Names of the rows.
         series: Name -> a cell for each row.
-        **look: "x", "percent", "log".
+        **look: "x", "percent", "log", "together".
     """
     drawn = [
         {
