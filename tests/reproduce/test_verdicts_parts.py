@@ -160,6 +160,13 @@ def modes(**counts):
 def test_hardly_more_than_one_mode():
     assert verdicts_features.several_modes(modes(l2=1.05)).close
     assert not verdicts_features.several_modes(modes(l2=1.5)).close
+    for found in (
+        verdicts_features.several_modes(modes(l2=9.9)),
+        verdicts_features.modes_with_all(modes(EMD=9.9, SWD=3.0)),
+    ):
+        assert found.holds
+        assert found.close
+        assert "samples are too few to tell" in found.measured
     found = verdicts_features.modes_with_all(modes(EMD=3.0, SWD=1.05))
     assert (found.holds, found.close, found.part) == (True, True, "2 of 4 objectives")
     assert verdicts_features.modes_with_all(modes(**dict.fromkeys(OT, 2.0))).part == ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import numpy as np
 
 from cophenet.reproduce.arms import BREEDS
@@ -22,6 +25,16 @@ __all__ = ["breeds_least", "clearer_groups", "modes_with_all", "principal_closer
 
 
 _ONE = Number(1.0, unit="number")
+# Ten components are the most that are tried.
+_LIMIT = 9.5
+
+
+def _below_limit(judged: Judged | None, values: Iterable[Number]) -> Judged | None:
+    """Nothing is decided where the criterion takes as many components as it may."""
+    if judged is None or all(value.mean < _LIMIT for value in values):
+        return judged
+    told = f"{judged.measured}; at most ten are tried, and at that limit samples are too few to tell"
+    return replace(judged, measured=told, close=True)
 
 
 def several_modes(document: Document) -> Judged | None:
@@ -32,7 +45,8 @@ def several_modes(document: Document) -> Judged | None:
         for row in rows
     ]
     gaps = {row["data"]: gap(value, _ONE) for row in rows if (value := number(row["diagonal"]))}
-    return settle_most("; ".join(texts), gaps)
+    known = [value for row in rows if (value := number(row["diagonal"]))]
+    return _below_limit(settle_most("; ".join(texts), gaps), known)
 
 
 def modes_with_all(document: Document) -> Judged | None:
@@ -40,7 +54,8 @@ def modes_with_all(document: Document) -> Judged | None:
     rows = [row for row in rows_of(document) if row["objective"] in OT]
     known = {row["objective"]: value for row in rows if (value := number(row["diagonal"]))}
     text = ", ".join(f"{name} {value}" for name, value in known.items())
-    return settle(text, [gap(value, _ONE) for value in known.values()], part=part_of(known, OT))
+    judged = settle(text, [gap(value, _ONE) for value in known.values()], part=part_of(known, OT))
+    return _below_limit(judged, known.values())
 
 
 def breeds_least(document: Document) -> Judged | None:
