@@ -90,14 +90,14 @@ def heat_figure(data: Mapping[str, Any]) -> Figure:
         layout="constrained",
     )
     axes = figure.add_subplot()
-    shade = np.zeros_like(values)
+    shade = np.full_like(values, np.nan)  # what is missing stays white
     for column in range(values.shape[1]):
         known = np.isfinite(values[:, column])
         low, high = (values[known, column].min(), values[known, column].max()) if known.any() else (0.0, 0.0)
         shade[known, column] = (values[known, column] - low) / (high - low) if high > low else 0.5
-    # The lower half of the map is too dark for dark digits.
+    # The darker part of the map is too dark for dark digits.
     if values.size:
-        axes.imshow(0.45 + 0.55 * shade, vmin=0.0, vmax=1.0, aspect="auto")
+        axes.imshow(0.6 + 0.4 * shade, vmin=0.0, vmax=1.0, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
         text = "-" if np.isnan(value) else f"{100 * value:.2f}"
         axes.text(j, i, text, ha="center", va="center", color=INK)
