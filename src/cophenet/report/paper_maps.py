@@ -39,7 +39,10 @@ def matrices_figure(data: Mapping[str, Any]) -> Figure:
     for i, row in enumerate(rows):
         for j, panel in enumerate(row["panels"]):
             axes = figure.add_subplot(len(rows), columns, i * columns + j + 1)
-            image = axes.imshow(np.asarray(panel["matrix"], dtype=np.float64), vmin=0.0)
+            matrix = np.array(panel["matrix"], dtype=np.float64)
+            # The zeros of the diagonal, left white, would take most of the colours.
+            np.fill_diagonal(matrix, np.nan)
+            image = axes.imshow(matrix)
             for cut in panel["cuts"]:
                 axes.axhline(cut - 0.5, color="#ffffff", linewidth=0.3)
                 axes.axvline(cut - 0.5, color="#ffffff", linewidth=0.3)
