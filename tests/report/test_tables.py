@@ -91,7 +91,7 @@ def test_runs_on_other_samples_are_told_apart(tmp_path):
     [
         ("tree.shuffle_seed=3", "the paper has no such numbers, tree.shuffle_seed is 3, not null"),
         ("data.validation=0.5", "the paper has no such numbers, data.validation is 0.5, not 0.0"),
-        ("objective.cpcc.weight=2.0", "the paper has no such numbers, objective.cpcc.weight is 2.0, not 1.0"),
+        ("objective.cpcc.weight=3.0", "the paper has no such numbers, objective.cpcc.weight is 3.0, not 2.0"),
         (
             "objective.options.fastft={order: principal}",
             'the paper has no such numbers, objective.options.fastft.order is "principal", not null',

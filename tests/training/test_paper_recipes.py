@@ -159,4 +159,6 @@ def test_every_laptop_recipe_is_smaller_and_of_the_same_structure():
             large.tree,
         )
         assert (small.one_shot is None) == (large.one_shot is None)
-        assert small.objective.cpcc == large.objective.cpcc
+        # The weight alone is tuned, and on CIFAR-100 only.
+        weight = 2.0 if name == "cifar100" else large.objective.cpcc.weight
+        assert small.objective.cpcc == large.objective.cpcc.model_copy(update={"weight": weight})
