@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_augment", "check_backbone", "check_objective", "reads_files"]
 
+# Backbones that were built once to see that they can be: recipes are checked often, and that takes longest.
+_FITTING: set[str] = set()
+
 
 def reads_files(source: DataSource) -> bool:
     """Whether a data set decodes image files, and so can give them in any size."""
@@ -81,7 +84,11 @@ def check_backbone(name: str, options: Mapping[str, Any], image_size: int | None
             raise ValueError(f"model.options.{taken} is set by {place}: give that instead")
     if ":" in name:
         return
+    described = repr((name, sorted(options.items()), image_size))
+    if described in _FITTING:
+        return
     # Channels of images and length of vectors are known to the data only; any will do here.
     shape = (3, image_size, image_size) if image_size else (8,)
     with torch.device("meta"):
         build("model.options", partial(create_backbone, name, input_shape=shape), options)
+    _FITTING.add(described)
