@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from cophenet.training.overrides import flatten
+
 if TYPE_CHECKING:
     from cophenet.training.run import Run
 
@@ -123,12 +125,7 @@ def _counted(recipe: Mapping[str, Any], objective: str) -> dict[str, Any]:
     return {**counted, "objective": chosen}
 
 
-def _flat(settings: Mapping[Any, Any], above: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        name = f"{above}{key}"
-        if isinstance(value, Mapping) and value:
-            flat.update(_flat(value, f"{name}."))
-        elif value not in (None, {}) and name not in _FREE_INSIDE:
-            flat[name] = value
-    return flat
+def _flat(settings: Mapping[Any, Any]) -> dict[str, Any]:
+    """Settings by dotted key, without those that say nothing."""
+    told = flatten(settings).items()
+    return {key: value for key, value in told if value not in (None, {}) and key not in _FREE_INSIDE}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet.reproduce.arms import Arm
 from cophenet.training import Recipe, Run, list_recipes, load_recipe, recipe_names
-from cophenet.training.overrides import apply_overrides
+from cophenet.training.overrides import apply_overrides, flatten
 from cophenet.training.text import parse_yaml
 
 if TYPE_CHECKING:
@@ -233,14 +233,6 @@ def state_of(path: Path) -> State:
 def different_settings(path: Path, recipe: Recipe) -> list[str]:
     """Keys of the settings in which a run folder differs from a recipe, as far as they matter."""
     there, here = (
-        _flat(r.model_dump(exclude={_WATCHED, "summary"})) for r in (Run.open(path).recipe, recipe)
+        flatten(r.model_dump(exclude={_WATCHED, "summary"})) for r in (Run.open(path).recipe, recipe)
     )
     return sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
-
-
-def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        inside = isinstance(value, dict) and value
-        found.update(_flat(value, f"{prefix}{key}.") if inside else {f"{prefix}{key}": value})
-    return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from cophenet.training.text import parse_yaml
 
-__all__ = ["apply_overrides", "merge", "parse_override"]
+__all__ = ["apply_overrides", "flatten", "merge", "parse_override"]
 
 
 def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
@@ -71,6 +71,20 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
         result[key] = merge(result[key], value) if both else value
     return result
+
+
+def flatten(settings: Mapping[Any, Any], above: str = "") -> dict[str, Any]:
+    """Nested settings as one mapping, with keys as overrides have them.
+
+    Example:
+        >>> flatten({"optimizer": {"lr": 0.1}, "epochs": 3, "tree": {}})
+        {'optimizer.lr': 0.1, 'epochs': 3, 'tree': {}}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        inside = isinstance(value, Mapping) and value
+        flat.update(flatten(value, f"{above}{key}.") if inside else {f"{above}{key}": value})
+    return flat
 
 
 def _same_key(mapping: Mapping[Any, Any], key: str) -> Any:

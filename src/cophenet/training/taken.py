@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cophenet.training.checkpoints import list_checkpoints
 from cophenet.training.files import is_temporary, read_json
+from cophenet.training.overrides import flatten
 from cophenet.training.run import FORMAT, Run
 
 if TYPE_CHECKING:
@@ -107,16 +108,6 @@ def _is_new(path: Path) -> bool:
 
 def _difference(old: Recipe, new: Recipe) -> str:
     """The first setting that is another."""
-    before, after = _flat(old.model_dump()), _flat(new.model_dump())
+    before, after = flatten(old.model_dump()), flatten(new.model_dump())
     key = next(key for key in [*after, *before] if before.get(key) != after.get(key))
     return f"{key} is {before.get(key)!r} there and {after.get(key)!r} here"
-
-
-def _flat(settings: dict[Any, Any], above: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        inner = (
-            _flat(value, f"{above}{key}.") if isinstance(value, dict) and value else {f"{above}{key}": value}
-        )
-        flat.update(inner)
-    return flat
