@@ -2,23 +2,9 @@
 
 import pytest
 
-from cophenet.cli import main
 from cophenet.reproduce.choice import check_settings
 from cophenet.reproduce.items import ITEMS, find_items
 from cophenet.reproduce.runs import Settings
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as done:
-            main(["reproduce", *arguments])
-        output = capsys.readouterr()
-        return int(done.value.code or 0), output.out, output.err
-
-    return call
 
 
 @pytest.mark.parametrize(

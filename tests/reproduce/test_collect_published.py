@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cophenet.report.paper import published
-from cophenet.reproduce import collect_main, find_items, reproduce
+from cophenet.reproduce import collect_main, find_items
 from cophenet.reproduce.arms import BREEDS
 from cophenet.reproduce.collect_ablations import flow_weights, tree_depth
 from cophenet.reproduce.collect_features import modes
@@ -16,7 +16,7 @@ from cophenet.reproduce.document import read_runs
 from cophenet.reproduce.runs import Settings, arm_runs
 from cophenet.training import load_recipe
 
-from .written import write_runs
+from .written import write_items, write_runs
 
 
 def rows_of(collect, name, settings, folder=None, there=lambda _arm: True):
@@ -153,15 +153,7 @@ def test_tables_figures_and_claims_of_what_is_only_published(tmp_path, there):
         (item,) = find_items((name,))
         arms = [found for found in arm_runs(item, settings) if found.arm.objective in there]
         write_runs(arms, tmp_path / "runs")
-    outcome = reproduce(
-        ["rank", "baselines"],
-        tmp_path / "runs",
-        tmp_path / "out",
-        settings=settings,
-        only_finished=True,
-        tell=lambda _: None,
-    )
-    assert outcome.failed == {}
+    write_items(["rank", "baselines"], tmp_path, settings)
     folder = tmp_path / "out"
     heading, flat, rank = csv.reader((folder / "rank/rank.csv").read_text().splitlines())
     assert heading[:4] == ["objective", "fine sAcc", "fine sAcc std", "fine sAcc paper"]

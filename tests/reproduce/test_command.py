@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 import cophenet.evaluation
-from cophenet.cli import main
 from cophenet.reproduce.items import find_items
 from cophenet.reproduce.queue import Queue
 from cophenet.reproduce.runs import Settings, arm_runs, state_of
@@ -19,19 +18,6 @@ from cophenet.training.module import TrainingModule
 from .written import write_runs
 
 TINY = ("--recipe", "digits", "--seeds", "1", "--set", "epochs=1", "--set", "one_shot.epochs=2")
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as done:
-            main(["reproduce", *arguments])
-        output = capsys.readouterr()
-        return int(done.value.code or 0), output.out, output.err
-
-    return call
 
 
 def test_real_runs_are_made_once_and_an_interrupted_queue_goes_on(run, tmp_path, monkeypatch):

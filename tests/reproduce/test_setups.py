@@ -3,10 +3,9 @@
 import json
 
 from cophenet.reproduce.items import find_items
-from cophenet.reproduce.make import reproduce
 from cophenet.reproduce.runs import Settings, arm_runs
 
-from .written import write_runs
+from .written import write_items, write_runs
 
 
 def made(tmp_path, name, settings):
@@ -18,15 +17,7 @@ def made(tmp_path, name, settings):
             path = arm.path(tmp_path / "runs", seed) / "run.json"
             info = {**json.loads(path.read_text()), "samples": {"train": {"count": 9000}}}
             path.write_text(json.dumps(info))
-    outcome = reproduce(
-        [name],
-        tmp_path / "runs",
-        tmp_path / "out",
-        settings=settings,
-        only_finished=True,
-        tell=lambda _: None,
-    )
-    assert outcome.failed == {}
+    write_items([name], tmp_path, settings)
     return json.loads((tmp_path / "out" / name / f"{name}.json").read_text())
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from cophenet.data.registry import create_source
+from cophenet.reproduce import reproduce
 from cophenet.training.known import known_tree
 from cophenet.training.trees import shaped_tree
 from cophenet.transport import distance_names
@@ -21,6 +22,14 @@ def write_runs(arms, folder):
             path.mkdir(parents=True, exist_ok=True)
             found[f"{arm.name}/seed{seed}"] = _write_run(arm, seed, path)
     return found
+
+
+def write_items(names, folder, settings):
+    """The documents of items in `out`, from the runs in `runs`."""
+    outcome = reproduce(
+        names, folder / "runs", folder / "out", settings=settings, only_finished=True, tell=lambda _: None
+    )
+    assert outcome.failed == {}
 
 
 def _write_run(arm, seed, path):
