@@ -125,7 +125,7 @@ def test_correlation_never_leaves_its_range():
 
 
 def test_keyword_only_options_are_options():
-    from cophenet.checks import check_options
+    from cophenet._common.checks import check_options
 
     class Smooth:
         def __init__(self, tree, *, amount=1.0): ...

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cophenet.checks import check_choice, check_number, check_whole
+from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet.distributed import Gather, Shards, add_up, gather_rows, meet, own_pairs, process_count, tell_all
 from cophenet.memory import FeatureMemory, stand_for
 from cophenet.pearson import correlation, is_constant, unit_vector

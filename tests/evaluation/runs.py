@@ -10,7 +10,7 @@ import torch
 from cophenet.training import Recipe, Run, load_experiment, load_recipe
 from cophenet.training.checkpoints import write_checkpoint
 from cophenet.training.experiment import build_network
-from cophenet.training.files import write_json
+from cophenet._common.files import write_json
 from cophenet.training.folders import describe_data
 
 TINY = (

@@ -17,7 +17,7 @@ from cophenet.data.breeds import breeds_classes
 from cophenet.evaluation import describe, evaluate, store
 from cophenet.training import load_network
 from cophenet.training.checkpoints import write_checkpoint
-from cophenet.training.files import write_json
+from cophenet._common.files import write_json
 from data.pictures import fill
 from evaluation.runs import ONE_SHOT, TINY, make_run
 

@@ -12,7 +12,7 @@ from cophenet.reproduce.items import find_items
 from cophenet.reproduce.make import reproduce
 from cophenet.reproduce.queue import Queue
 from cophenet.reproduce.runs import Settings, arm_runs, state_of
-from cophenet.training.files import locked
+from cophenet._common.files import locked
 
 from .written import write_runs
 

@@ -15,7 +15,7 @@ from cophenet.training.checkpoints import (
     read_checkpoint,
     write_checkpoint,
 )
-from cophenet.training.files import locked, read_json, write_bytes
+from cophenet._common.files import locked, read_json, write_bytes
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def test_a_full_disk_keeps_the_old_checkpoints(tmp_path):
 
 
 def test_a_lock_is_for_one_process_and_ends_with_it(tmp_path):
-    code = "import sys, pathlib\nfrom cophenet.training.files import locked\n"
+    code = "import sys, pathlib\nfrom cophenet._common.files import locked\n"
     code += "with locked(pathlib.Path(sys.argv[1])):\n    print('mine', flush=True)\n    sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

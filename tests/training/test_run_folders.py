@@ -16,7 +16,7 @@ from cophenet.training import engine as engine_module
 from cophenet.training import fitting as fitting_module
 from cophenet.training import packages as packages_module
 from cophenet.training.checkpoints import list_checkpoints, read_checkpoint
-from cophenet.training.files import is_first_process, locked, write_json
+from cophenet._common.files import is_first_process, locked, write_json
 from cophenet.training.folders import check_same_data, describe_data, wait_for
 from cophenet.training.stopping import InterruptionError
 

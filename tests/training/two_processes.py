@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from cophenet.cli import main
-from cophenet.training.files import is_first_process
+from cophenet._common.files import is_first_process
 from cophenet.training.meter import Meter
 from cophenet.training.module import TrainingModule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice, check_whole
 
 __all__ = ["CLOUDS", "draw_clouds"]
 

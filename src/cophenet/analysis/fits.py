@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cophenet.checks import check_whole
+from cophenet._common.checks import check_whole
 
 __all__ = ["LineFit", "fit_line", "growth_exponent"]
 

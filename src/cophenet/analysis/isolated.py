@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 
 __all__ = ["run_isolated"]
 

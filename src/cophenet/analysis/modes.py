@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from cophenet.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice, check_whole
 
 __all__ = ["Covariance", "ModeCounts", "best_components", "count_modes"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_whole
+from cophenet._common.checks import check_whole
 from cophenet.correlation import cpcc
 from cophenet.transport import class_distances
 from cophenet.tree import Hierarchy

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cophenet.analysis.dense import dense_bures
 from cophenet.analysis.synthetic import one_thread
-from cophenet.checks import check_whole
+from cophenet._common.checks import check_whole
 from cophenet.correlation import CPCCLoss
 from cophenet.tree import Hierarchy
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from cophenet.analysis.clouds import CLOUDS, draw_clouds
 from cophenet.analysis.fits import growth_exponent
 from cophenet.analysis.variants import VARIANTS, Variant
-from cophenet.checks import check_number, check_whole
+from cophenet._common.checks import check_number, check_whole
 from cophenet.tree import Hierarchy
 
 __all__ = ["StudySettings", "one_thread", "synthetic_study"]

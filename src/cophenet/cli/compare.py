@@ -76,7 +76,7 @@ def compare(
     if output is None:
         typer.echo(text)
         return
-    from cophenet.training.files import write_bytes
+    from cophenet._common.files import write_bytes
 
     write_bytes(output, f"{text}\n".encode())
     typer.echo(f"wrote {output}")

@@ -157,7 +157,7 @@ def _chunks(file: Path) -> Iterator[Any]:
 
 def _names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None) -> list[str]:
     """Labels of a file as names of the tree; the file of a run, which has logits, holds positions."""
-    from cophenet.checks import check_choice
+    from cophenet._common.checks import check_choice
     from cophenet.estimator.chunks import label_source
     from cophenet.estimator.labels import as_names
 

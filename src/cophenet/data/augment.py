@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad as zero_pad
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 
 __all__ = ["BatchAugment", "PadCropFlipRotate", "augment_names", "create_augment"]
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.tree import Hierarchy, Split
 
 __all__ = ["ArrayInputs", "DataSet", "Domain", "Inputs", "Part", "Requirement", "Samples", "split_by_tree"]

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypedDict
 
-from cophenet.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice, check_whole
 from cophenet.data.base import DataSet, Domain, Part, Requirement, Samples
 from cophenet.data.image_augment import BREEDS_CROP, CentreCrop
 from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, data_folder, labelled_images

@@ -13,7 +13,7 @@ from typing import IO, TypeAlias
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 
 __all__ = ["REMOTE_FILES", "RemoteFile", "download", "fetch"]
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cophenet.checks import check_whole
+from cophenet._common.checks import check_whole
 from cophenet.data.base import DataSet, Labels, Part, Requirement, Samples
 from cophenet.data.image_augment import CentreCrop, RandomCrop
 from cophenet.data.images import (

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cophenet.checks import check_number
+from cophenet._common.checks import check_number
 
 __all__ = ["BREEDS_CROP", "INAT_CROP", "CentreCrop", "RandomCrop", "View", "colour_matrix"]
 

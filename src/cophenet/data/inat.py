@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from cophenet.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice, check_whole
 from cophenet.data.base import DataSet, Part, Requirement, Samples
 from cophenet.data.image_augment import INAT_CROP, CentreCrop
 from cophenet.data.images import check_same_classes, data_folder, labelled_images, splittable

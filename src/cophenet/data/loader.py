@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset
 
-from cophenet.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice, check_whole
 from cophenet.data.augment import augment_names, create_augment
 from cophenet.data.base import ArrayInputs, Labels, Samples
 from cophenet.data.samplers import HierarchicalBatchSampler

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from cophenet.checks import check_number
+from cophenet._common.checks import check_number
 from cophenet.data.base import DataSet, Domain, Labels, Part, Samples
 from cophenet.data.images import ImageFiles, is_image
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from cophenet.checks import check_choice, check_options
+from cophenet._common.checks import check_choice, check_options
 from cophenet.data.base import DataSet, Requirement
 
 __all__ = ["DataSource", "create_source", "register_source", "source_names", "source_summaries"]

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import Sampler
 
-from cophenet.checks import check_whole
+from cophenet._common.checks import check_whole
 from cophenet.data.batch_plan import Groups, draw_classes, enough_rows
 from cophenet.data.shards import check_rank, shard
 from cophenet.tree import Hierarchy

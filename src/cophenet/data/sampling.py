@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cophenet.checks import check_whole
+from cophenet._common.checks import check_whole
 
 if TYPE_CHECKING:
     from cophenet.data.base import Labels, Samples

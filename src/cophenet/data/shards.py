@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cophenet.checks import check_whole
+from cophenet._common.checks import check_whole
 
 __all__ = ["check_rank", "shard"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cophenet.checks import check_number, check_whole
+from cophenet._common.checks import check_number, check_whole
 from cophenet.data.base import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
 from cophenet.data.registry import DataSource, register_source
 from cophenet.data.vector_files import check_file

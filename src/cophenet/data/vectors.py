@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import torch
 
-from cophenet.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice, check_whole
 from cophenet.data.base import ArrayInputs, DataSet, Domain, Labels, Part, Requirement, Samples, split_by_tree
 from cophenet.data.registry import DataSource, register_source
 from cophenet.data.sampling import check_share, stratified_split

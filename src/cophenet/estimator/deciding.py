@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.estimator import decisions
 from cophenet.estimator.inputs import check_weights
 from cophenet.estimator.labels import class_positions, find_known, node_labels

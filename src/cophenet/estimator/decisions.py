@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.metrics.decisions import expected_cost
 from cophenet.metrics.tables import tree_tables
 from cophenet.objectives import TreePaths

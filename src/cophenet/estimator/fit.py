@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from cophenet.checks import check_choice, check_number, check_whole
+from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet.estimator.decisions import check_target
 from cophenet.estimator.inputs import Scale, blocks, fit_scale
 from cophenet.estimator.labels import encode, label_text, to_tree

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cophenet.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice, check_whole
 from cophenet.estimator.inputs import blocks
 from cophenet.estimator.labels import find_known, node_ancestors, node_labels
 from cophenet.tree import Hierarchy

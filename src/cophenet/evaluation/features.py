@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from cophenet.training.files import write_bytes
+from cophenet._common.files import write_bytes
 from cophenet.tree import Hierarchy
 from cophenet.tree.formats.document import dump_json, parse_json
 

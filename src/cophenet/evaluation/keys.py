@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 
 __all__ = ["DOMAINS", "METRICS", "MetricInfo", "describe", "key_order", "metric_key"]
 

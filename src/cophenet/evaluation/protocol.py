@@ -15,7 +15,7 @@ from cophenet.evaluation.results import run_results, seed_results
 from cophenet.evaluation.retrieval import add_retrieval
 from cophenet.evaluation.store import Device, FeatureStore, Progress, choose_device, open_stores
 from cophenet.training import Run, shaped_tree
-from cophenet.training.files import write_json
+from cophenet._common.files import write_json
 from cophenet.training.trainers import threads_of_torch
 
 if TYPE_CHECKING:

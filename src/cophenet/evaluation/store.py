@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.evaluation.features import (
     FeatureSet,
     extract,

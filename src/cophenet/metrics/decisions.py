@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.metrics.checks import check_probabilities, check_scores, ratio
 from cophenet.metrics.tables import TreeTables, add_columns, full_precision, product, row_blocks, tree_tables
 

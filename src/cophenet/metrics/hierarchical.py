@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.metrics.checks import check_k, check_tree, ratio
 from cophenet.metrics.retrieval import Gallery, Search, make_search
 from cophenet.metrics.tables import TreeTables, row_blocks, tree_tables

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cophenet.checks import check_choice, check_options
+from cophenet._common.checks import check_choice, check_options
 from cophenet.models.base import Backbone
 from cophenet.models.foreign import create_foreign
 from cophenet.models.resnet import BLOCKS, ResNet

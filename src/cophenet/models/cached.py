@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import get_device_states, set_device_states
 
-from cophenet.checks import check_whole
+from cophenet._common.checks import check_whole
 
 __all__ = ["cached_backward"]
 

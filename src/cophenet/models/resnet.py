@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.models.base import Backbone, image_shape
 
 __all__ = ["BasicBlock", "Bottleneck", "ResNet"]

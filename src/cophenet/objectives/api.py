@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from cophenet.checks import check_choice, check_options
+from cophenet._common.checks import check_choice, check_options
 from cophenet.distributed import Gather
 from cophenet.objectives.base import Objective
 from cophenet.objectives.cpcc import WithCPCC, cpcc_arguments

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cophenet.checks import check_choice, check_number
+from cophenet._common.checks import check_choice, check_number
 from cophenet.objectives.base import Objective, StepOutput, level_heads
 from cophenet.objectives.checks import check_levels
 from cophenet.objectives.levels import LevelMaps

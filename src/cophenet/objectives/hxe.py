@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from cophenet.checks import check_number
+from cophenet._common.checks import check_number
 from cophenet.objectives.base import Objective, StepOutput
 from cophenet.objectives.checks import check_flag
 from cophenet.objectives.exact import exact_buffer, keep_exact

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cophenet.checks import check_number
+from cophenet._common.checks import check_number
 from cophenet.objectives.base import Objective, StepOutput
 from cophenet.objectives.checks import check_levels, check_pair
 from cophenet.objectives.registry import register

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pdist
 
-from cophenet.checks import check_choice, check_number
+from cophenet._common.checks import check_choice, check_number
 from cophenet.objectives.base import Objective, StepOutput
 from cophenet.objectives.exact import exact_buffer, keep_exact
 from cophenet.objectives.paths import TreePaths

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import kl_div, log_softmax
 
-from cophenet.checks import check_number
+from cophenet._common.checks import check_number
 from cophenet.objectives.base import Objective, StepOutput
 from cophenet.objectives.paths import TreePaths
 from cophenet.objectives.registry import register

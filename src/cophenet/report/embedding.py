@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from cophenet.training.files import write_bytes
+from cophenet._common.files import write_bytes
 
 __all__ = ["Embedding", "embed"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cophenet.report.paper_tables import table_csv, table_latex, table_markdown
-from cophenet.training.files import write_bytes, write_json
+from cophenet._common.files import write_bytes, write_json
 
 __all__ = ["checksum", "draw", "write_item"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.evaluation.keys import MetricInfo, describe, key_order
 from cophenet.report import formats
 from cophenet.report.paper import Published, published

@@ -30,7 +30,7 @@ from cophenet.reproduce.document import (
     told,
 )
 from cophenet.training import Run
-from cophenet.training.files import read_json, write_json
+from cophenet._common.files import read_json, write_json
 
 __all__ = ["modes", "orders", "umap"]
 

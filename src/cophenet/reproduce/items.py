@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.reproduce.arms import (
     BASELINES,
     BREEDS,

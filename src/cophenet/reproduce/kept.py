@@ -9,7 +9,7 @@ from typing import Any
 from cophenet.reproduce.page import command_of
 from cophenet.reproduce.queue import Queue
 from cophenet.reproduce.stored import FORMAT, document_path, unread
-from cophenet.training.files import read_json
+from cophenet._common.files import read_json
 
 __all__ = ["keep_what_is_lost", "without_folders"]
 

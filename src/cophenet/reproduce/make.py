@@ -22,7 +22,7 @@ from cophenet.reproduce.queue import Queue, Report
 from cophenet.reproduce.runs import ArmRuns, Settings, arm_runs, recipes_of
 from cophenet.reproduce.setups import setup_sentences, with_setup
 from cophenet.reproduce.stored import FORMAT, document_path, read_study, unread
-from cophenet.training.files import InUseError, locked, write_bytes
+from cophenet._common.files import InUseError, locked, write_bytes
 
 __all__ = ["Outcome", "reproduce"]
 

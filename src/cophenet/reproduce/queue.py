@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cophenet.reproduce.runs import ArmRuns, different_settings, state_of
-from cophenet.training.files import InUseError, locked
+from cophenet._common.files import InUseError, locked
 
 __all__ = ["Queue", "Report"]
 

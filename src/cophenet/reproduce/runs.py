@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cophenet.reproduce.arms import Arm
 from cophenet.training import Recipe, Run, list_recipes, load_recipe, recipe_names
 from cophenet.training.overrides import apply_overrides, flatten
-from cophenet.training.text import parse_yaml
+from cophenet._common.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     from cophenet.reproduce.items import Item

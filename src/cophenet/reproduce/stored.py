@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cophenet.reproduce.items import item_names
-from cophenet.training.files import read_json
+from cophenet._common.files import read_json
 
 __all__ = ["FORMAT", "document_path", "read_document", "read_study", "unread"]
 

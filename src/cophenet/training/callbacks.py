@@ -16,7 +16,7 @@ from lightning.pytorch.plugins.io import CheckpointIO
 
 from cophenet.objectives import WithCPCC
 from cophenet.training.checkpoints import read_checkpoint, write_checkpoint
-from cophenet.training.files import write_bytes
+from cophenet._common.files import write_bytes
 from cophenet.training.module import TrainingModule
 from cophenet.training.run import Row, Run
 from cophenet.training.stopping import InterruptionError, StopRequest

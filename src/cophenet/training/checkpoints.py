@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cophenet.training.files import write_bytes
+from cophenet._common.files import write_bytes
 
 if TYPE_CHECKING:
     from torch import device as Device

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from cophenet.checks import check_choice, check_number, check_whole
+from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet.training.experiment import find_weights, load_experiment
-from cophenet.training.files import is_first_process, locked
+from cophenet._common.files import is_first_process, locked
 from cophenet.training.fitting import Options, train_parts
 from cophenet.training.folders import (
     Machine,
@@ -21,7 +21,7 @@ from cophenet.training.folders import (
     restore_seeds,
     wait_for,
 )
-from cophenet.training.packages import require
+from cophenet._common.packages import require
 from cophenet.training.recipe import Recipe
 from cophenet.training.run import Run
 from cophenet.training.taken import check_free, recipe_of_seed

@@ -15,7 +15,7 @@ import torch
 from cophenet.objectives import WithCPCC
 from cophenet.training.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.training.experiment import Experiment, build_network, find_weights
-from cophenet.training.files import is_first_process, locked, write_json
+from cophenet._common.files import is_first_process, locked, write_json
 from cophenet.training.folders import Machine, remove_rests
 from cophenet.training.run import Run
 from cophenet.training.stopping import DivergenceError, InterruptionError, StopRequest, stop_on_signals

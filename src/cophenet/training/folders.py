@@ -11,7 +11,7 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cophenet.training.files import is_temporary, rank_variables, write_bytes, write_json
+from cophenet._common.files import is_temporary, rank_variables, write_bytes, write_json
 from cophenet.training.fingerprints import fingerprint
 from cophenet.training.run import FORMAT, Run
 from cophenet.training.taken import check_unbegun, recipe_of_seed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.training.trees import shaped_tree
 
 if TYPE_CHECKING:

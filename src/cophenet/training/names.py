@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.training.build import build, check_types
 
 if TYPE_CHECKING:

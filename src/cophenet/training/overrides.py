@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cophenet.training.text import parse_yaml
+from cophenet._common.yaml_text import parse_yaml
 
 __all__ = ["apply_overrides", "flatten", "merge", "parse_override"]
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from cophenet.training.callbacks import Recorder, loss_values
-from cophenet.training.files import is_first_process
+from cophenet._common.files import is_first_process
 from cophenet.training.module import TrainingModule
 
 __all__ = ["Follower", "Journal", "on_terminal"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.training.build import build
 from cophenet.training.known import check_combinations
 from cophenet.training.names import check_backbone
@@ -33,7 +33,7 @@ from cophenet.training.settings import (
     Settings,
     TreeSettings,
 )
-from cophenet.training.text import dump_yaml, parse_yaml
+from cophenet._common.yaml_text import dump_yaml, parse_yaml
 
 if TYPE_CHECKING:
     from cophenet.objectives import Objective

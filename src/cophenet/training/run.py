@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cophenet.training.checkpoints import newest_good
-from cophenet.training.files import read_json
+from cophenet._common.files import read_json
 from cophenet.training.recipe import Recipe, load_recipe
 from cophenet.tree import Hierarchy
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cophenet.training.checkpoints import list_checkpoints
-from cophenet.training.files import is_temporary, read_json
+from cophenet._common.files import is_temporary, read_json
 from cophenet.training.overrides import flatten
 from cophenet.training.run import FORMAT, Run
 

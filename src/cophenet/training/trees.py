@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.training.problems import nearest
 from cophenet.tree import Hierarchy
 

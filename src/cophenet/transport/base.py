@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from cophenet.checks import check_choice, check_options
+from cophenet._common.checks import check_choice, check_options
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import planned_cost
 from cophenet.transport.plan import TransportPlan

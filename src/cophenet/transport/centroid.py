@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_number
+from cophenet._common.checks import check_number
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import planned_cost

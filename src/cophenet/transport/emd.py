@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.transport.base import PlanDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import distance_strip, planned_cost

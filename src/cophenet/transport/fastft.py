@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice, check_whole
 from cophenet.transport.base import PlanDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import planned_cost, sample_distances

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_choice, check_number, check_whole
+from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet.transport._sinkhorn_solver import entropic_plan, implicit_gradient
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch, is_host

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_number, check_whole
+from cophenet._common.checks import check_number, check_whole
 from cophenet.transport.base import SeededDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.first_order import first_order

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_choice, check_number
+from cophenet._common.checks import check_choice, check_number
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch, is_host
 from cophenet.transport.distance_sums import distance_sums

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.metrics import accuracy, calibration, decisions, mistakes
 from cophenet.metrics.checks import check_k, check_tree
 from cophenet.metrics.modules.base import SumMetric

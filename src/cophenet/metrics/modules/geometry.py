@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import torch
 from torch import Tensor
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.correlation import cpcc
 from cophenet.metrics.checks import check_tree, undefined
 from cophenet.metrics.geometry import delta_hyperbolicity, tree_distortion

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.checks import check_choice
+from cophenet._common.checks import check_choice
 from cophenet.correlation import cpcc
 from cophenet.metrics.checks import check_indices, check_tree
 from cophenet.metrics.streaming.passes import add_blocks
