@@ -5,11 +5,14 @@ Importing this package is cheap: every public name is loaded on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
+from cophenet._common.lazy import lazy_names
+
 if TYPE_CHECKING:
-    from cophenet.correlation import CPCCLoss, cpcc
+    from cophenet.cpcc.loss import CPCCLoss, cpcc
     from cophenet.estimator import HierarchicalEmbedder
     from cophenet.transport import ClassDistance, TransportPlan, class_distances, tree_wasserstein
     from cophenet.tree import Hierarchy
@@ -26,27 +29,17 @@ __all__ = [
     "tree_wasserstein",
 ]
 
-_HOME = {
-    "CPCCLoss": "correlation",
-    "ClassDistance": "transport",
-    "HierarchicalEmbedder": "estimator",
-    "Hierarchy": "tree",
-    "TransportPlan": "transport",
-    "class_distances": "transport",
-    "cpcc": "correlation",
-    "tree_wasserstein": "transport",
-}
-
-_ROOMS = (
-    "data",
-    "estimator",
-    "evaluation",
-    "metrics",
-    "models",
-    "objectives",
-    "training",
-    "transport",
-    "tree",
+_load, __dir__ = lazy_names(
+    __name__,
+    {
+        "cpcc.loss": ["CPCCLoss"],
+        "estimator": ["HierarchicalEmbedder"],
+        "transport": ["ClassDistance", "TransportPlan", "class_distances", "tree_wasserstein"],
+        "tree": ["Hierarchy"],
+    },
+    rooms=("data", "estimator", "evaluation", "metrics", "models", "objectives", "recipes", "runs", "training")
+    + ("transport", "tree"),
+    also=__all__,
 )
 
 
@@ -55,12 +48,22 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         return version("cophenet")
-    if name in _ROOMS:
-        return import_module(f"cophenet.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'cophenet' has no attribute {name!r}")
-    return getattr(import_module(f"cophenet.{_HOME[name]}"), name)
+    return _load(name)
 
 
-def __dir__() -> list[str]:
-    return sorted((*__all__, *_ROOMS))
+class _Package(ModuleType):
+    """Keeps `cophenet.cpcc` the function: importing the room of that name would replace it by the module."""
+
+    @property
+    def cpcc(self) -> object:
+        from cophenet.cpcc.loss import cpcc
+
+        return cpcc
+
+    @cpcc.setter
+    def cpcc(self, room: ModuleType) -> None:
+        """What the import system does after loading the room."""
+
+
+if not TYPE_CHECKING:
+    sys.modules[__name__].__class__ = _Package

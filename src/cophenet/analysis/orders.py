@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from cophenet._common.checks import check_whole
-from cophenet.correlation import cpcc
+from cophenet.cpcc.loss import cpcc
 from cophenet.transport import class_distances
 from cophenet.tree import Hierarchy
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from cophenet.analysis.dense import dense_bures
 from cophenet.analysis.synthetic import one_thread
 from cophenet._common.checks import check_whole
-from cophenet.correlation import CPCCLoss
+from cophenet.cpcc.loss import CPCCLoss
 from cophenet.tree import Hierarchy
 
 __all__ = ["time_steps"]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cophenet.correlation import cpcc
+from cophenet.cpcc.loss import cpcc
 from cophenet.objectives.cpcc import WithCPCC
 from cophenet.transport import ClassDistance, class_distances, create_distance
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from cophenet._common.checks import check_choice, check_options
-from cophenet.distributed import Gather
+from cophenet.cpcc.exchange import Gather
 from cophenet.objectives.base import Objective
 from cophenet.objectives.cpcc import WithCPCC, cpcc_arguments
 from cophenet.objectives.flat import Flat

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cophenet.distributed import DTYPES, Gather, Shards, gather_rows, meet, process_count
+from cophenet.cpcc.exchange import DTYPES, Gather, Shards, gather_rows, meet, process_count
 from cophenet.tree import Hierarchy
 
 __all__ = ["HeadSpec", "Objective", "Phase", "StepOutput", "level_heads"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from cophenet.correlation import CPCCLoss
+from cophenet.cpcc.loss import CPCCLoss
 from cophenet.objectives.base import Objective, Phase, StepOutput
 
 __all__ = ["WithCPCC", "cpcc_arguments"]

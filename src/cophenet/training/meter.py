@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cophenet.distributed import add_up, process_count
+from cophenet.cpcc.exchange import add_up, process_count
 from cophenet.training.stopping import DivergenceError
 
 __all__ = ["Meter"]

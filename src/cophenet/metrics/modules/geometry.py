@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cophenet._common.checks import check_choice
-from cophenet.correlation import cpcc
+from cophenet.cpcc.loss import cpcc
 from cophenet.metrics.checks import check_tree, undefined
 from cophenet.metrics.geometry import delta_hyperbolicity, tree_distortion
 from cophenet.metrics.modules.base import METRIC_OPTIONS, SampleMetric

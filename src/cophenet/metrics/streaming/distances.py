@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet._common.checks import check_choice
-from cophenet.correlation import cpcc
+from cophenet.cpcc.loss import cpcc
 from cophenet.metrics.checks import check_indices, check_tree
 from cophenet.metrics.streaming.passes import add_blocks
 from cophenet.metrics.streaming.scores import class_sums

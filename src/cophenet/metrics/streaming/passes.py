@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from cophenet.distributed import process_count, tell_all
+from cophenet.cpcc.exchange import process_count, tell_all
 
 __all__ = ["add_blocks", "with_progress"]
 

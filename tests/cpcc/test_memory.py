@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cophenet import CPCCLoss
-from cophenet.memory import FeatureMemory
+from cophenet.cpcc.memory import FeatureMemory
 from cophenet.objectives import create
 from cophenet.transport import distance_names
 from cophenet.transport.grouping import ABSENT

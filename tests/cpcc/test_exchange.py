@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import distributed_cases as cases
 from cophenet import CPCCLoss
-from cophenet.distributed import process_count, share_of
+from cophenet.cpcc.exchange import process_count, share_of
 from cophenet.objectives import StepOutput, create, objective_names
 from cophenet.transport import distance_names
 from distributed_cases import TREE

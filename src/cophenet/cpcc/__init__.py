@@ -1,0 +1,5 @@
+"""The loss and what it is made of: Pearson's correlation, the memory across batches, the exchange between processes."""
+
+from cophenet.cpcc.loss import CPCCLoss, cpcc
+
+__all__ = ["CPCCLoss", "cpcc"]
