@@ -25,10 +25,10 @@ from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, ImageFiles
 from cophenet.models import Network
 from cophenet.objectives import StepOutput
 from cophenet.reproduce.arms import BREEDS, PAPER_DATA
-from cophenet.training import load_recipe
-from cophenet.training.experiment import Experiment, build_network
-from cophenet.training.known import known_tree
-from cophenet.training.trees import shaped_tree
+from cophenet.recipes import load_recipe
+from cophenet.runs.experiment import Experiment, build_network
+from cophenet.recipes.known import known_tree
+from cophenet.recipes.trees import shaped_tree
 from decoding import photograph
 from timing import table, write_json
 

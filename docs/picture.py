@@ -9,7 +9,8 @@ from scipy.spatial.distance import squareform
 
 from cophenet.evaluation import evaluate
 from cophenet.report.matrices import tree_order
-from cophenet.training import Run, load_recipe, train
+from cophenet.recipes import load_recipe
+from cophenet.runs import Run, train
 
 CELL, LEFT, TOP, GAP = 26, 64, 56, 96
 # Viridis, which keeps its order for colour-blind readers and in grey print.

@@ -16,7 +16,8 @@ import torch
 
 from cophenet.evaluation import evaluate
 from cophenet.report import compare, write_report
-from cophenet.training import Run, load_recipe, resume, train
+from cophenet.recipes import load_recipe
+from cophenet.runs import Run, resume, train
 
 OBJECTIVES = ("flat", "l2", "fastft")
 SHOWN = (

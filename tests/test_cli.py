@@ -10,7 +10,7 @@ from PIL import Image
 
 from cophenet import Hierarchy
 from cophenet.cli import main
-from cophenet.training import load_recipe
+from cophenet.recipes import load_recipe
 
 WEIGHTED = (
     "{format: cophenet-tree, names: [r, a, b], parents: [-1, 0, 0], weights: [0, 1, 2], classes: [a, b]}"
@@ -308,7 +308,7 @@ def test_without_the_extra_the_command_is_one_line_that_names_it():
 
 @pytest.mark.parametrize("package", ["pydantic", "yaml"])
 def test_without_the_extra_recipes_name_it(package):
-    code = f"import sys; sys.modules[{package!r}] = None; import cophenet.training"
+    code = f"import sys; sys.modules[{package!r}] = None; import cophenet.recipes"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     told = f"ImportError: recipes are read with {package}: pip install 'cophenet[cli]'\n"
     assert done.stderr.endswith(told)

@@ -391,7 +391,8 @@ def test_a_target_without_its_decision_is_refused_in_a_shell(fitted, tmp_path, c
 def test_a_trained_run_behind_the_estimator(tmp_path):
     pytest.importorskip("lightning")
     from cophenet.data import create_source
-    from cophenet.training import load_recipe, train
+    from cophenet.recipes import load_recipe
+    from cophenet.runs import train
 
     recipe = load_recipe("digits", scale="laptop", overrides=["epochs=1", "seeds=[0]"])
     train(recipe, tmp_path / "run", progress=False)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import torch
 
-from cophenet.training import Recipe, Run, load_experiment, load_recipe
-from cophenet.training.checkpoints import write_checkpoint
-from cophenet.training.experiment import build_network
+from cophenet.recipes import Recipe, load_recipe
+from cophenet.runs import Run, load_experiment
+from cophenet.runs.checkpoints import write_checkpoint
+from cophenet.runs.experiment import build_network
 from cophenet._common.files import write_json
-from cophenet.training.folders import describe_data
+from cophenet.runs.folders import describe_data
 
 TINY = (
     "data.options={branching: [2, 5], dims: 8, samples_per_class: 12, spread: 0.7}",

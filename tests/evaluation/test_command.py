@@ -8,7 +8,8 @@ from safetensors.torch import load_file
 
 from cophenet.cli import main
 from cophenet.evaluation import evaluate
-from cophenet.training import Run, load_recipe, train
+from cophenet.recipes import load_recipe
+from cophenet.runs import Run, train
 from data.pictures import fill
 from evaluation.runs import ONE_SHOT, TINY, make_run
 

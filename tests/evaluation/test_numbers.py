@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from cophenet import class_distances, cpcc
 from cophenet.data import k_shot
 from cophenet.evaluation import evaluate
-from cophenet.training import Run, load_experiment, load_network
+from cophenet.runs import Run, load_experiment, load_network
 from evaluation.runs import ONE_SHOT, TINY, make_run
 from support import greedy_cost, pair_loop
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from cophenet.training import load_recipe
+from cophenet.recipes import load_recipe
 from cophenet.tree import Hierarchy
 
 DIGITS = Hierarchy.from_paths(

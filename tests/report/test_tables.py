@@ -9,7 +9,7 @@ import pytest
 
 from cophenet.report import compare, make_table, published_tables
 from cophenet.report.setups import Setup, compare_setup
-from cophenet.training.recipe import load_recipe, recipe_names
+from cophenet.recipes.recipe import load_recipe, recipe_names
 
 from .made_runs import make_run
 

@@ -14,7 +14,7 @@ from cophenet.reproduce.collect_ablations import flow_weights, tree_depth
 from cophenet.reproduce.collect_features import modes
 from cophenet.reproduce.document import read_runs
 from cophenet.reproduce.runs import Settings, arm_runs
-from cophenet.training import load_recipe
+from cophenet.recipes import load_recipe
 
 from .written import write_items, write_runs
 

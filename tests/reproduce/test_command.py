@@ -12,8 +12,8 @@ import cophenet.evaluation
 from cophenet.reproduce.items import find_items
 from cophenet.reproduce.queue import Queue
 from cophenet.reproduce.runs import Settings, arm_runs, state_of
-from cophenet.training import Run
-from cophenet.training.module import TrainingModule
+from cophenet.runs import Run
+from cophenet.runs.module import TrainingModule
 
 from .written import write_runs
 

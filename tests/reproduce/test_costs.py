@@ -7,7 +7,7 @@ from cophenet.reproduce.arms import PAPER_DATA, plain
 from cophenet.reproduce.costs import laptop_minutes
 from cophenet.reproduce.items import ITEMS
 from cophenet.reproduce.runs import Settings, wanted
-from cophenet.training import load_recipe
+from cophenet.recipes import load_recipe
 
 
 @pytest.mark.parametrize("recipe", PAPER_DATA)

@@ -8,8 +8,8 @@ from safetensors.numpy import save_file
 
 from cophenet.data.registry import create_source
 from cophenet.reproduce import reproduce
-from cophenet.training.known import known_tree
-from cophenet.training.trees import shaped_tree
+from cophenet.recipes.known import known_tree
+from cophenet.recipes.trees import shaped_tree
 from cophenet.transport import distance_names
 
 

@@ -24,8 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from cophenet.cli import main as command
-from cophenet.training import Run
-from cophenet.training.checkpoints import read_checkpoint
+from cophenet.runs import Run
+from cophenet.runs.checkpoints import read_checkpoint
 
 HERE = Path(__file__).resolve().parent
 
@@ -224,8 +224,8 @@ if __name__ == "__main__":
     import lightning.pytorch.loggers
     from torch.utils import tensorboard
 
-    import cophenet.training.callbacks
-    import cophenet.training.progress
+    import cophenet.runs.callbacks
+    import cophenet.runs.progress
 
     _ = lightning, tensorboard, cophenet
     sys.path.append(str(HERE))

@@ -126,7 +126,7 @@ def preview(
 
 def _source(name: str, options: Sequence[str] | None) -> DataSource:
     from cophenet.data.registry import create_source
-    from cophenet.training.overrides import apply_overrides
+    from cophenet.recipes.overrides import apply_overrides
 
     return create_source(name, **apply_overrides({}, options or ()))
 

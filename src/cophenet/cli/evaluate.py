@@ -38,7 +38,7 @@ def evaluate(
     Example: cophenet evaluate runs/digits-fastft
     """
     from cophenet.evaluation import evaluate as measure
-    from cophenet.training import Run
+    from cophenet.runs import Run
 
     for run in [Run.open(path) for path in runs]:
         if data_dir is not None and not run.recipe.data.create_source().requirements(data_dir):

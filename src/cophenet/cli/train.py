@@ -12,7 +12,8 @@ import typer
 from cophenet.cli.recipes import Scale, complete_names
 
 if TYPE_CHECKING:
-    from cophenet.training import Recipe, Run
+    from cophenet.recipes import Recipe
+    from cophenet.runs import Run
 
 __all__ = ["OBJECTIVES", "complete_objectives", "parse_seeds", "train"]
 
@@ -138,8 +139,8 @@ def train(
 
 def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
     """Train; ends that are no mistakes in the program are told in one line."""
-    from cophenet.training import Run
-    from cophenet.training.engine import resume, train
+    from cophenet.runs import Run
+    from cophenet.runs.training import resume, train
 
     try:
         if action == "train":
@@ -159,7 +160,7 @@ def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
 def _recipe(
     name: str, scale: Scale | None, objective: str | None, seeds: str | None, settings: Sequence[str]
 ) -> Recipe:
-    from cophenet.training import load_recipe
+    from cophenet.recipes import load_recipe
 
     given = {}
     if objective is not None:

@@ -57,7 +57,7 @@ def flat_inputs(inputs: Any, shape: Sequence[int]) -> Any:
 
 def fill_from_run(estimator: _Estimator, path: str | os.PathLike[str]) -> _Estimator:
     """Set what the estimator would have learned to what the run has."""
-    from cophenet.training import Run, load_experiment, load_network
+    from cophenet.runs import Run, load_experiment, load_network
 
     run = Run.open(os.fspath(path))
     network = load_network(run)

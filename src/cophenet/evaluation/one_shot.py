@@ -11,11 +11,11 @@ from torch.nn.functional import cross_entropy
 
 from cophenet.data import ArrayInputs, Samples, k_shot
 from cophenet.metrics import level_accuracy
-from cophenet.training.optimizers import create_optimizer, learning_rate, set_learning_rate
+from cophenet.runs.optimizers import create_optimizer, learning_rate, set_learning_rate
 
 if TYPE_CHECKING:
     from cophenet.evaluation.features import FeatureSet
-    from cophenet.training.settings import OneShotSettings
+    from cophenet.recipes.settings import OneShotSettings
 
 __all__ = ["one_shot_accuracy", "train_head"]
 

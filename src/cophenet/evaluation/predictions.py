@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cophenet.evaluation.features import FeatureSet
     from cophenet.evaluation.numbers import Numbers
-    from cophenet.training.settings import EvaluationSettings
+    from cophenet.recipes.settings import EvaluationSettings
     from cophenet.tree import Hierarchy
 
 __all__ = ["add_predictions", "add_transferred_accuracy", "not_shared", "stand_ins"]

@@ -14,16 +14,17 @@ from cophenet.evaluation.predictions import add_predictions, add_transferred_acc
 from cophenet.evaluation.results import run_results, seed_results
 from cophenet.evaluation.retrieval import add_retrieval
 from cophenet.evaluation.store import Device, FeatureStore, Progress, choose_device, open_stores
-from cophenet.training import Run, shaped_tree
+from cophenet.recipes import shaped_tree
+from cophenet.runs import Run
 from cophenet._common.files import write_json
-from cophenet.training.trainers import threads_of_torch
+from cophenet.runs.trainers import threads_of_torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from cophenet.data import Domain, Part
     from cophenet.evaluation.features import FeatureSet
-    from cophenet.training import Recipe
+    from cophenet.recipes import Recipe
 
 __all__ = ["evaluate"]
 
@@ -57,7 +58,8 @@ def evaluate(
 
     Example:
         >>> import tempfile
-        >>> from cophenet.training import load_recipe, train
+        >>> from cophenet.recipes import load_recipe
+        >>> from cophenet.runs import train
         >>> recipe = load_recipe("digits", overrides=["objective.name=flat", "epochs=1"])
         >>> run = train(recipe, Path(tempfile.mkdtemp(), "run"), progress=False)
         >>> results = evaluate(run, device="cpu")

@@ -10,7 +10,7 @@ from cophenet.evaluation.keys import key_order
 
 if TYPE_CHECKING:
     from cophenet.evaluation.numbers import Numbers
-    from cophenet.training import Run
+    from cophenet.runs import Run
 
 __all__ = ["FORMAT", "run_results", "seed_results", "summary"]
 

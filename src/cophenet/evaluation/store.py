@@ -17,13 +17,13 @@ from cophenet.evaluation.features import (
     require_safetensors,
     save_features,
 )
-from cophenet.training import load_experiment, load_network
-from cophenet.training.folders import check_same_data
+from cophenet.runs import load_experiment, load_network
+from cophenet.runs.folders import check_same_data
 
 if TYPE_CHECKING:
     from cophenet.data import Domain, Part, Samples
     from cophenet.models import Network
-    from cophenet.training import Experiment, Run
+    from cophenet.runs import Experiment, Run
 
 __all__ = ["Device", "FeatureStore", "Progress", "choose_device", "open_stores"]
 

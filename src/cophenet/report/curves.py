@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from cophenet.report.style import look, styled
 
 if TYPE_CHECKING:
-    from cophenet.training.run import Run
+    from cophenet.runs.run import Run
 
 __all__ = ["Curve", "curves_figure", "phase_starts", "training_curves"]
 

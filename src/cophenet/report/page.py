@@ -14,7 +14,7 @@ from cophenet.report.formats import heading, legend, with_spread
 from cophenet.report.setups import data_labels, describe_data
 from cophenet.report.tables import Column, Table, distinct_names, make_table
 from cophenet._common.files import write_bytes
-from cophenet.training.run import Run
+from cophenet.runs.run import Run
 
 if TYPE_CHECKING:
     from cophenet.report.curves import Curve

@@ -19,7 +19,7 @@ from cophenet.report.tables import Table, make_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from cophenet.training.run import Run
+    from cophenet.runs.run import Run
     from cophenet.tree import Hierarchy
 
 __all__ = ["Part", "Picture", "RunSection", "curve_pictures", "picture", "run_section"]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from cophenet.training.overrides import flatten
+from cophenet.recipes.overrides import flatten
 
 if TYPE_CHECKING:
-    from cophenet.training.run import Run
+    from cophenet.runs.run import Run
 
 __all__ = ["Setup", "compare_setup", "data_labels", "describe_data"]
 
@@ -90,7 +90,7 @@ def compare_setup(result: Mapping[str, Any]) -> Setup:
         result: What stands in `results.json`; without a recipe nothing is known to differ.
 
     Example:
-        >>> from cophenet.training import load_recipe
+        >>> from cophenet.recipes import load_recipe
         >>> recipe = load_recipe("cifar100", overrides=["epochs=2", "tree.shuffle_seed=1"])
         >>> run = {"data": "cifar100", "objective": "fastft", "scale": "laptop"}
         >>> compare_setup({**run, "recipe": recipe.model_dump(mode="json")})
@@ -111,7 +111,7 @@ def compare_setup(result: Mapping[str, Any]) -> Setup:
 
 @cache
 def _shipped(data: str, scale: Any, objective: str) -> Mapping[str, Any]:
-    from cophenet.training.recipe import load_recipe
+    from cophenet.recipes.recipe import load_recipe
 
     recipe = load_recipe(data, scale, [f"objective.name={objective}"])
     return _flat(_counted(recipe.model_dump(mode="json"), objective))

@@ -14,7 +14,7 @@ from cophenet.report.paper import Published, published
 from cophenet.report.setups import Setup, compare_setup, data_labels, describe_data
 
 if TYPE_CHECKING:
-    from cophenet.training.run import Run
+    from cophenet.runs.run import Run
 
 __all__ = ["Cell", "Column", "Row", "Table", "compare", "make_table"]
 
@@ -123,7 +123,7 @@ def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = No
         Traceback (most recent call last):
         ValueError: runs must be one or more run folders, got none
     """
-    from cophenet.training.run import Run
+    from cophenet.runs.run import Run
 
     opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
     if not opened:

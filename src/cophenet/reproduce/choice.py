@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from cophenet.reproduce.arms import Arm
 from cophenet.reproduce.items import Item
 from cophenet.reproduce.runs import Settings, recipes_of
-from cophenet.training import load_recipe
-from cophenet.training.overrides import parse_override
+from cophenet.recipes import load_recipe
+from cophenet.recipes.overrides import parse_override
 
 __all__ = ["check_settings", "possible_items"]
 

@@ -24,7 +24,7 @@ from cophenet.reproduce.document import (
     table,
     told,
 )
-from cophenet.training import Run
+from cophenet.runs import Run
 
 __all__ = ["backbone", "batch_size", "flow_weights", "memory", "tree_depth", "tree_weights", "weight"]
 

@@ -20,7 +20,7 @@ from cophenet.reproduce.document import (
     table,
     told,
 )
-from cophenet.training import load_recipe
+from cophenet.recipes import load_recipe
 
 __all__ = ["batch_time", "data_sizes", "epoch_time", "synthetic"]
 

@@ -29,7 +29,7 @@ from cophenet.reproduce.document import (
     table,
     told,
 )
-from cophenet.training import Run
+from cophenet.runs import Run
 from cophenet._common.files import read_json, write_json
 
 __all__ = ["modes", "orders", "umap"]

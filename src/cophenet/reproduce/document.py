@@ -17,8 +17,8 @@ from cophenet.report.paper_tables import number_cell
 from cophenet.report.setups import compare_setup
 from cophenet.reproduce.arms import label_of
 from cophenet.reproduce.runs import ArmRuns
-from cophenet.training import load_recipe
-from cophenet.training.known import known_tree
+from cophenet.recipes import load_recipe
+from cophenet.recipes.known import known_tree
 from cophenet.transport import distance_names
 
 __all__ = [

@@ -133,7 +133,7 @@ class Queue:
 
     def _make(self, arm: ArmRuns, seed: int, path: Path, state: str, title: str) -> None:
         from cophenet.evaluation import evaluate
-        from cophenet.training import resume, train
+        from cophenet.runs import resume, train
 
         words = {"missing": "train", "interrupted": "continue", "trained": "evaluate"}
         self.tell(f"{title}: {words[state]}")
@@ -158,7 +158,7 @@ class Queue:
 
     def _missing_weights(self, arm: ArmRuns) -> str:
         """What a network begins with and is not there; nothing if all is."""
-        from cophenet.training.experiment import find_weights
+        from cophenet.runs.experiment import find_weights
 
         try:
             find_weights(arm.recipe, self.data_dir)

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet.reproduce.arms import Arm
-from cophenet.training import Recipe, Run, list_recipes, load_recipe, recipe_names
-from cophenet.training.overrides import apply_overrides, flatten
+from cophenet.recipes import Recipe, list_recipes, load_recipe, recipe_names
+from cophenet.runs import Run
+from cophenet.recipes.overrides import apply_overrides, flatten
 from cophenet._common.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     from cophenet.reproduce.items import Item
-    from cophenet.training.recipe import Scale
+    from cophenet.recipes.recipe import Scale
 
 __all__ = [
     "ArmRuns",

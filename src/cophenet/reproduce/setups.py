@@ -9,7 +9,8 @@ from typing import Any
 from cophenet.reproduce.arms import DISTANCES
 from cophenet.reproduce.items import Item
 from cophenet.reproduce.runs import ArmRuns
-from cophenet.training import Recipe, Run, load_recipe, recipe_names
+from cophenet.recipes import Recipe, load_recipe, recipe_names
+from cophenet.runs import Run
 
 __all__ = ["setup_sentences", "with_setup"]
 

@@ -1,0 +1,82 @@
+"""The tree a recipe trains with, made from the one of its data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cophenet._common.checks import check_choice
+from cophenet.recipes.problems import nearest
+from cophenet.tree import Hierarchy
+
+if TYPE_CHECKING:
+    from cophenet.recipes.settings import TreeSettings
+
+__all__ = ["shaped_tree"]
+
+_SHOWN = 25
+
+
+def shaped_tree(tree: Hierarchy, settings: TreeSettings) -> Hierarchy:
+    """The data set's tree with the levels, edge weights and places of the classes that a recipe asks for.
+
+    The classes keep their labels. Levels are merged first and classes change places last, so weights are
+    those of the levels that training sees.
+
+    Raises:
+        ValueError: If the tree has no such level or node.
+
+    Example:
+        >>> from cophenet.recipes.settings import TreeSettings
+        >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
+        >>> shaped_tree(tree, TreeSettings(level_weights={1: 2.0})).condensed([0, 1, 2])
+        array([2., 6., 6.])
+    """
+    for level in settings.merge_levels:
+        if tree.height == 1:
+            raise ValueError(f"tree.merge_levels must leave the classes, the only level, got {level!r}")
+        check_choice("tree.merge_levels", level, tree.level_names[:-1])
+        tree = tree.merge_level(level)
+    for depth_or_name in settings.level_weights:
+        _check_level(tree, depth_or_name)
+    if settings.level_weights:
+        tree = tree.with_level_weights(settings.level_weights)  # type: ignore[arg-type]
+    for node, factor in settings.node_weights.items():
+        _check_node(tree, node)
+        tree = tree.with_weights(node, factor)
+    return tree if settings.shuffle_seed is None else _shuffled(tree, settings.shuffle_seed)
+
+
+def _check_level(tree: Hierarchy, level: int | str) -> None:
+    known = level in tree.level_names if isinstance(level, str) else 1 <= level <= tree.height
+    if not known:
+        names = ", ".join(tree.level_names)
+        raise ValueError(
+            f"tree.level_weights must be by depth, 1 to {tree.height}, or by level, {names}, "
+            f"got {level!r}{nearest(level, tree.level_names)}"
+        )
+
+
+def _check_node(tree: Hierarchy, node: str) -> None:
+    """Refuse what is not the name of one node with others below it."""
+    groups = [name for name, height in zip(tree.names, tree.heights, strict=True) if height > 0]
+    if groups.count(node) != 1 or tree.names.count(node) != 1:
+        some = ", ".join(groups[:_SHOWN]) + ", ..." * (len(groups) > _SHOWN)
+        problem = f", the name of {tree.names.count(node)} nodes" if tree.names.count(node) > 1 else ""
+        hint = "" if problem else nearest(node, groups)
+        raise ValueError(
+            f"tree.node_weights must be by a node that has others below it ({some}), "
+            f"got {node!r}{problem}{hint}"
+        )
+
+
+def _shuffled(tree: Hierarchy, seed: int) -> Hierarchy:
+    """A tree of the same shape in which every class has the place of another."""
+    order = np.random.default_rng(seed).permutation(tree.num_classes)
+    names = list(tree.names)
+    for leaf, label in zip(tree.leaves.tolist(), order.tolist(), strict=True):
+        names[leaf] = tree.classes[label]
+    return Hierarchy.from_parents(
+        tree.parents, names, tree.edge_weights, tree.classes, level_names=tree.level_names
+    )

@@ -1,0 +1,187 @@
+"""What happens around the steps: checkpoints, and the record of every epoch."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import Callback, Checkpoint
+from lightning.pytorch.plugins.io import CheckpointIO
+
+from cophenet.objectives import WithCPCC
+from cophenet.runs.checkpoints import read_checkpoint, write_checkpoint
+from cophenet._common.files import write_bytes
+from cophenet.runs.module import TrainingModule
+from cophenet.runs.run import Row, Run
+from cophenet.runs.stopping import InterruptionError, StopRequest
+
+__all__ = ["CheckpointFiles", "Recorder", "Saver", "loss_values"]
+
+
+class CheckpointFiles(CheckpointIO):
+    """How Lightning writes and reads the checkpoints of a run."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """Write one; the last part of the path is the number of the step."""
+        _ = storage_options
+        write_checkpoint(Path(path).parent, int(Path(path).name), checkpoint)
+
+    def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> dict[str, Any]:
+        """Read one, on the CPU: Lightning moves what belongs on a device."""
+        return read_checkpoint(Path(path))
+
+    def remove_checkpoint(self, path: Any) -> None:
+        """Remove one."""
+        Path(path).unlink()
+
+
+class Saver(Checkpoint):
+    """A checkpoint after every epoch, after so many minutes, and before the training stops on request.
+
+    Args:
+        run: Where they go.
+        minutes: Time between two checkpoints within an epoch.
+        stop: The request to stop.
+    """
+
+    def __init__(self, run: Run, minutes: float, stop: StopRequest) -> None:
+        self.folder, self.interval, self.stop = run.path / "checkpoints", minutes * 60, stop
+        self._last = time.monotonic()
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Lightning's handler of a polite kill exchanges something with processes that know nothing of it."""
+        _ = trainer, module
+        self.stop.listen()
+
+    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_args: Any) -> None:
+        """In the middle of an epoch; its end has a checkpoint of its own."""
+        assert isinstance(module, TrainingModule)
+        if module.step == module.steps_per_epoch:
+            return
+        stop = _any_process(trainer, self.stop.wanted)
+        if stop or _any_process(trainer, time.monotonic() - self._last >= self.interval):
+            self._save(trainer, module)
+        if stop:
+            raise InterruptionError
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """At the end of an epoch."""
+        assert isinstance(module, TrainingModule)
+        self._save(trainer, module)
+        if _any_process(trainer, self.stop.wanted) and module.epoch < module.total_epochs:
+            raise InterruptionError
+
+    def _save(self, trainer: pl.Trainer, module: TrainingModule) -> None:
+        module.meter.check()
+        trainer.save_checkpoint(self.folder / str(module.total_step), weights_only=False)
+        self._last = time.monotonic()
+
+
+def _any_process(trainer: pl.Trainer, wish: bool) -> bool:
+    """Whether one of the processes wishes it, so that all do the same."""
+    if trainer.world_size == 1:
+        return wish
+    return bool(trainer.strategy.reduce_boolean_decision(wish, all=False))
+
+
+class Recorder(Callback):
+    """Writes what an epoch came to: a row of metrics.csv, the other loggers, and features now and then.
+
+    A row is written before the checkpoint of its epoch: after a crash between the two, the epoch and its row
+    are made again.
+
+    Args:
+        run: Where it goes.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.rows: list[Row] = []
+        self._began = 0.0
+
+    def on_fit_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Forget the rows of epochs that are done again."""
+        assert isinstance(module, TrainingModule)
+        self.rows = [row for row in self.run.metrics if int(row["epoch"] or 0) <= module.epoch]
+        if trainer.is_global_zero:
+            _write_rows(self.run.path / "metrics.csv", self.rows)
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Start the clock, at what the epoch took before it was interrupted."""
+        assert isinstance(module, TrainingModule)
+        _ = trainer
+        self._began = time.monotonic() - module.seconds
+
+    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_args: Any) -> None:
+        """Keep the time for checkpoints."""
+        assert isinstance(module, TrainingModule)
+        _ = trainer
+        module.seconds = time.monotonic() - self._began
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Write the row."""
+        assert isinstance(module, TrainingModule)
+        row: Row = {
+            "epoch": module.epoch + 1,
+            "phase": module.stage.phase.name,
+            "seconds": round(time.monotonic() - self._began, 3),
+            "lr": module.learning_rate,
+            **{f"train/{name}": value for name, value in loss_values(module, module.meter.means()).items()},
+            "test/accuracy": module.accuracy,
+        }
+        self.rows.append(row)
+        if not trainer.is_global_zero:
+            return
+        _write_rows(self.run.path / "metrics.csv", self.rows)
+        numbers = {key: value for key, value in row.items() if isinstance(value, float) and "/" in key}
+        for logger in trainer.loggers:
+            logger.log_metrics({**numbers, "lr": module.learning_rate}, step=module.epoch + 1)
+        if module.saves_features:
+            self._write_features(module)
+
+    def _write_features(self, module: TrainingModule) -> None:
+        from safetensors.torch import save
+
+        tensors = {name: torch.cat([part[name] for part in module.saved]) for name in module.saved[0]}
+        path = self.run.features_path(f"{module.recipe.data.domain}-test", module.epoch + 1)
+        path.parent.mkdir(exist_ok=True)
+        write_bytes(path, save({name: values.contiguous() for name, values in tensors.items()}))
+
+
+def loss_values(module: TrainingModule, terms: Mapping[str, float]) -> dict[str, float]:
+    """The loss, its terms, and the correlation where CPCC is one of them.
+
+    Args:
+        module: Whose objective made the terms.
+        terms: Values by name; the term `cpcc` is a loss and becomes `cpcc_loss`, beside the `cpcc` itself.
+    """
+    values = {"loss": sum(terms.values()), **terms}
+    if isinstance(module.objective, WithCPCC) and "cpcc" in values:
+        values["cpcc_loss"] = values.pop("cpcc")
+        weight = module.objective.criterion.weight
+        if weight:
+            values["cpcc"] = 1 - values["cpcc_loss"] / weight
+    return values
+
+
+def _write_rows(path: Path, rows: list[Row]) -> None:
+    """All rows; phases may have different terms, so the columns are those of all of them."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    write_bytes(path, text.getvalue().encode())
+
+
+def _cell(value: float | str | None) -> float | str:
+    if value is None:
+        return ""
+    whole = isinstance(value, float) and value.is_integer()
+    return int(value) if whole else value

@@ -1,0 +1,215 @@
+"""What a recipe needs before it can be trained or evaluated: data, tree, objective and network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from cophenet.data import ArrayInputs, DataSet, HierarchicalBatchSampler, Loader, Samples, stratified_split
+from cophenet.models import Network, build_heads, create_backbone
+from cophenet.objectives import Objective
+from cophenet.recipes.build import build
+from cophenet.runs.checkpoints import read_checkpoint
+from cophenet.recipes.recipe import Recipe
+from cophenet.recipes.trees import shaped_tree
+from cophenet.tree import Hierarchy
+
+if TYPE_CHECKING:
+    from cophenet.runs.run import Run
+
+__all__ = ["Experiment", "build_network", "find_weights", "load_experiment", "load_network"]
+
+_VALIDATION_SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """A recipe with its data, made once and used by training and evaluation.
+
+    Attributes:
+        recipe: All settings.
+        data: The data set, for other parts and domains than those trained on.
+        tree: The tree that is trained on: that of the domain, as the recipe shapes it.
+        objective: The loss on that tree.
+        train: What is trained on.
+        test: What is tested on: the test part, or the part kept apart if the recipe has `data.validation`.
+    """
+
+    recipe: Recipe
+    data: DataSet
+    tree: Hierarchy
+    objective: Objective
+    train: Samples
+    test: Samples
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Per channel, for normalization."""
+        return self.data.mean
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Per channel, for normalization."""
+        return self.data.std
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input of the network; reads one sample."""
+        shape = tuple(self.train.take(np.zeros(1, dtype=np.int64))[0].shape[1:])
+        size = self._size(self.train)
+        return shape if size is None else (shape[0], size, size)
+
+    def evaluation_loader(
+        self, samples: Samples, *, batch_size: int | None = None, device: torch.device | str = "cpu"
+    ) -> Loader:
+        """Samples in their order, as they are: no augmentation, every one once.
+
+        Args:
+            samples: `test`, `train`, or those of another part and domain of `data`.
+            batch_size: Samples per batch; None for the recipe's `evaluation.batch_size`.
+            device: Where the batches are wanted.
+        """
+        size = batch_size or self.recipe.evaluation.batch_size
+        return Loader(samples, size, device=device, **self._reading(samples))
+
+    def training_loader(
+        self, seed: int, *, device: torch.device | str = "cpu", rank: int = 0, world_size: int = 1
+    ) -> Loader:
+        """Batches to train on, in another order in every epoch.
+
+        The last batch of an epoch is left out where it would give a process a single sample or none, which
+        have no variance to normalize by.
+
+        Args:
+            seed: Decides order and augmentation.
+            device: Where the batches are wanted.
+            rank: Which share of every batch.
+            world_size: How many processes share a batch.
+        """
+        rest = len(self.train) % self.recipe.batch_size
+        sampler = self._sampler(seed)
+        return Loader(
+            self.train,
+            self.recipe.batch_size,
+            seed=seed,
+            shuffle=sampler is None,
+            augment=self.recipe.data.augment,
+            drop_last=sampler is None and 0 < rest < 2 * world_size,
+            sampler=sampler,
+            device=device,
+            rank=rank,
+            world_size=world_size,
+            **self._reading(self.train),
+        )
+
+    def _sampler(self, seed: int) -> HierarchicalBatchSampler | None:
+        """What chooses the batches, all of them: the loader takes the shares of them."""
+        if self.recipe.data.sampler is None:
+            return None
+        make = partial(
+            HierarchicalBatchSampler, self.train.labels, self.tree, seed=seed, rank=0, world_size=1
+        )
+        return build("data.sampler", make, self.recipe.data.sampler.model_dump())
+
+    def _reading(self, samples: Samples) -> dict[str, Any]:
+        return {
+            "mean": self.mean,
+            "std": self.std,
+            "size": self._size(samples),
+            "workers": self.recipe.data.workers,
+        }
+
+    def _size(self, samples: Samples) -> int | None:
+        """The side that images in memory are resized to; None for those that have it, files and vectors."""
+        size = self.recipe.data.image_size
+        if size is None or not isinstance(samples.inputs, ArrayInputs):
+            return None
+        return None if tuple(samples.inputs.values.shape[2:]) == (size, size) else size
+
+
+def load_experiment(recipe: Recipe, data_dir: str | Path | None = None) -> Experiment:
+    """Read the data of a recipe and make its tree and objective.
+
+    Args:
+        recipe: All settings.
+        data_dir: Folder of the data; None for data that needs none.
+
+    Raises:
+        FileNotFoundError: If files are missing.
+        ValueError: If the data is wrong, or the recipe does not fit it.
+
+    Example:
+        >>> from cophenet.recipes import load_recipe
+        >>> experiment = load_experiment(load_recipe("digits"))
+        >>> experiment.tree.num_classes, experiment.objective.name, experiment.input_shape
+        (7, 'fastft', (1, 8, 8))
+    """
+    source = recipe.data.create_source()
+    data = source.load(None if data_dir is None else Path(data_dir))
+    train = data.samples("train", recipe.data.domain)
+    if recipe.data.validation:
+        kept, apart = stratified_split(train.labels, recipe.data.validation, _VALIDATION_SEED)
+        train, test = train.subset(kept), train.subset(apart)
+    else:
+        test = data.samples("test", recipe.data.domain)
+    tree = shaped_tree(train.tree, recipe.tree)
+    return Experiment(recipe, data, tree, recipe.create_objective(tree), train, test)
+
+
+def build_network(
+    recipe: Recipe, objective: Objective, input_shape: Sequence[int], weights: Path | None = None
+) -> Network:
+    """The backbone of a recipe with the heads of its objective, from torch's random state.
+
+    Args:
+        recipe: All settings.
+        objective: Says which heads.
+        input_shape: Shape of one input.
+        weights: File of the backbone's parameters to begin with.
+    """
+    name, options = recipe.model.backbone, recipe.model.options
+    backbone = create_backbone(name, input_shape=tuple(input_shape), weights=weights, **options)
+    return Network(backbone, build_heads(objective.heads, backbone.num_features))
+
+
+def find_weights(recipe: Recipe, data_dir: str | Path | None) -> Path | None:
+    """The file of `model.weights`, in the data folder if there is one, else in the current folder.
+
+    Raises:
+        FileNotFoundError: If it is not there; says where it was looked for.
+    """
+    if recipe.model.weights is None:
+        return None
+    path = Path(data_dir or Path.cwd()) / Path(recipe.model.weights).expanduser()
+    if not path.is_file():
+        base = "data_dir" if data_dir is not None else "the current folder"
+        raise FileNotFoundError(
+            f"model.weights {recipe.model.weights!r} not found: looked for {path}, relative to {base}"
+        )
+    return path
+
+
+def load_network(run: Run, device: torch.device | str = "cpu") -> Network:
+    """The network of a run of one seed, as its newest checkpoint has it, in evaluation mode.
+
+    The data is not needed.
+
+    Raises:
+        ValueError: If the run has several seeds, no checkpoint, or a damaged one.
+    """
+    seed = run.seed
+    content = read_checkpoint(run.checkpoint())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        objective = run.recipe.create_objective(run.tree)
+        network = build_network(run.recipe, objective, run.info["input_shape"])
+    prefix = "network."
+    state = content["state_dict"]
+    network.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+    return network.to(device).eval()

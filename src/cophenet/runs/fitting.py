@@ -1,0 +1,216 @@
+"""Training the seeds of a run, one after the other, from wherever each stands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from cophenet.objectives import WithCPCC
+from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
+from cophenet.runs.experiment import Experiment, build_network, find_weights
+from cophenet._common.files import is_first_process, locked, write_json
+from cophenet.runs.folders import Machine, remove_rests
+from cophenet.runs.run import Run
+from cophenet.runs.stopping import DivergenceError, InterruptionError, StopRequest, stop_on_signals
+from cophenet.runs.trainers import make_loggers, make_trainer, quiet, threads_of_torch
+from cophenet.tree import Hierarchy
+
+if TYPE_CHECKING:
+    from cophenet.runs.module import TrainingModule
+    from cophenet.runs.progress import Journal
+
+__all__ = ["Options", "build_module", "train_parts"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a training is followed and saved; none of it changes the result.
+
+    Attributes:
+        loggers: By name.
+        minutes: Time between two checkpoints within an epoch.
+        progress: None for a bar on a terminal and lines elsewhere, True for the bar, False for nothing.
+    """
+
+    loggers: tuple[str, ...]
+    minutes: float
+    progress: bool | None
+
+
+def train_parts(run: Run, experiment: Experiment, machine: Machine, options: Options) -> None:
+    """Train all seeds that are not finished, or whose last checkpoint is damaged.
+
+    Raises:
+        KeyboardInterrupt: If it was asked to stop; says how to go on.
+        DivergenceError: If the loss is no longer finite; says what may help.
+    """
+    from cophenet.runs.progress import Journal
+
+    notes = list(_notes(experiment))
+    if is_first_process() and options.progress is not False:
+        for note in notes:
+            print(note, file=sys.stderr, flush=True)
+    with (
+        quiet(),
+        threads_of_torch(machine.threads),
+        torch.random.fork_rng(devices=[]),
+        stop_on_signals() as stop,
+    ):
+        for part in run.parts:
+            if part.finished and not part.damaged:
+                continue
+            journal = Journal(part.path / "log.txt", shown=options.progress is not False)
+            with _kept(part, run), _told(part, run, journal, stop):
+                if stop.wanted:  # since the last step of the seed before
+                    raise InterruptionError
+                for note in notes:
+                    journal.record(note)
+                _train_one(part, experiment, machine, options, journal, stop)
+
+
+def _notes(experiment: Experiment) -> Iterator[str]:
+    """What may be a mistake, and does not stop the training."""
+    if isinstance(experiment.objective, WithCPCC) and _all_alike(experiment.tree):
+        yield (
+            "warning: all classes are equally far apart in the tree, so the cpcc term is constant and "
+            "teaches nothing: give a tree with groups, or train with --objective flat"
+        )
+
+
+def _all_alike(tree: Hierarchy) -> bool:
+    """Whether all pairs of classes have the same distance: the tree branches once, all are equally deep."""
+    branching = int((np.bincount(tree.parents[1:]) > 1).sum())
+    depths = tree.weighted_depths[tree.leaves]
+    return tree.num_classes == 2 or (branching == 1 and bool(np.ptp(depths) == 0))
+
+
+@contextmanager
+def _kept(part: Run, run: Run) -> Iterator[None]:
+    """The folder of a seed to this process, without what a killed one left there."""
+    if not is_first_process():
+        yield
+        return
+    with nullcontext() if part is run else locked(part.path):
+        remove_rests(part.path)
+        yield
+
+
+@contextmanager
+def _told(part: Run, run: Run, journal: Journal, stop: StopRequest) -> Iterator[None]:
+    """Ends of the training with what to do next, also in the journal."""
+    going_on = f"cophenet train --resume {run.path}"
+    try:
+        try:
+            yield
+        except InterruptionError as error:
+            raise KeyboardInterrupt(f"stopped and saved; continue with {going_on}") from error
+        except (KeyboardInterrupt, SystemExit) as error:
+            # At a second signal, which Lightning turns into an exit.
+            if isinstance(error, SystemExit) and not stop.wanted:
+                raise
+            raise KeyboardInterrupt(
+                f"stopped at once; continue from the last checkpoint with {going_on}"
+            ) from error
+        except DivergenceError as error:
+            raise DivergenceError(f"{error}: {_advice(part)}") from error
+    except BaseException as error:
+        line = str(error) if isinstance(error, KeyboardInterrupt) else f"error: {error}"
+        with suppress(OSError):  # the disk may be what is full
+            journal.record(" ".join(line.split()))
+        raise
+
+
+def _advice(part: Run) -> str:
+    """What may help against a loss that diverges."""
+    kept = list_checkpoints(part.path / "checkpoints")
+    saved = f"{kept[0].name} is from before" if kept else "no checkpoint was written before"
+    precision = "" if part.recipe.precision == "32-true" else ", or precision=32-true"
+    helps = f"a smaller optimizer.lr or a smaller weight of the term{precision}"
+    return f"{saved}; begin another run with -o and {helps}"
+
+
+def _train_one(
+    run: Run,
+    experiment: Experiment,
+    machine: Machine,
+    options: Options,
+    journal: Journal,
+    stop: StopRequest,
+) -> None:
+    from cophenet.runs.callbacks import CheckpointFiles, Recorder, Saver
+    from cophenet.runs.progress import Follower, on_terminal
+
+    checkpoint = _choose_checkpoint(run, journal)
+    module = build_module(run, experiment, fresh=checkpoint is None)
+    if len(module.stages) > 1:
+        journal.write(_plan(module))
+    position = {"epoch": 0} if checkpoint is None else read_checkpoint(checkpoint)["position"]
+    recorder = Recorder(run)
+    if position["epoch"] < module.total_epochs:
+        bar = on_terminal() if options.progress is None else options.progress
+        trainer = make_trainer(
+            run,
+            machine,
+            phases=len(module.stages),
+            max_epochs=module.total_epochs - position["epoch"],
+            precision=run.recipe.precision,
+            callbacks=[
+                recorder,
+                Follower(recorder, journal, bar=bar),
+                Saver(run, options.minutes, stop),
+            ],
+            logger=make_loggers(run, options.loggers, position["epoch"]),
+            plugins=[CheckpointFiles()],
+        )
+        trainer.fit(module, ckpt_path=checkpoint)
+    if is_first_process():
+        seconds = [row["seconds"] for row in run.metrics]
+        write_json(run.path / "run.json", {**run.info, "finished": True, "seconds_per_epoch": seconds})
+
+
+def _plan(module: TrainingModule) -> str:
+    """The phases with their lengths, which need not be those of the recipe's `epochs`."""
+    phases = ", ".join(f"{stage.phase.name} {stage.end - stage.start}" for stage in module.stages)
+    return f"phases by epochs: {phases}; {module.total_epochs} in all"
+
+
+def _choose_checkpoint(run: Run, journal: Journal) -> Path | None:
+    """The newest whole checkpoint; damaged ones are told of and put aside."""
+    checkpoint, damaged = newest_good(run.path / "checkpoints")
+    if damaged and run.info["finished"] and is_first_process():
+        # Before the file is put aside, after which nothing else shows that epochs are lost.
+        write_json(run.path / "run.json", {**run.info, "finished": False})
+    for path in damaged:
+        if is_first_process():
+            path.rename(path.with_suffix(".damaged"))
+        instead = "beginning again" if checkpoint is None else f"using {checkpoint.name}"
+        journal.write(f"checkpoint {path.name} is damaged: {instead}")
+    if checkpoint is not None:
+        journal.write(f"seed {run.seed}: continuing from {checkpoint.name}")
+    else:
+        journal.write(f"seed {run.seed}: {run.recipe.name} with {run.recipe.objective.name}")
+    return checkpoint
+
+
+def build_module(run: Run, experiment: Experiment, *, fresh: bool) -> TrainingModule:
+    """What Lightning trains, from the seed of a run.
+
+    Args:
+        run: Of one seed.
+        experiment: Data and settings.
+        fresh: Whether it begins with the recipe's `model.weights`, rather than with a checkpoint.
+    """
+    from cophenet.runs.module import TrainingModule, derive_seed
+
+    torch.manual_seed(derive_seed(run.seed))
+    objective = run.recipe.create_objective(experiment.tree)
+    weights = find_weights(run.recipe, run.info["data_dir"]) if fresh else None
+    network = build_network(run.recipe, objective, run.info["input_shape"], weights)
+    return TrainingModule(experiment, network, objective, run.seed)

@@ -1,0 +1,107 @@
+"""Means of the loss terms over an epoch, and the watch over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cophenet.cpcc.exchange import add_up, process_count
+from cophenet.runs.stopping import DivergenceError
+
+__all__ = ["Meter"]
+
+
+class Meter:
+    """Adds up the loss terms of an epoch on the device, and reads each step's once, a step later.
+
+    A loss is looked at when the next one has been computed: the objective has waited for the device by then,
+    so the read costs no wait of its own. Weights made from a bad loss are never saved, because `check`
+    comes before every checkpoint. On several processes all have the same numbers, those of the whole batch.
+
+    Example:
+        >>> meter = Meter()
+        >>> for step, loss in enumerate((1.0, 3.0)):
+        ...     meter.add(step, {"cross_entropy": torch.tensor(loss)}, samples=8)
+        >>> meter.means()
+        {'cross_entropy': 2.0}
+    """
+
+    def __init__(self) -> None:
+        self.names: tuple[str, ...] = ()
+        self.sums: Tensor | None = None  # of the terms, weighted by samples; the last is that of the samples
+        self.latest: dict[str, float] = {}
+        self._waiting: tuple[int, Tensor] | None = None
+
+    def add(self, step: int, terms: Mapping[str, Tensor], samples: int) -> None:
+        """Count the terms of a step.
+
+        Args:
+            step: Number of the step in the training, for messages.
+            terms: Scalars by name.
+            samples: Size of the batch, of this process's share of it.
+
+        Raises:
+            DivergenceError: If a term of the step before was not finite, on all processes alike.
+            ValueError: If the terms have other names than before.
+        """
+        if self.names and tuple(terms) != self.names:
+            had, got = ", ".join(self.names), ", ".join(terms)
+            raise ValueError(
+                f"an objective must give the same terms in every step of a phase, {had}; got {got}"
+            )
+        values = torch.stack([term.detach().float() for term in terms.values()])
+        values = torch.cat((values, values.new_tensor([samples])))
+        processes = process_count()
+        if processes > 1:
+            values = add_up(values)
+            values[:-1] /= processes
+        self.check()
+        self.names = tuple(terms)
+        weighted = torch.cat((values[:-1] * values[-1], values[-1:]))
+        self.sums = weighted if self.sums is None else self.sums + weighted
+        self._waiting = (step, values[:-1])
+
+    def check(self) -> None:
+        """Look at the last step's terms.
+
+        Raises:
+            DivergenceError: If one is not finite; says the step and the term.
+        """
+        if self._waiting is None:
+            return
+        step, values = self._waiting
+        self._waiting = None
+        self.latest = dict(zip(self.names, values.tolist(), strict=True))
+        for name, value in self.latest.items():
+            if not math.isfinite(value):
+                raise DivergenceError(f"loss term {name!r} became {value} in step {step}")
+
+    def means(self) -> dict[str, float]:
+        """Means over the samples seen so far, by term."""
+        self.check()
+        if self.sums is None:
+            return {}
+        return dict(zip(self.names, (self.sums[:-1] / self.sums[-1]).tolist(), strict=True))
+
+    def reset(self) -> None:
+        """Begin a new epoch."""
+        self.names, self.sums = (), None
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint needs to go on in the middle of an epoch."""
+        return {"names": list(self.names), "sums": self.sums}
+
+    def restore(self, state: Mapping[str, Any], device: torch.device) -> None:
+        """Go on from a `state`."""
+        sums: Tensor | None = state["sums"]
+        self.names = tuple(state["names"])
+        self.sums = None if sums is None else sums.to(device)
+
+
+def diverged_features(step: int) -> DivergenceError:
+    """What to raise when features, and not the loss, are the first to be NaN or inf."""
+    return DivergenceError(f"the network's features became NaN or inf in step {step}")

@@ -1,0 +1,234 @@
+"""The LightningModule: one step of any objective, and where in the training it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+from lightning.pytorch.core.optimizer import LightningOptimizer
+from torch import Tensor
+
+from cophenet.data import Loader
+from cophenet.models import Network
+from cophenet.objectives import Objective, StepOutput
+from cophenet.runs.chunks import backward_in_chunks
+from cophenet.runs.experiment import Experiment
+from cophenet.runs.meter import Meter, diverged_features
+from cophenet.runs.optimizers import create_optimizer, learning_rate, set_learning_rate
+from cophenet.runs.stages import Stage, plan_stages, stage_at
+
+__all__ = ["TrainingModule", "derive_seed"]
+
+Batch = tuple[Tensor, Tensor]
+
+
+def derive_seed(*keys: int) -> int:
+    """A seed for torch that depends on all the keys.
+
+    Example:
+        >>> derive_seed(0, 1) == derive_seed(0, 1), derive_seed(0, 1) == derive_seed(1, 0)
+        (True, False)
+    """
+    # With their number in front, because zeros at the end count for nothing.
+    return int(np.random.SeedSequence((len(keys), *keys)).generate_state(1, np.uint64)[0])
+
+
+class TrainingModule(pl.LightningModule):
+    """Trains a network for an objective, of which it knows only terms, heads and phases.
+
+    Position, order of the samples and random numbers are its own and not Lightning's: a training that goes
+    on from a checkpoint in the middle of an epoch is then the same with every version of Lightning.
+
+    Args:
+        experiment: Data and settings.
+        network: What is trained.
+        objective: The loss, with a state of its own in some cases.
+        seed: Decides everything random.
+
+    Attributes:
+        epoch: Epochs that are complete.
+        step: Steps of the present epoch that are complete.
+        seconds: Time spent in the present epoch before the checkpoint it goes on from.
+        meter: Loss terms of the present epoch.
+        accuracy: Of the last evaluation on the test part; None in phases that do not train the classes.
+        saved: Features and logits of that evaluation, batch by batch, if asked for.
+    """
+
+    def __init__(self, experiment: Experiment, network: Network, objective: Objective, seed: int) -> None:
+        super().__init__()
+        self.network, self.objective = network, objective
+        self.experiment, self.recipe, self.seed = experiment, experiment.recipe, seed
+        self.stages = plan_stages(objective.phases, self.recipe.epochs)
+        self.epoch, self.step, self.seconds = 0, 0, 0.0
+        self.meter = Meter()
+        self.accuracy: float | None = None
+        self.saved: list[dict[str, Tensor]] = []
+        self._correct: list[Tensor] = []
+        self.automatic_optimization = self.recipe.chunk_size is None
+
+    @property
+    def total_epochs(self) -> int:
+        """Of all phases together."""
+        return self.stages[-1].end
+
+    @cached_property
+    def steps_per_epoch(self) -> int:
+        """Batches of a whole epoch."""
+        return len(self.experiment.training_loader(self.seed, world_size=self.trainer.world_size))
+
+    @property
+    def total_step(self) -> int:
+        """Steps that are complete, in all epochs."""
+        return self.epoch * self.steps_per_epoch + self.step
+
+    @property
+    def stage(self) -> Stage:
+        """The phase that is trained now."""
+        return stage_at(self.stages, self.epoch)
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the present epoch; every phase begins anew."""
+        return learning_rate(self.recipe.optimizer, self.recipe.schedule, self.epoch - self.stage.start)
+
+    @property
+    def saves_features(self) -> bool:
+        """Whether the features after the present epoch are to be saved."""
+        every = self.recipe.save_features_every
+        return every > 0 and (self.epoch + 1) % every == 0
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """All weights in one optimizer; those without a gradient, heads of other phases, stay as they are."""
+        return create_optimizer(self.parameters(), self.recipe.optimizer)
+
+    def train_dataloader(self) -> EpochRest:
+        """The rest of the present epoch; asked for anew in every epoch, before anything is prefetched."""
+        trainer = self.trainer
+        loader = self.experiment.training_loader(
+            self.seed,
+            device=trainer.strategy.root_device,
+            rank=trainer.global_rank,
+            world_size=trainer.world_size,
+        )
+        return EpochRest(loader, self.epoch, self.step)
+
+    def val_dataloader(self) -> EpochRest:
+        """The test part, whole on every device."""
+        device = self.trainer.strategy.root_device
+        return EpochRest(self.experiment.evaluation_loader(self.experiment.test, device=device), 0, 0)
+
+    def on_train_epoch_start(self) -> None:
+        """The learning rate of the epoch; a phase begins with an optimizer that remembers nothing."""
+        (optimizer,) = self.trainer.optimizers
+        set_learning_rate(optimizer, self.learning_rate)
+        if self.step == 0 and self.epoch == self.stage.start:
+            optimizer.state.clear()
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Random numbers of a step depend on seed and step alone."""
+        _ = batch, batch_idx
+        torch.manual_seed(derive_seed(self.seed, self.total_step, self.global_rank))
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor | None:
+        """The loss of a batch; with chunks the whole step, because Lightning's own has one backward pass."""
+        _ = batch_idx
+        inputs, labels = batch
+        if self.automatic_optimization:
+            features, logits = self.network(inputs)
+            terms = self._terms(features, logits, labels)
+            self.step += 1
+            return torch.stack(tuple(terms.values())).sum()
+        assert self.recipe.chunk_size is not None
+        optimizer = self.optimizers()
+        assert isinstance(optimizer, LightningOptimizer)
+        optimizer.zero_grad()
+        backward_in_chunks(
+            self,
+            self.network,
+            self.stage.phase.heads,
+            inputs,
+            lambda outputs: self._terms(*outputs, labels),
+            self.recipe.chunk_size,
+        )
+        optimizer.step()
+        self.step += 1
+        return None
+
+    def _terms(self, features: Tensor, logits: Mapping[str, Tensor], labels: Tensor) -> dict[str, Tensor]:
+        """The loss terms of a batch, counted."""
+        step = StepOutput(features, logits, labels, self.network.heads, self.stage.index)
+        try:
+            terms: dict[str, Tensor] = self.objective(step)
+        except ValueError as error:
+            self.meter.check()
+            if torch.isfinite(features).all():
+                raise
+            raise diverged_features(self.total_step) from error
+        self.meter.add(self.total_step, terms, len(labels))
+        return terms
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Count right answers, and keep features if they are to be saved."""
+        _ = batch_idx
+        inputs, labels = batch
+        features, logits = self.network(inputs)
+        classes = logits[self.objective.finest]
+        self._correct.append((classes.argmax(1) == labels).sum())
+        if self.saves_features and self.trainer.is_global_zero:
+            kept = {"features": features.float(), "logits": classes.float(), "labels": labels}
+            self.saved.append({name: values.cpu() for name, values in kept.items()})
+
+    def on_validation_epoch_start(self) -> None:
+        """Count from nothing."""
+        self._correct, self.saved = [], []
+
+    def on_validation_epoch_end(self) -> None:
+        """The share of right answers, if the phase trains the classes."""
+        if self.objective.finest not in self.stage.phase.heads:
+            self.accuracy = None
+            return
+        self.accuracy = int(torch.stack(self._correct).sum()) / len(self.experiment.test)
+
+    def on_train_epoch_end(self) -> None:
+        """The epoch is complete; callbacks that record it come before this, checkpoints after."""
+        self.epoch, self.step, self.seconds = self.epoch + 1, 0, 0.0
+        self.meter.reset()
+        self.saved = []
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Where the training stands, in place of Lightning's own progress."""
+        del checkpoint["loops"]
+        checkpoint["epoch"], checkpoint["global_step"] = self.epoch, self.total_step
+        checkpoint["position"] = {"epoch": self.epoch, "step": self.step, "seconds": self.seconds}
+        checkpoint["meter"] = self.meter.state()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Stand where the checkpoint stood."""
+        position = checkpoint["position"]
+        self.epoch, self.step, self.seconds = position["epoch"], position["step"], position["seconds"]
+        self.meter.restore(checkpoint["meter"], self.trainer.strategy.root_device)
+
+
+class EpochRest:
+    """The batches of an epoch from a step on.
+
+    Args:
+        loader: Makes them.
+        epoch: Number of the epoch, from 0.
+        start: The first step.
+    """
+
+    def __init__(self, loader: Loader, epoch: int, start: int) -> None:
+        self.loader, self.epoch, self.start = loader, epoch, start
+
+    def __len__(self) -> int:
+        """How many they are."""
+        return len(self.loader) - self.start
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The batches."""
+        return self.loader.batches(self.epoch, self.start)

@@ -1,0 +1,59 @@
+"""The optimizer and the learning rate that settings ask for, of whole networks and of heads alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from cophenet.recipes.settings import OptimizerSettings, ScheduleSettings
+
+__all__ = ["create_optimizer", "learning_rate", "set_learning_rate"]
+
+
+def create_optimizer(
+    parameters: Iterable[nn.Parameter], settings: OptimizerSettings
+) -> torch.optim.Optimizer:
+    """The optimizer of some parameters, at the learning rate of the start.
+
+    Example:
+        >>> from cophenet.recipes.settings import OptimizerSettings
+        >>> settings = OptimizerSettings(name="adamw", lr=1e-3)
+        >>> type(create_optimizer(nn.Linear(2, 1).parameters(), settings)).__name__
+        'AdamW'
+    """
+    if settings.name == "adamw":
+        return torch.optim.AdamW(parameters, settings.lr, weight_decay=settings.weight_decay)
+    return torch.optim.SGD(
+        parameters, settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
+    )
+
+
+def learning_rate(settings: OptimizerSettings, schedule: ScheduleSettings | None, epoch: int) -> float:
+    """The learning rate of an epoch, counted from where the schedule begins.
+
+    Example:
+        >>> from cophenet.recipes.settings import OptimizerSettings, ScheduleSettings
+        >>> schedule = ScheduleSettings(divide_by=10, every=2)
+        >>> [learning_rate(OptimizerSettings(lr=0.5), schedule, epoch) for epoch in range(5)]
+        [0.5, 0.5, 0.05, 0.05, 0.005]
+    """
+    if schedule is None:
+        return settings.lr
+    return float(settings.lr * schedule.divide_by ** -(epoch // schedule.every))
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Let all parameters of an optimizer have a learning rate.
+
+    Example:
+        >>> optimizer = torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=1.0)
+        >>> set_learning_rate(optimizer, 0.5)
+        >>> optimizer.param_groups[0]["lr"]
+        0.5
+    """
+    for group in optimizer.param_groups:
+        group["lr"] = rate

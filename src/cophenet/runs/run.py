@@ -1,0 +1,194 @@
+"""A run folder: what training leaves, and what every other command reads."""
+
+from __future__ import annotations
+
+import csv
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from cophenet.runs.checkpoints import newest_good
+from cophenet._common.files import read_json
+from cophenet.recipes.recipe import Recipe, load_recipe
+from cophenet.tree import Hierarchy
+
+__all__ = ["FORMAT", "Run"]
+
+FORMAT = 1
+Row: TypeAlias = "dict[str, float | str | None]"
+
+
+class Run:
+    """A folder that `train` has made, of one seed or of several.
+
+    Make it with `Run.open`. What it gives is read when first asked for.
+
+    Args:
+        path: The folder.
+
+    Attributes:
+        path: The folder.
+
+    Example:
+        >>> Run.open("/nowhere")
+        Traceback (most recent call last):
+        ValueError: no run folder at /nowhere: it does not exist
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """The run in a folder.
+
+        Raises:
+            ValueError: If there is none; says what is missing.
+        """
+        run = cls(path)
+        if not run.path.is_dir():
+            raise ValueError(f"no run folder at {path}: it does not exist")
+        missing = [name for name in ("recipe.yaml", "run.json") if not (run.path / name).is_file()]
+        if missing:
+            raise ValueError(f"no run folder at {path}: {' and '.join(missing)} missing there")
+        found = run.info.get("format")
+        if found != FORMAT:
+            raise ValueError(f"run folder {path} has format {found!r}, this version reads {FORMAT}")
+        return run
+
+    def __repr__(self) -> str:
+        """The run with its folder."""
+        return f"Run({str(self.path)!r})"
+
+    @property
+    def name(self) -> str:
+        """Name of the folder; with that of the folder above for one seed of several."""
+        path = self.path.resolve()
+        inside = path.name == f"seed{self.info.get('seed')}" and (path.parent / "recipe.yaml").is_file()
+        return f"{path.parent.name}/{path.name}" if inside else path.name
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """All settings."""
+        return load_recipe(self.path / "recipe.yaml")
+
+    @cached_property
+    def parts(self) -> tuple[Run, ...]:
+        """The runs of single seeds; itself if it is one.
+
+        Raises:
+            ValueError: If the folder of a seed is missing.
+        """
+        if self.is_single:
+            return (self,)
+        for seed in self.missing_seeds:
+            raise ValueError(
+                f"run {self.path} has lost its folder seed{seed}: "
+                f"train that seed again with cophenet train --resume {self.path}"
+            )
+        return tuple(Run.open(self.path / f"seed{seed}") for seed in self.info["seeds"])
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it has one seed, and no folders for several."""
+        return "seeds" not in self.info
+
+    @property
+    def missing_seeds(self) -> tuple[int, ...]:
+        """Seeds of several whose folder is lost, or was never completed."""
+        files = ("recipe.yaml", "run.json")
+        folders = {seed: self.path / f"seed{seed}" for seed in self.info.get("seeds", ())}
+        return tuple(
+            seed for seed, folder in folders.items() if not all((folder / name).is_file() for name in files)
+        )
+
+    @property
+    def seed(self) -> int:
+        """Its seed.
+
+        Raises:
+            ValueError: If it has several.
+        """
+        if not self.is_single:
+            seeds = ", ".join(map(str, self.info["seeds"]))
+            raise ValueError(f"run {self.path} has several seeds ({seeds}): take one of its parts")
+        return int(self.info["seed"])
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """How it was made: versions, threads, data folder, times; as it stands in the file now."""
+        return read_json(self.path / "run.json")
+
+    @cached_property
+    def tree(self) -> Hierarchy:
+        """The tree it was trained on."""
+        part = self.parts[0]
+        return Hierarchy.read(part.path / "tree.json")
+
+    @property
+    def finished(self) -> bool:
+        """Whether all of it is trained."""
+        return all(bool(part.info.get("finished")) for part in self.parts)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether the newest checkpoint of one of its seeds is damaged: resuming makes it again."""
+        return any(newest_good(part.path / "checkpoints")[1] for part in self.parts)
+
+    @property
+    def results(self) -> dict[str, Any] | None:
+        """What evaluation found; None before it."""
+        return self._json("results.json")
+
+    @property
+    def details(self) -> dict[str, Any] | None:
+        """What a report draws; None before evaluation, and above several seeds."""
+        return self._json("details.json")
+
+    @property
+    def metrics(self) -> list[Row]:
+        """The rows of the training, one for every epoch; of a single seed.
+
+        Numbers are floats (the epoch and the phase too where they are numbers); an empty cell is None.
+        """
+        path = self.path / "metrics.csv"
+        if not path.is_file():
+            return []
+        with path.open(newline="", encoding="utf-8") as file:
+            return [{key: _value(cell) for key, cell in row.items()} for row in csv.DictReader(file)]
+
+    def features_path(self, name: str, epoch: int | None = None) -> Path:
+        """Where features are saved.
+
+        Args:
+            name: Domain and part, such as "source-test".
+            epoch: After how many epochs; None for those of the trained network.
+        """
+        stem = name if epoch is None else f"epoch{epoch:04d}-{name}"
+        return self.path / "features" / f"{stem}.safetensors"
+
+    def checkpoint(self) -> Path:
+        """The newest checkpoint.
+
+        Raises:
+            ValueError: If there is none, or it is damaged; an older one never takes its place unsaid.
+        """
+        path, damaged = newest_good(self.path / "checkpoints")
+        again = f"make it again with cophenet train --resume {self.path}"
+        if path is None:
+            why = f"all {len(damaged)} are damaged; {again}" if damaged else "there is none yet"
+            raise ValueError(f"run {self.path} has no checkpoint to load: {why}")
+        if damaged:
+            raise ValueError(f"run {self.path} has a damaged checkpoint, {damaged[0].name}: {again}")
+        return path
+
+    def _json(self, name: str) -> dict[str, Any] | None:
+        path = self.path / name
+        return read_json(path) if path.is_file() else None
+
+
+def _value(cell: str) -> float | str | None:
+    try:
+        return float(cell) if cell else None
+    except ValueError:
+        return cell

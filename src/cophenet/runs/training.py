@@ -1,0 +1,174 @@
+"""Training a recipe, and going on with a training that was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+
+from cophenet._common.checks import check_choice, check_number, check_whole
+from cophenet.runs.experiment import find_weights, load_experiment
+from cophenet._common.files import is_first_process, locked
+from cophenet.runs.fitting import Options, train_parts
+from cophenet.runs.folders import (
+    Machine,
+    check_same_data,
+    move_data,
+    prepare,
+    remove_rests,
+    restore_seeds,
+    wait_for,
+)
+from cophenet._common.packages import require
+from cophenet.recipes.recipe import Recipe
+from cophenet.runs.run import Run
+from cophenet.runs.taken import check_free, recipe_of_seed
+
+__all__ = ["resume", "train"]
+
+_LOGGERS = ("csv", "tensorboard", "wandb")
+
+
+def train(
+    recipe: Recipe,
+    output: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    accelerator: str = "auto",
+    devices: int | str = 1,
+    strategy: str = "auto",
+    num_nodes: int = 1,
+    threads: int | None = None,
+    loggers: Sequence[str] = ("csv", "tensorboard"),
+    progress: bool | None = None,
+    checkpoint_minutes: float = 10.0,
+) -> Run:
+    """Train a recipe, once for each of its seeds.
+
+    Args:
+        recipe: All settings; its batch size is that of all devices together.
+        output: Folder to make; an existing one must be empty.
+        data_dir: Folder of the data; None for data that needs none.
+        accelerator: What to compute on, by Lightning's name.
+        devices: How many of them, or which.
+        strategy: How they work together, by Lightning's name.
+        num_nodes: How many machines.
+        threads: Of torch on the CPU; None for as many as torch has now.
+        loggers: "tensorboard" and "wandb" as wanted; "csv" is always written.
+        progress: None for a bar on a terminal and a line for every epoch elsewhere, True for the bar, False
+            for nothing.
+        checkpoint_minutes: Time between two checkpoints within an epoch.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        KeyboardInterrupt: If it was asked to stop; where it stood is saved.
+        ArithmeticError: If the loss is no longer finite.
+        ValueError: If the folder is taken, or recipe and data do not fit.
+
+    Example:
+        >>> import tempfile
+        >>> from cophenet.recipes import load_recipe
+        >>> recipe = load_recipe("digits", overrides=["epochs=1"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = train(recipe, folder, loggers=(), progress=False)
+        ...     len(run.metrics), run.finished
+        (1, True)
+    """
+    output = Path(output)
+    machine = _machine(accelerator, devices, strategy, num_nodes, threads)
+    if recipe.chunk_size is not None:
+        _check_chunks(strategy)
+    options = _checked(loggers, checkpoint_minutes, progress)
+    first = is_first_process()
+    if first:
+        check_free(recipe, output)
+    experiment = load_experiment(recipe, data_dir)
+    find_weights(recipe, data_dir)
+    experiment.training_loader(recipe.seeds[0])  # refuses batches that the data cannot give
+    with ExitStack() as stack:
+        if first:
+            output.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(output))
+            check_free(recipe, output)  # again: another process may have been quicker
+            remove_rests(output)
+            prepare(experiment, output, None if data_dir is None else Path(data_dir), machine)
+        run = Run.open(output) if first else wait_for(output, recipe)
+        train_parts(run, experiment, machine, options)
+    return run
+
+
+def resume(
+    path: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    loggers: Sequence[str] = ("csv", "tensorboard"),
+    progress: bool | None = None,
+    checkpoint_minutes: float = 10.0,
+) -> Run:
+    """Go on with a training from its newest whole checkpoint; a finished one is left as it is.
+
+    Of a finished run too, epochs are trained again if the newest checkpoint is damaged, and a seed whose
+    folder is lost.
+
+    Recipe, threads and devices are those it began with. On a CPU it ends with the very same weights as a
+    training that was never interrupted.
+
+    Args:
+        path: The run folder, of one seed or of several.
+        data_dir: Folder of the data, if it is no longer where it was.
+        loggers: As for `train`.
+        progress: As for `train`.
+        checkpoint_minutes: As for `train`.
+
+    Raises:
+        ValueError: If there is no run, another process has it, or the data has changed.
+    """
+    run = Run.open(path)
+    options = _checked(loggers, checkpoint_minutes, progress)
+    if not run.missing_seeds and run.finished and not run.damaged:
+        return run
+    info, first = run.info, is_first_process()
+    machine = Machine(*(info[key] for key in ("accelerator", "devices", "strategy", "num_nodes", "threads")))
+    with ExitStack() as stack:
+        if first:
+            stack.enter_context(locked(run.path))
+            remove_rests(run.path)
+        experiment = load_experiment(run.recipe, data_dir or info["data_dir"])
+        if first:
+            restore_seeds(run, experiment)
+        for seed in run.missing_seeds:
+            wait_for(run.path / f"seed{seed}", recipe_of_seed(run.recipe, seed))
+        check_same_data(run.parts[0], experiment)
+        if first and data_dir is not None:
+            move_data(run, Path(data_dir))
+        train_parts(run, experiment, machine, options)
+    return run
+
+
+def _machine(
+    accelerator: str, devices: int | str, strategy: str, num_nodes: int, threads: int | None
+) -> Machine:
+    if threads is not None:
+        check_whole("threads", threads, 1)
+    check_whole("num_nodes", num_nodes, 1)
+    return Machine(accelerator, devices, strategy, num_nodes, threads or torch.get_num_threads())
+
+
+def _check_chunks(strategy: str) -> None:
+    if strategy not in ("auto", "single_device") and not strategy.startswith("ddp"):
+        raise ValueError(f"chunk_size needs strategy ddp or auto, got {strategy!r}")
+
+
+def _checked(loggers: Sequence[str], checkpoint_minutes: float, progress: bool | None) -> Options:
+    require("lightning", "training", "cophenet[train]")
+    require("rich", "training", "cophenet[train]")
+    check_number("checkpoint_minutes", checkpoint_minutes)
+    for name in loggers:
+        check_choice("loggers", name, _LOGGERS)
+        if name != "csv":
+            require(name, f"logger {name!r}", "cophenet[train]" if name == "tensorboard" else name)
+    return Options(tuple(loggers), checkpoint_minutes, progress)

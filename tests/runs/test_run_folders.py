@@ -1,0 +1,262 @@
+"""Run folders: not mixed, not trained twice, repaired and completed by resume."""
+
+import json
+import shutil
+import threading
+import time
+import uuid
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from cophenet.recipes import load_recipe
+from cophenet.runs import Run, load_experiment, load_network, resume
+from cophenet.runs import training as engine_module
+from cophenet.runs import fitting as fitting_module
+from cophenet._common import packages as packages_module
+from cophenet.runs.checkpoints import list_checkpoints, read_checkpoint
+from cophenet._common.files import is_first_process, locked, write_json
+from cophenet.runs.folders import check_same_data, describe_data, wait_for
+from cophenet.runs.stopping import InterruptionError
+
+from .small_runs import assert_same, quick, weights
+
+
+def unstarted(output, *settings, **options):
+    """A run whose training ends before the first step."""
+
+    def end(*_):
+        raise InterruptionError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_module, "train_parts", end)
+        with pytest.raises(InterruptionError):
+            quick(output, *settings, **options)
+    return Run.open(output)
+
+
+def content(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_in_the_place_of_a_seed_is_refused(tmp_path):
+    quick(tmp_path / "out" / "seed0")
+    before = content(tmp_path / "out")
+    for seeds in ("[0, 1]", "[0]"):
+        with pytest.raises(ValueError, match=r"holds (other files|a run with other settings|this run)"):
+            quick(tmp_path / "out", "objective.name=l2", f"seeds={seeds}")
+        with pytest.raises(ValueError, match=r"holds other files \((checkpoints|seed0)\)"):
+            quick(tmp_path / "out", f"seeds={seeds}")
+    after = content(tmp_path / "out")
+    assert {path: after[path] for path in before} == before
+
+
+@pytest.mark.parametrize("name", ["run.json", "tree.json", "seed0", "notes.tmp"])
+def test_files_of_ones_own_are_refused_though_named_as_a_runs(name, tmp_path):
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(ValueError, match=name):
+        quick(tmp_path, "seeds=[0, 1]")
+    assert (tmp_path / name).read_text() == "{}"
+
+
+@pytest.mark.parametrize("seeds", ["[0]", "[0, 1]"])
+def test_a_folder_half_made_may_be_used(seeds, tmp_path):
+    run = unstarted(tmp_path / "run", f"seeds={seeds}")
+    (run.path / "recipe.yaml").unlink()
+    rest = run.path / f".run.json.{uuid.uuid4().hex}.tmp"
+    rest.write_text("")
+    if seeds == "[0, 1]":
+        (run.path / "seed1" / "recipe.yaml").unlink()
+    assert quick(run.path, f"seeds={seeds}").finished
+    assert not rest.exists()
+
+
+def test_a_seed_with_other_settings_below_an_equal_recipe_is_refused(tmp_path):
+    run = unstarted(tmp_path / "run", "seeds=[0, 1]")
+    other = unstarted(tmp_path / "other", "optimizer.lr=0.7")
+    shutil.copytree(other.path, run.path / "seed0", dirs_exist_ok=True)
+    with pytest.raises(ValueError, match=r"optimizer.lr is 0.7 there"):
+        quick(run.path, "seeds=[0, 1]")
+
+
+def test_a_run_made_while_data_was_read_is_not_written_over(tmp_path, monkeypatch):
+    original = engine_module.load_experiment
+
+    def meanwhile(*given):
+        monkeypatch.setattr(engine_module, "load_experiment", original)
+        quick(tmp_path / "run")
+        return original(*given)
+
+    monkeypatch.setattr(engine_module, "load_experiment", meanwhile)
+    with pytest.raises(ValueError, match="holds this run already, finished"):
+        quick(tmp_path / "run")
+    assert Run.open(tmp_path / "run").finished
+
+
+def test_threads_exclude_each_other_too(tmp_path):
+    told = []
+
+    def other():
+        try:
+            with locked(tmp_path):
+                told.append("")
+        except ValueError as error:
+            told.append(str(error))
+
+    with locked(tmp_path):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    other()
+    assert "in use by another thread" in told[0]
+    assert told[1:] == [""]
+
+
+def test_resume_makes_the_damaged_checkpoint_of_a_finished_run_again(tmp_path):
+    run = quick(tmp_path / "run")
+    expected = weights(run)
+    newest = list_checkpoints(run.path / "checkpoints")[0]
+    newest.write_bytes(newest.read_bytes()[:-7])
+    assert run.damaged
+    for read in (run.checkpoint, lambda: load_network(run)):
+        with pytest.raises(ValueError, match=f"damaged checkpoint, {newest.name}: .*--resume {run.path}"):
+            read()
+    resume(run.path, loggers=(), progress=False)
+    assert run.finished
+    assert not run.damaged
+    assert_same(weights(run), expected)
+    assert len(run.metrics) == 2
+
+
+def test_a_kill_after_the_damage_was_found_loses_nothing(tmp_path, monkeypatch):
+    run = quick(tmp_path / "run")
+    newest = list_checkpoints(run.path / "checkpoints")[0]
+    newest.write_bytes(b"")
+
+    def killed(*_, **__):
+        raise SystemError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fitting_module, "build_module", killed)
+        with pytest.raises(SystemError):
+            resume(run.path, loggers=(), progress=False)
+    assert not run.finished
+    resume(run.path, loggers=(), progress=False)
+    assert [row["epoch"] for row in run.metrics] == [1, 2]
+    assert run.finished
+
+
+def test_a_lost_seed_is_trained_again(tmp_path):
+    run = quick(tmp_path / "run", "seeds=[0, 1]")
+    expected = weights(run.parts[1])
+    shutil.rmtree(run.path / "seed1")
+    with pytest.raises(ValueError, match=rf"has lost its folder seed1: .*train --resume {run.path}"):
+        _ = Run.open(run.path).parts
+    with pytest.raises(ValueError, match="unfinished: continue it"):
+        quick(run.path, "seeds=[0, 1]")
+    assert_same(weights(resume(run.path, loggers=(), progress=False).parts[1]), expected)
+
+
+def test_rests_of_killed_writers_are_removed(tmp_path):
+    run = unstarted(tmp_path / "run")
+    (run.path / "checkpoints").mkdir()
+    rests = [run.path / place / f".x.{uuid.uuid4().hex}.tmp" for place in ("", "checkpoints")]
+    mine = run.path / ".mine.tmp"
+    for path in (*rests, mine):
+        path.write_text("")
+    resume(run.path, loggers=(), progress=False)
+    assert [path.exists() for path in (*rests, mine)] == [False, False, True]
+
+
+def test_data_that_moved_is_recorded_with_its_weights(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    new.mkdir()
+    backbone = load_network(quick(tmp_path / "first")).backbone.state_dict()
+    torch.save(backbone, new / "net.pth")
+    shutil.copytree(new, old)
+    run = unstarted(tmp_path / "run", "model.weights=net.pth", "seeds=[0, 1]", data_dir=old)
+    shutil.rmtree(old)
+    resume(run.path, data_dir=new, loggers=(), progress=False)
+    assert run.finished
+    assert [part.info["data_dir"] for part in (run, *run.parts)] == [str(new)] * 3
+
+
+def test_files_that_changed_are_other_data_and_a_moved_folder_is_not(tmp_path):
+    for number, place in enumerate(("animal/cat", "animal/dog", "thing/cup", "thing/pen")):
+        (tmp_path / "data" / place).mkdir(parents=True)
+        for index in range(3):
+            image = Image.fromarray(np.full((9, 9, 3), number * 40 + index, dtype=np.uint8))
+            image.save(tmp_path / "data" / place / f"{index}.bmp")
+    recipe = load_recipe("folder", overrides=["data.image_size=32", "data.workers=0"])
+    run = tmp_path / "run"
+    run.mkdir()
+    experiment = load_experiment(recipe, tmp_path / "data")
+    write_json(run / "run.json", {"samples": describe_data(experiment)})
+    experiment.tree.write(run / "tree.json")
+    (tmp_path / "data").rename(tmp_path / "moved")
+    check_same_data(Run(run), load_experiment(recipe, tmp_path / "moved"))
+    for image in (tmp_path / "moved/animal/cat").iterdir():
+        image.write_bytes(image.read_bytes() + b"\0")
+    with pytest.raises(ValueError, match="train has other files or values"):
+        check_same_data(Run(run), load_experiment(recipe, tmp_path / "moved"))
+
+
+def test_values_that_changed_are_other_data(tmp_path):
+    run = unstarted(tmp_path / "run")
+    info = run.info
+    info["samples"]["test"]["inputs"] = "0" * 16
+    write_json(run.path / "run.json", info)
+    with pytest.raises(ValueError, match="test has other files or values"):
+        resume(run.path)
+    del info["samples"]["test"]["inputs"]
+    write_json(run.path / "run.json", info)
+    check_same_data(run, load_experiment(run.recipe))
+
+
+@pytest.mark.parametrize(
+    ("package", "told"),
+    [
+        ("lightning", "training needs lightning: pip install 'cophenet\\[train\\]'"),
+        ("rich", "training needs rich: pip install 'cophenet\\[train\\]'"),
+        ("tensorboard", "logger 'tensorboard' needs tensorboard: pip install 'cophenet\\[train\\]'"),
+    ],
+)
+def test_packages_are_looked_for_before_anything_is_written(package, told, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        packages_module.importlib.util, "find_spec", lambda name: None if name == package else name
+    )
+    with pytest.raises(ImportError, match=told):
+        quick(tmp_path / "run", loggers=("csv", "tensorboard"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_waiting_for_the_first_process_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "1")
+    began = time.monotonic()
+    with pytest.raises(ValueError, match=r"no run folder .*\(RANK=1 in the environment"):
+        wait_for(tmp_path / "run", load_recipe("digits"), seconds=0.2, told_after=0.1)
+    assert time.monotonic() - began < 5
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "RANK=1" in err
+    assert "unset it" in err
+
+
+def test_a_rank_that_is_no_number_is_named(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "one")
+    with pytest.raises(ValueError, match="environment variable LOCAL_RANK must be a whole number, got 'one'"):
+        is_first_process()
+
+
+def test_checkpoints_say_where_they_stand_after_a_resume(tmp_path):
+    run = quick(tmp_path / "run", "epochs=3")
+    for path in list_checkpoints(run.path / "checkpoints")[:1]:
+        path.unlink()
+    write_json(run.path / "run.json", {**run.info, "finished": False})
+    resume(run.path, loggers=(), progress=False)
+    found = read_checkpoint(run.checkpoint())
+    steps = len(load_experiment(run.recipe).training_loader(0))
+    assert (found["epoch"], found["global_step"]) == (3, 3 * steps)
+    assert json.loads((run.path / "run.json").read_text())["finished"]
