@@ -24,11 +24,11 @@ from cophenet.data.image_augment import BREEDS_CROP, INAT_CROP, CentreCrop
 from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, ImageFiles
 from cophenet.models import Network
 from cophenet.objectives import StepOutput
-from cophenet.reproduce.arms import BREEDS, PAPER_DATA
+from cophenet.paper.arms import BREEDS, PAPER_DATA
 from cophenet.recipes import load_recipe
-from cophenet.runs.experiment import Experiment, build_network
 from cophenet.recipes.known import known_tree
 from cophenet.recipes.trees import shaped_tree
+from cophenet.runs.experiment import Experiment, build_network
 from decoding import photograph
 from timing import table, write_json
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from scipy.spatial.distance import squareform
 
 from cophenet.evaluation import evaluate
-from cophenet.report.matrices import tree_order
 from cophenet.recipes import load_recipe
+from cophenet.report.matrices import tree_order
 from cophenet.runs import Run, train
 
 CELL, LEFT, TOP, GAP = 26, 64, 56, 96

@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 
 from cophenet.evaluation import evaluate
-from cophenet.report import compare, write_report
 from cophenet.recipes import load_recipe
+from cophenet.report import compare, write_report
 from cophenet.runs import Run, resume, train
 
 OBJECTIVES = ("flat", "l2", "fastft")

@@ -37,8 +37,21 @@ _load, __dir__ = lazy_names(
         "transport": ["ClassDistance", "TransportPlan", "class_distances", "tree_wasserstein"],
         "tree": ["Hierarchy"],
     },
-    rooms=("data", "estimator", "evaluation", "metrics", "models", "objectives", "recipes", "runs", "training")
-    + ("transport", "tree"),
+    rooms=(
+        "data",
+        "estimator",
+        "evaluation",
+        "metrics",
+        "models",
+        "objectives",
+        "paper",
+        "recipes",
+        "report",
+        "runs",
+        "training",
+        "transport",
+        "tree",
+    ),
     also=__all__,
 )
 

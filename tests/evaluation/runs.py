@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
+from cophenet._common.files import write_json
 from cophenet.recipes import Recipe, load_recipe
 from cophenet.runs import Run, load_experiment
 from cophenet.runs.checkpoints import write_checkpoint
 from cophenet.runs.experiment import build_network
-from cophenet._common.files import write_json
 from cophenet.runs.folders import describe_data
 
 TINY = (

@@ -12,12 +12,12 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from cophenet import class_distances, cpcc
+from cophenet._common.files import write_json
 from cophenet.data import create_source
 from cophenet.data.breeds import breeds_classes
 from cophenet.evaluation import describe, evaluate, store
 from cophenet.runs import load_network
 from cophenet.runs.checkpoints import write_checkpoint
-from cophenet._common.files import write_json
 from data.pictures import fill
 from evaluation.runs import ONE_SHOT, TINY, make_run
 

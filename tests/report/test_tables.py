@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from cophenet.recipes.recipe import load_recipe, recipe_names
 from cophenet.report import compare, make_table, published_tables
 from cophenet.report.setups import Setup, compare_setup
-from cophenet.recipes.recipe import load_recipe, recipe_names
 
 from .made_runs import make_run
 

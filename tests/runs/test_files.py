@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from cophenet._common.files import locked, read_json, write_bytes
 from cophenet.runs.checkpoints import (
     is_good,
     list_checkpoints,
@@ -15,7 +16,6 @@ from cophenet.runs.checkpoints import (
     read_checkpoint,
     write_checkpoint,
 )
-from cophenet._common.files import locked, read_json, write_bytes
 
 
 @contextmanager

@@ -11,13 +11,13 @@ import pytest
 import torch
 from PIL import Image
 
+from cophenet._common import packages as packages_module
+from cophenet._common.files import is_first_process, locked, write_json
 from cophenet.recipes import load_recipe
 from cophenet.runs import Run, load_experiment, load_network, resume
-from cophenet.runs import training as engine_module
 from cophenet.runs import fitting as fitting_module
-from cophenet._common import packages as packages_module
+from cophenet.runs import training as engine_module
 from cophenet.runs.checkpoints import list_checkpoints, read_checkpoint
-from cophenet._common.files import is_first_process, locked, write_json
 from cophenet.runs.folders import check_same_data, describe_data, wait_for
 from cophenet.runs.stopping import InterruptionError
 

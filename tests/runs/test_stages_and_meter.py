@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from cophenet.objectives import Phase
+from cophenet.recipes.settings import OptimizerSettings, ScheduleSettings
 from cophenet.runs.meter import Meter
 from cophenet.runs.module import derive_seed
 from cophenet.runs.optimizers import learning_rate
-from cophenet.recipes.settings import OptimizerSettings, ScheduleSettings
 from cophenet.runs.stages import plan_stages, stage_at
 from cophenet.runs.stopping import DivergenceError
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from cophenet._common import packages as packages_module
 from cophenet.objectives import objective_names
 from cophenet.recipes import load_recipe
 from cophenet.runs import Run, load_experiment, load_network, resume, train
 from cophenet.runs import training as engine_module
-from cophenet._common import packages as packages_module
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.runs.fitting import build_module
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from cophenet.cli import main
 from cophenet._common.files import is_first_process
+from cophenet.cli import main
 from cophenet.runs.meter import Meter
 from cophenet.runs.module import TrainingModule
 

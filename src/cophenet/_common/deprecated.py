@@ -28,9 +28,7 @@ def moved_names(module: str, homes: Mapping[str, Sequence[str]]) -> Callable[[st
     def load(name: str) -> object:
         if name not in home:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warnings.warn(
-            f"{module}.{name} is now {home[name]}.{name}", DeprecationWarning, stacklevel=2
-        )
+        warnings.warn(f"{module}.{name} is now {home[name]}.{name}", DeprecationWarning, stacklevel=2)
         return getattr(import_module(home[name]), name)
 
     return load

@@ -12,15 +12,15 @@ from cophenet.cli.recipes import Scale, complete_names
 from cophenet.cli.train import parse_seeds
 
 if TYPE_CHECKING:
-    from cophenet.reproduce import Outcome
-    from cophenet.reproduce.runs import Settings
+    from cophenet.paper import Outcome
+    from cophenet.paper.runs import Settings
 
 __all__ = ["reproduce"]
 
 
 def complete_items() -> list[str]:
     """For completion in a shell: names of items."""
-    from cophenet.reproduce.items import item_names
+    from cophenet.paper.items import item_names
 
     return list(item_names())
 
@@ -75,7 +75,7 @@ def reproduce(
         raise ValueError("give one or more items, or --list to see them")
     for option, path in (("--data-dir", data_dir), ("--runs", runs), ("-o", output)):
         _check_folder(option, path, there=option == "--data-dir")
-    from cophenet.reproduce.runs import Settings
+    from cophenet.paper.runs import Settings
 
     chosen = Settings(
         scale.value, tuple(recipe or ()), tuple(parse_seeds(seeds)) if seeds else (), tuple(settings or ())
@@ -84,7 +84,7 @@ def reproduce(
     if list_items:
         _print_items(names, chosen)
         return
-    from cophenet.reproduce.make import reproduce as make
+    from cophenet.paper.make import reproduce as make
 
     try:
         outcome = make(
@@ -114,10 +114,10 @@ def _check_folder(option: str, path: Path | None, *, there: bool) -> None:
 
 
 def _print_items(names: tuple[str, ...], settings: Settings) -> None:
-    from cophenet.reproduce.choice import check_settings, possible_items
-    from cophenet.reproduce.costs import laptop_minutes
-    from cophenet.reproduce.items import find_items
-    from cophenet.reproduce.runs import epochs_of, recipes_of, wanted
+    from cophenet.paper.choice import check_settings, possible_items
+    from cophenet.paper.costs import laptop_minutes
+    from cophenet.paper.items import find_items
+    from cophenet.paper.runs import epochs_of, recipes_of, wanted
 
     items = possible_items(find_items(names), settings, typer.echo)
     check_settings(items, settings)

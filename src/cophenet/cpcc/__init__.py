@@ -1,4 +1,4 @@
-"""The loss and what it is made of: Pearson's correlation, the memory across batches, the exchange between processes."""
+"""The loss, Pearson's correlation, the memory across batches, the exchange between processes."""
 
 from cophenet.cpcc.loss import CPCCLoss, cpcc
 

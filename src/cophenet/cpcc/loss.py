@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cophenet._common.checks import check_choice, check_number, check_whole
-from cophenet.cpcc.exchange import Gather, Shards, add_up, gather_rows, meet, own_pairs, process_count, tell_all
+from cophenet.cpcc.exchange import (
+    Gather,
+    Shards,
+    add_up,
+    gather_rows,
+    meet,
+    own_pairs,
+    process_count,
+    tell_all,
+)
 from cophenet.cpcc.memory import FeatureMemory, stand_for
 from cophenet.cpcc.pearson import correlation, is_constant, unit_vector
 from cophenet.transport.base import ClassDistance, create_distance

@@ -7,9 +7,9 @@ without torch.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from cophenet._common.lazy import lazy_names
 from cophenet.evaluation.keys import MetricInfo, describe
 
 if TYPE_CHECKING:
@@ -18,7 +18,4 @@ if TYPE_CHECKING:
 __all__ = ["MetricInfo", "describe", "evaluate"]
 
 
-def __getattr__(name: str) -> object:
-    if name != "evaluate":
-        raise AttributeError(f"module 'cophenet.evaluation' has no attribute {name!r}")
-    return import_module("cophenet.evaluation.protocol").evaluate
+__getattr__, __dir__ = lazy_names(__name__, {"protocol": ["evaluate"]}, also=__all__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cophenet._common.files import write_json
 from cophenet.evaluation.details import describe_test
 from cophenet.evaluation.geometry import Measure, order_spread, plain_l2, trained_measure
 from cophenet.evaluation.keys import metric_key
@@ -16,7 +17,6 @@ from cophenet.evaluation.retrieval import add_retrieval
 from cophenet.evaluation.store import Device, FeatureStore, Progress, choose_device, open_stores
 from cophenet.recipes import shaped_tree
 from cophenet.runs import Run
-from cophenet._common.files import write_json
 from cophenet.runs.trainers import threads_of_torch
 
 if TYPE_CHECKING:

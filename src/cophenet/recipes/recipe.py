@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import Field, ValidationError, model_validator
 
 from cophenet._common.checks import check_choice
+from cophenet._common.yaml_text import dump_yaml, parse_yaml
 from cophenet.recipes.build import build
 from cophenet.recipes.known import check_combinations
 from cophenet.recipes.names import check_backbone
@@ -33,7 +34,6 @@ from cophenet.recipes.settings import (
     Settings,
     TreeSettings,
 )
-from cophenet._common.yaml_text import dump_yaml, parse_yaml
 
 if TYPE_CHECKING:
     from cophenet.objectives import Objective

@@ -5,7 +5,7 @@ that returns a matplotlib figure in the style of `style`, so that others can be 
 """
 
 from cophenet.report.page import render_report, write_report
-from cophenet.report.paper import Published, PublishedTable, published, published_tables
+from cophenet.report.published_numbers import Published, PublishedTable, published, published_tables
 from cophenet.report.tables import Table, compare, make_table
 
 __all__ = [

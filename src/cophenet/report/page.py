@@ -10,10 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cophenet._common.files import write_bytes
 from cophenet.report.formats import heading, legend, with_spread
 from cophenet.report.setups import data_labels, describe_data
 from cophenet.report.tables import Column, Table, distinct_names, make_table
-from cophenet._common.files import write_bytes
 from cophenet.runs.run import Run
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cophenet._common.checks import check_choice
 from cophenet.evaluation.keys import MetricInfo, describe, key_order
 from cophenet.report import formats
-from cophenet.report.paper import Published, published
+from cophenet.report.published_numbers import Published, published
 from cophenet.report.setups import Setup, compare_setup, data_labels, describe_data
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The run folder: made, trained with Lightning, checkpointed and resumed. What needs torch loads on first use."""
+"""The run folder: made, trained, checkpointed and resumed. What needs torch loads on first use."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.plugins.io import CheckpointIO
 
+from cophenet._common.files import write_bytes
 from cophenet.objectives import WithCPCC
 from cophenet.runs.checkpoints import read_checkpoint, write_checkpoint
-from cophenet._common.files import write_bytes
 from cophenet.runs.module import TrainingModule
 from cophenet.runs.run import Row, Run
 from cophenet.runs.stopping import InterruptionError, StopRequest

@@ -15,9 +15,9 @@ from cophenet.data import ArrayInputs, DataSet, HierarchicalBatchSampler, Loader
 from cophenet.models import Network, build_heads, create_backbone
 from cophenet.objectives import Objective
 from cophenet.recipes.build import build
-from cophenet.runs.checkpoints import read_checkpoint
 from cophenet.recipes.recipe import Recipe
 from cophenet.recipes.trees import shaped_tree
+from cophenet.runs.checkpoints import read_checkpoint
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:

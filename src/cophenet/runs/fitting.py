@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from cophenet._common.files import is_first_process, locked, write_json
 from cophenet.objectives import WithCPCC
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.runs.experiment import Experiment, build_network, find_weights
-from cophenet._common.files import is_first_process, locked, write_json
 from cophenet.runs.folders import Machine, remove_rests
 from cophenet.runs.run import Run
 from cophenet.runs.stopping import DivergenceError, InterruptionError, StopRequest, stop_on_signals

@@ -17,8 +17,8 @@ from cophenet.runs.run import FORMAT, Run
 from cophenet.runs.taken import check_unbegun, recipe_of_seed
 
 if TYPE_CHECKING:
-    from cophenet.runs.experiment import Experiment
     from cophenet.recipes.recipe import Recipe
+    from cophenet.runs.experiment import Experiment
 
 __all__ = [
     "Machine",

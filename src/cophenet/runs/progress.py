@@ -13,8 +13,8 @@ from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from cophenet.runs.callbacks import Recorder, loss_values
 from cophenet._common.files import is_first_process
+from cophenet.runs.callbacks import Recorder, loss_values
 from cophenet.runs.module import TrainingModule
 
 __all__ = ["Follower", "Journal", "on_terminal"]

@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cophenet.runs.checkpoints import newest_good
 from cophenet._common.files import read_json
 from cophenet.recipes.recipe import Recipe, load_recipe
+from cophenet.runs.checkpoints import newest_good
 from cophenet.tree import Hierarchy
 
 __all__ = ["FORMAT", "Run"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cophenet.runs.checkpoints import list_checkpoints
 from cophenet._common.files import is_temporary, read_json
 from cophenet.recipes.overrides import flatten
+from cophenet.runs.checkpoints import list_checkpoints
 from cophenet.runs.run import FORMAT, Run
 
 if TYPE_CHECKING:

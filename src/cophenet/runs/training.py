@@ -9,8 +9,10 @@ from pathlib import Path
 import torch
 
 from cophenet._common.checks import check_choice, check_number, check_whole
-from cophenet.runs.experiment import find_weights, load_experiment
 from cophenet._common.files import is_first_process, locked
+from cophenet._common.packages import require
+from cophenet.recipes.recipe import Recipe
+from cophenet.runs.experiment import find_weights, load_experiment
 from cophenet.runs.fitting import Options, train_parts
 from cophenet.runs.folders import (
     Machine,
@@ -21,8 +23,6 @@ from cophenet.runs.folders import (
     restore_seeds,
     wait_for,
 )
-from cophenet._common.packages import require
-from cophenet.recipes.recipe import Recipe
 from cophenet.runs.run import Run
 from cophenet.runs.taken import check_free, recipe_of_seed
 

@@ -1,0 +1,59 @@
+"""What the paper printed and claims, what must be run for it, its documents, and the verdicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cophenet._common.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from cophenet.paper.clouds import CLOUDS, draw_clouds
+    from cophenet.paper.fits import LineFit, fit_line, growth_exponent
+    from cophenet.paper.isolated import run_isolated
+    from cophenet.paper.items import ITEMS, Item, find_items, item_names
+    from cophenet.paper.make import Outcome, reproduce
+    from cophenet.paper.modes import ModeCounts, best_components, count_modes
+    from cophenet.paper.orders import order_study
+    from cophenet.paper.steps import time_steps
+    from cophenet.paper.summary import mean_metric, metric_average
+    from cophenet.paper.synthetic import StudySettings, synthetic_study
+
+__all__ = [
+    "CLOUDS",
+    "ITEMS",
+    "Item",
+    "LineFit",
+    "ModeCounts",
+    "Outcome",
+    "StudySettings",
+    "best_components",
+    "count_modes",
+    "draw_clouds",
+    "find_items",
+    "fit_line",
+    "growth_exponent",
+    "item_names",
+    "mean_metric",
+    "metric_average",
+    "order_study",
+    "reproduce",
+    "run_isolated",
+    "synthetic_study",
+    "time_steps",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "clouds": ["CLOUDS", "draw_clouds"],
+        "fits": ["LineFit", "fit_line", "growth_exponent"],
+        "isolated": ["run_isolated"],
+        "items": ["ITEMS", "Item", "find_items", "item_names"],
+        "make": ["Outcome", "reproduce"],
+        "modes": ["ModeCounts", "best_components", "count_modes"],
+        "orders": ["order_study"],
+        "steps": ["time_steps"],
+        "summary": ["mean_metric", "metric_average"],
+        "synthetic": ["StudySettings", "synthetic_study"],
+    },
+)

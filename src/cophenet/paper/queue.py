@@ -1,0 +1,167 @@
+"""A queue of runs that can be interrupted at any time: what is finished is used, the rest is gone on with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cophenet._common.files import InUseError, locked
+from cophenet.paper.runs import ArmRuns, different_settings, state_of
+
+__all__ = ["Queue", "Report"]
+
+Tell = Callable[[str], None]
+# Seconds after which it is said once more what is waited for.
+_AGAIN = 180.0
+
+
+@dataclass
+class Report:
+    """What became of the runs.
+
+    Attributes:
+        done: Names of runs that are finished and evaluated.
+        trained: Names of those that were trained or continued in this call.
+        lacking: Name of a run -> why it cannot be had here: its data or weights are missing, or it was not to
+            be run.
+        failed: Name of a run -> what went wrong.
+    """
+
+    done: list[str] = field(default_factory=list)
+    trained: list[str] = field(default_factory=list)
+    lacking: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Queue:
+    """Runs one after the other, each at most once, whatever happens to the others.
+
+    Several processes may work through the same runs: each takes those that no other is at.
+
+    Attributes:
+        folder: Where runs are stored.
+        data_dir: Where data is.
+        tell: Gets a line about every run.
+        only_finished: Whether to train nothing.
+        threads: Of the CPU for a run; None for all.
+        progress: As for `train`.
+        pause: Seconds between two looks at runs that other processes are at.
+        report: What became of the runs so far.
+    """
+
+    folder: Path
+    data_dir: Path | None = None
+    tell: Tell = print
+    only_finished: bool = False
+    threads: int | None = None
+    progress: bool | None = None
+    pause: float = 5.0
+    report: Report = field(default_factory=Report)
+    _said: dict[str, float] = field(default_factory=dict)
+
+    def advance(self, wanted: Sequence[ArmRuns]) -> bool:
+        """Have all runs that no other process is at, as far as possible.
+
+        Returns:
+            Whether it is now known of every run what became of it; otherwise try again later.
+        """
+        entries = [(arm, seed) for arm in wanted for seed in arm.seeds]
+        settled = True
+        for place, (arm, seed) in enumerate(entries, start=1):
+            name = f"{arm.name}/seed{seed}"
+            try:
+                self._try(arm, seed, name, f"[{place}/{len(entries)}] {name}")
+            except InUseError:
+                self.say(f"{name}: another process is at it", again=True)
+                settled = False
+        return settled
+
+    def say(self, line: str, *, again: bool = False) -> None:
+        """Tell something once, or again after some minutes, so that a wait does not look like an end."""
+        now = time.monotonic()
+        if line not in self._said or (again and now - self._said[line] >= _AGAIN):
+            self._said[line] = now
+            self.tell(line)
+
+    def _try(self, arm: ArmRuns, seed: int, name: str, title: str) -> None:
+        known = self.report
+        if name in (*known.done, *known.lacking, *known.failed):
+            return
+        try:
+            self._have(arm, seed, name, title)
+        except InUseError:
+            raise
+        except Exception as error:  # one run must not keep the others from being made
+            known.failed[name] = " ".join(str(error).split()) or type(error).__name__
+            self.tell(f"{name} failed: {known.failed[name]}")
+
+    def _have(self, arm: ArmRuns, seed: int, name: str, title: str) -> None:
+        if self._is_done(arm, seed):
+            self.report.done.append(name)
+            return
+        if self.only_finished:
+            self.report.lacking[name] = "not finished"
+            return
+        path = arm.path(self.folder, seed)
+        missing = self._missing_data(arm)
+        if not missing and state_of(path) == "missing":
+            missing = self._missing_weights(arm)
+        if missing:
+            self.report.lacking[name] = missing
+            where = "give --data-dir" if self.data_dir is None else f"looked in {self.data_dir}"
+            self.say(f"left out: {missing} ({where})")
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path.parent, f"{path.name}.lock"):
+            # Again: another process may have finished it just now.
+            if not self._is_done(arm, seed):
+                self._make(arm, seed, path, state_of(path), title)
+                self.report.trained.append(name)
+        self.report.done.append(name)
+
+    def _is_done(self, arm: ArmRuns, seed: int) -> bool:
+        path = arm.path(self.folder, seed)
+        state = state_of(path)
+        if state != "missing" and (keys := different_settings(path, arm.of_seed(seed))):
+            raise ValueError(
+                f"{path} has other settings ({', '.join(keys)}): move it away, or give another --runs"
+            )
+        return state == "done"
+
+    def _make(self, arm: ArmRuns, seed: int, path: Path, state: str, title: str) -> None:
+        from cophenet.evaluation import evaluate
+        from cophenet.runs import resume, train
+
+        words = {"missing": "train", "interrupted": "continue", "trained": "evaluate"}
+        self.tell(f"{title}: {words[state]}")
+        options = {"loggers": ("csv",), "progress": self.progress, "data_dir": self.data_dir}
+        if state == "missing":
+            train(arm.of_seed(seed), path, threads=self.threads, **options)  # type: ignore[arg-type]
+        elif state == "interrupted":
+            resume(path, **options)  # type: ignore[arg-type]
+        evaluate(path, data_dir=self.data_dir)
+
+    def _missing_data(self, arm: ArmRuns) -> str:
+        """What of the data is not there; nothing if all is."""
+        source = arm.recipe.data.create_source()
+        lacking = [need for need in source.requirements(self.data_dir) if not need.found]
+        if not lacking:
+            return ""
+        path = lacking[0].path
+        # Without the folder: documents that say it are shown to others.
+        if self.data_dir is not None and path.is_relative_to(self.data_dir):
+            path = path.relative_to(self.data_dir)
+        return f"data {source.name!r} is missing: {path}"
+
+    def _missing_weights(self, arm: ArmRuns) -> str:
+        """What a network begins with and is not there; nothing if all is."""
+        from cophenet.runs.experiment import find_weights
+
+        try:
+            find_weights(arm.recipe, self.data_dir)
+        except FileNotFoundError:
+            return f"weights are missing: {Path(str(arm.recipe.model.weights)).name}"
+        return ""

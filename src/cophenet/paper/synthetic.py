@@ -1,0 +1,155 @@
+"""The paper's synthetic study: time against the number of samples, and error against the exact EMD."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cophenet._common.checks import check_number, check_whole
+from cophenet.paper.clouds import CLOUDS, draw_clouds
+from cophenet.paper.fits import growth_exponent
+from cophenet.paper.variants import VARIANTS, Variant
+from cophenet.tree import Hierarchy
+
+__all__ = ["StudySettings", "one_thread", "synthetic_study"]
+
+_PAIR = Hierarchy.from_paths([("first",), ("second",)])
+_FIRST_CALLS = 64
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """How large the study is; as it stands, the paper's.
+
+    Attributes:
+        width: Dimension of the features, d.
+        repeats: New clouds for every measurement.
+        sizes: Samples of each cloud, for the times.
+        error_sizes: Samples of each cloud, for the errors.
+        budget: Seconds that a distance may take at one size: it stops before the size where, by its growth
+            so far, all repeats would take longer.
+        seed: Of the clouds.
+    """
+
+    width: int = 128
+    repeats: int = 10
+    sizes: tuple[int, ...] = tuple(1 << power for power in range(5, 18))
+    error_sizes: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
+    budget: float = 40.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that are none."""
+        check_whole("width", self.width, 1)
+        check_whole("repeats", self.repeats, 1)
+        check_number("budget", self.budget, least=False)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for all of torch's work: how time grows then shows the work alone."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def synthetic_study(
+    settings: StudySettings | None = None,
+    variants: tuple[Variant, ...] = VARIANTS,
+    tell: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Time every distance on pairs of random clouds, and compare its values with the exact EMD.
+
+    Args:
+        settings: Sizes and repeats; None for the paper's.
+        variants: The distances.
+        tell: Gets a line about every step.
+
+    Returns:
+        "settings"; "times": by label, "sizes" with the "mean" and "best" seconds of one distance and the
+        "exponent" of the size that the best time grows with (None with fewer than two sizes); "errors": by
+        kind of clouds and label, "sizes" with the "mean" and "std" of value / EMD - 1, and under "EMD" the
+        mean of the exact value.
+
+    Example:
+        >>> tiny = StudySettings(width=4, repeats=2, sizes=(8, 16), error_sizes=(8,))
+        >>> found = synthetic_study(tiny, (Variant("l2", "l2"), Variant("FastFT", "fastft")))
+        >>> sorted(found["times"]), found["times"]["FastFT"]["sizes"]
+        (['FastFT', 'l2'], [8, 16])
+        >>> min(found["errors"]["mixture"]["FastFT"]["mean"]) >= 0  # at least the exact EMD
+        True
+    """
+    settings = settings or StudySettings()
+    with one_thread(), torch.no_grad():
+        times = {}
+        for variant in variants:
+            times[variant.label] = _times(variant, settings)
+            reached = times[variant.label]["sizes"][-1]
+            tell(f"time of {variant.label}: up to n = {reached}")
+        errors = {}
+        for kind in CLOUDS:
+            errors[kind] = _errors(kind, variants, settings)
+            tell(f"error on clouds of kind {kind}")
+    return {"settings": asdict(settings), "times": times, "errors": errors}
+
+
+def _times(variant: Variant, settings: StudySettings) -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(settings.seed)
+    sizes: list[int] = []
+    means: list[float] = []
+    bests: list[float] = []
+    # The first call may compile or load something.
+    _seconds(variant, *draw_clouds("gaussian", _FIRST_CALLS, settings.width, generator))
+    for size in (size for size in settings.sizes if size <= variant.largest):
+        if bests and _expected(sizes, bests, size) * settings.repeats > settings.budget:
+            break
+        clouds = (draw_clouds("gaussian", size, settings.width, generator) for _ in range(settings.repeats))
+        taken = [_seconds(variant, *cloud) for cloud in clouds]
+        sizes.append(size)
+        means.append(sum(taken) / len(taken))
+        bests.append(min(taken))
+    exponent = growth_exponent(sizes, bests) if len(sizes) > 1 else None
+    return {"sizes": sizes, "mean": means, "best": bests, "exponent": exponent}
+
+
+def _expected(sizes: list[int], bests: list[float], size: int) -> float:
+    """Seconds at the next size, by the growth from the last two."""
+    power = growth_exponent(sizes, bests, last=2) if len(sizes) > 1 else 1.0
+    return bests[-1] * float((size / sizes[-1]) ** max(power, 1.0))
+
+
+def _seconds(variant: Variant, features: Tensor, labels: Tensor) -> float:
+    start = time.perf_counter()
+    variant.measure(features, labels, _PAIR)
+    return time.perf_counter() - start
+
+
+def _errors(kind: str, variants: tuple[Variant, ...], settings: StudySettings) -> dict[str, Any]:
+    exact = Variant("EMD", "emd")
+    # The dense form gives the value of Bures, and POT's solver that of the other.
+    compared = [v for v in variants if v.distance not in ("", "emd")]
+    found: dict[str, Any] = {v.label: {"sizes": [], "mean": [], "std": []} for v in (exact, *compared)}
+    generator = torch.Generator().manual_seed(settings.seed)
+    for size in settings.error_sizes:
+        clouds = [draw_clouds(kind, size, settings.width, generator) for _ in range(settings.repeats)]
+        best = torch.cat([exact.measure(z, y, _PAIR) for z, y in clouds]).double()
+        _add(found["EMD"], size, best)
+        for variant in compared:
+            values = torch.cat([variant.measure(z, y, _PAIR) for z, y in clouds]).double()
+            _add(found[variant.label], size, values / best - 1)
+    return found
+
+
+def _add(entry: dict[str, list[float]], size: int, values: Tensor) -> None:
+    entry["sizes"].append(size)
+    entry["mean"].append(values.mean().item())
+    entry["std"].append(values.std(correction=0).item())

@@ -1,0 +1,85 @@
+"""The page of all items, from made-up runs."""
+
+import json
+
+import pytest
+
+from cophenet.paper.item import write_item
+from cophenet.paper.items import find_items
+from cophenet.paper.make import reproduce
+from cophenet.paper.page import results_page
+from cophenet.paper.runs import Settings, arm_runs
+
+from .tables import document
+from .written import write_runs
+
+
+def test_the_page_has_every_item_and_keeps_the_reading(tmp_path):
+    settings = Settings("laptop", ("digits",), (0,))
+    items = find_items(("baselines", "rank"))
+    write_runs([arm for item in items for arm in arm_runs(item, settings)], tmp_path / "runs")
+    output = tmp_path / "results"
+    output.mkdir()
+    (output / "reading.md").write_text("What was found: **nothing**.\n")
+    reproduce(
+        ["rank", "baselines"],
+        tmp_path / "runs",
+        output,
+        settings=settings,
+        only_finished=True,
+        tell=lambda _: None,
+    )
+    page = (output / "README.md").read_text()
+    assert page.startswith("# The paper, reproduced\n\nWhat was found: **nothing**.\n")
+    assert "[Claims of the paper, and what was found](claims.md)" in page
+    for link in ("[CPCC of fifteen objectives](#baselines)", '<a id="baselines"></a>CPCC of fifteen'):
+        assert link in page
+    for file in ("baselines/baselines.svg", "rank/rank.svg"):
+        assert f"]({file})" in page
+        assert (output / file).is_file()
+    assert (output / "rank/rank.md").read_text() in page
+    assert "2 runs." in page
+    assert page.index("fifteen objectives\n") < page.index("Flat against the rank loss\n")
+
+
+def test_what_is_missing_is_counted_by_its_reason(tmp_path):
+    missing = {"b/seed0": "no data", "b/seed1": "no data", "c/seed0": "not finished"}
+    settings = ["epochs=3", "schedule={every: 2}"]
+    made = {"scale": "paper", "recipes": ["digits"], "seeds": [4], "settings": settings}
+    found = document("rank", runs=["a/seed0"], missing=missing, setup=["digits: mlp."], **made)
+    write_item(found, tmp_path / "rank")
+    page = results_page(tmp_path)
+    options = "--scale paper --recipe digits --seeds 4, --set epochs=3 --set 'schedule={every: 2}'"
+    expected = f"`cophenet reproduce rank {options}`; beyond the paper. 1 run. "
+    assert f"{expected}2 left out: no data. 1 left out: not finished.\n\ndigits: mlp.\n" in page
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("{}", "has format None, this version reads 1"),
+        (json.dumps({**document("rank"), "format": 7}), "has format 7, this version reads 1"),
+        (json.dumps({k: v for k, v in document("rank").items() if k != "settings"}), "lacks settings"),
+        (json.dumps(document("fine")), "is of item 'fine'"),
+        ("<html>", "is no JSON document"),
+    ],
+)
+def test_a_foreign_document_is_told_and_the_pages_are_made_without_it(tmp_path, content, why):
+    (tmp_path / "out/rank").mkdir(parents=True)
+    (tmp_path / "out/rank/rank.json").write_text(content)
+    lines = []
+    settings = Settings("laptop", ("digits",))
+    outcome = reproduce(
+        ["shuffled"],
+        tmp_path / "runs",
+        tmp_path / "out",
+        settings=settings,
+        only_finished=True,
+        tell=lines.append,
+    )
+    assert outcome.failed == {}
+    assert f"left out of the page: {tmp_path}/out/rank/rank.json {why}" in lines
+    page = (tmp_path / "out/README.md").read_text()
+    assert "(#shuffled)" in page
+    assert "(#rank)" not in page
+    assert (tmp_path / "out/claims.md").read_text().startswith("# Claims")

@@ -1,0 +1,77 @@
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from cophenet import Hierarchy, class_distances
+from cophenet.paper import StudySettings, draw_clouds, order_study, run_isolated, synthetic_study
+from cophenet.paper.dense import dense_bures
+from cophenet.paper.variants import VARIANTS, Variant
+from support import random_batch
+
+
+def test_dense_bures_is_bures():
+    features, labels = random_batch(0, [6, 9, 12], width=4)
+    expected = class_distances(features, labels, "bures")[1]
+    torch.testing.assert_close(dense_bures(features, labels), expected, rtol=1e-6, atol=1e-8)
+    assert len(dense_bures(features, labels, pairs=2)) == 2
+
+
+def test_modes_of_clouds_have_equal_shares_and_the_order_they_say():
+    generator = torch.Generator().manual_seed(0)
+    z, y = draw_clouds("mixture, mode by mode", 100, 16, generator)
+    first = z[y == 0].mean(1)
+    assert (first[:50] < 2.5).all()
+    assert (first[50:] > 2.5).all()
+    z, y = draw_clouds("mixture", 100, 16, generator)
+    first = z[y == 0].mean(1)
+    assert (first < 2.5).sum() == 50
+    assert (first[:50] < 2.5).any()
+    assert (first[:50] > 2.5).any()
+
+
+def test_errors_are_those_of_a_loop_and_greedy_order_decides():
+    settings = StudySettings(width=64, repeats=2, sizes=(8,), error_sizes=(40,))
+    found = synthetic_study(settings, (Variant("FastFT", "fastft"), Variant("l2", "l2")))
+    generator = torch.Generator().manual_seed(0)
+    errors = []
+    for _ in range(2):
+        z, y = draw_clouds("mixture", 40, 64, generator)
+        exact, fast = (class_distances(z, y, name)[1].item() for name in ("emd", "fastft"))
+        errors.append(fast / exact - 1)
+    assert found["errors"]["mixture"]["FastFT"]["mean"][0] == pytest.approx(np.mean(errors), rel=1e-4)
+    lucky = found["errors"]["mixture, mode by mode"]["FastFT"]["mean"][0]
+    assert 0 <= lucky < found["errors"]["mixture"]["FastFT"]["mean"][0] / 2
+    assert found["times"]["l2"]["exponent"] is None
+
+
+def test_a_distance_stops_before_it_takes_too_long():
+    settings = StudySettings(width=4, repeats=3, sizes=(16, 1024), error_sizes=(), budget=1e-6)
+    assert synthetic_study(settings, (Variant("EMD", "emd"),))["times"]["EMD"]["sizes"] == [16]
+
+
+def test_every_variant_measures_two_clouds():
+    z, y = draw_clouds("gaussian", 12, 5, torch.Generator().manual_seed(0))
+    tree = Hierarchy.from_paths([("a",), ("b",)])
+    for variant in VARIANTS:
+        assert variant.measure(z, y, tree).shape == (1,), variant.label
+
+
+def test_orders_against_emd():
+    features, labels = random_batch(1, [12, 12, 12], width=3)
+    tree = Hierarchy.from_paths([("g", "a"), ("g", "b"), ("h", "c")])
+    found = order_study(features, labels, tree)
+    assert found["batch order"]["error"] > found["principal order"]["error"] >= 0
+    assert found["batch order"]["spread"] > 1e-4 > found["principal order"]["spread"]
+
+
+def test_isolated_study_and_its_failure(monkeypatch):
+    told = []
+    settings = {"width": 3, "repeats": 1, "sizes": [8, 16], "error_sizes": [8]}
+    found = run_isolated("synthetic", settings, told.append)
+    assert found["times"]["FastFT"]["sizes"] == [8, 16]
+    assert any(line.startswith("time of FastFT") for line in told)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(RuntimeError, match="'synthetic' failed: it said nothing"):
+        run_isolated("synthetic")

@@ -1,0 +1,88 @@
+"""Run folders as training and evaluation leave them, with made-up numbers."""
+
+import json
+import zlib
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from cophenet.data.registry import create_source
+from cophenet.paper import reproduce
+from cophenet.recipes.known import known_tree
+from cophenet.recipes.trees import shaped_tree
+from cophenet.transport import distance_names
+
+
+def write_runs(arms, folder):
+    """Finished runs of arms, numbers different in each; results.json contents by run name."""
+    found = {}
+    for arm in arms:
+        for seed in arm.seeds:
+            path = arm.path(folder, seed)
+            path.mkdir(parents=True, exist_ok=True)
+            found[f"{arm.name}/seed{seed}"] = _write_run(arm, seed, path)
+    return found
+
+
+def write_items(names, folder, settings):
+    """The documents of items in `out`, from the runs in `runs`."""
+    outcome = reproduce(
+        names, folder / "runs", folder / "out", settings=settings, only_finished=True, tell=lambda _: None
+    )
+    assert outcome.failed == {}
+
+
+def _write_run(arm, seed, path):
+    recipe = arm.of_seed(seed)
+    (path / "recipe.yaml").write_text(recipe.to_yaml())
+    info = {"format": 1, "seed": seed, "finished": True, "seconds_per_epoch": [1.0]}
+    (path / "run.json").write_text(json.dumps(info))
+    full = known_tree(create_source(recipe.data.name, **recipe.data.options))
+    tree = full if recipe.data.domain == "full" else full.source_target_split(0.4).source
+    shaped_tree(tree, recipe.tree).write(path / "tree.json")
+    rng = np.random.default_rng([zlib.crc32(arm.name.encode()), seed])
+    results = _results(recipe, seed, tree, rng)
+    (path / "results.json").write_text(json.dumps(results))
+    size = tree.num_classes * (tree.num_classes - 1) // 2
+    distances = {name: rng.uniform(1, 2, size).tolist() for name in {"l2", recipe.objective.name}}
+    (path / "details.json").write_text(json.dumps({"class_distances": distances}))
+    return results
+
+
+def _results(recipe, seed, tree, rng):
+    domain = recipe.data.domain
+    sides = (domain, "target") if domain == "source" else (domain,)
+    keys = [
+        f"{side}/{m}/{level}" for side in sides for m in ("accuracy", "map") for level in tree.level_names
+    ]
+    name = recipe.objective.name
+    kinds = {"l2", name} & set(distance_names()) or {"l2"}
+    for kind in sorted({"l2", *kinds}):
+        keys.append(f"{domain}/cpcc/{kind}")
+        if recipe.tree.shuffle_seed is not None:
+            keys.append(f"{domain}/cpcc-trained-tree/{kind}")
+    if name == "fastft":
+        keys.append(f"{domain}/cpcc-orders/fastft")
+    values = {key: float(rng.uniform(0.1, 0.9)) for key in keys}
+    return {
+        "name": "run",
+        "data": recipe.data.name,
+        "objective": name,
+        "scale": recipe.scale,
+        "seeds": [seed],
+        "levels": list(tree.level_names),
+        "threads": 1,
+        "seconds_per_epoch": float(rng.uniform(1, 2)),
+        "metrics": {key: {"mean": v, "std": None, "values": [v]} for key, v in values.items()},
+        "missing": {},
+    }
+
+
+def write_features(path, name, classes, per_class=12, width=3, seed=0):
+    """Test features in a run folder: one cloud for each class."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(classes), per_class)
+    features = (rng.normal(size=(classes, width)) * 5)[labels] + rng.normal(size=(len(labels), width))
+    (path / "features").mkdir(exist_ok=True)
+    tensors = {"features": features.astype(np.float32), "labels": labels}
+    save_file(tensors, path / "features" / f"{name}.safetensors")
