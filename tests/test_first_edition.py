@@ -1,4 +1,4 @@
-"""Files that version 0.1.0 wrote, before the rooms of the package were rearranged, are read as they were then."""
+"""Files that version 0.1.0 wrote, before the package was rearranged, are read as they were then."""
 
 import json
 import shutil
