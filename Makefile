@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Processes that run tests side by side.
+WORKERS ?= 2
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: install test lint check browser demo bench soak clean
@@ -17,7 +19,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/lint-imports --no-cache
 
 check: $(VENV)/installed-dev
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 # For the tests of the report page. Does nothing where $CHROMIUM or a browser on PATH is there already.
 browser:

@@ -6,7 +6,7 @@ from cophenet.paper.claim import Claim
 
 __all__ = ["PROVED"]
 
-_HERE = "tests/reproduce/test_proved_claims.py"
+_HERE = "tests/paper/test_proved_claims.py"
 _TRANSPORT = "tests/transport"
 
 PROVED: tuple[Claim, ...] = (
