@@ -13,7 +13,7 @@ from cophenet.paper.items import find_items
 from cophenet.paper.queue import Queue
 from cophenet.paper.runs import Settings, arm_runs, state_of
 from cophenet.runs import Run
-from cophenet.runs.module import TrainingModule
+from cophenet.runs.lightning_module import TrainingModule
 
 from .written import write_runs
 

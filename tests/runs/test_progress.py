@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from cophenet.runs import progress as progress_module
-from cophenet.runs.module import TrainingModule
+from cophenet.runs.lightning_module import TrainingModule
 from cophenet.runs.progress import Follower, Journal
 
 

@@ -15,11 +15,11 @@ from cophenet._common import packages as packages_module
 from cophenet._common.files import is_first_process, locked, write_json
 from cophenet.recipes import load_recipe
 from cophenet.runs import Run, load_experiment, load_network, resume
-from cophenet.runs import fitting as fitting_module
+from cophenet.runs import trainer as trainer_module
 from cophenet.runs import training as engine_module
 from cophenet.runs.checkpoints import list_checkpoints, read_checkpoint
-from cophenet.runs.folders import check_same_data, describe_data, wait_for
-from cophenet.runs.stopping import InterruptionError
+from cophenet.runs.folder import check_same_data, describe_data, wait_for
+from cophenet.runs.stop_signals import InterruptionError
 
 from .small_runs import assert_same, quick, weights
 
@@ -139,7 +139,7 @@ def test_a_kill_after_the_damage_was_found_loses_nothing(tmp_path, monkeypatch):
         raise SystemError
 
     with monkeypatch.context() as patch:
-        patch.setattr(fitting_module, "build_module", killed)
+        patch.setattr(trainer_module, "build_module", killed)
         with pytest.raises(SystemError):
             resume(run.path, loggers=(), progress=False)
     assert not run.finished

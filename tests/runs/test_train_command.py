@@ -17,7 +17,7 @@ from cophenet.cli.train import OBJECTIVES, complete_objectives
 from cophenet.objectives import objective_names
 from cophenet.runs import Run
 from cophenet.runs.checkpoints import is_good, list_checkpoints
-from cophenet.runs.module import TrainingModule
+from cophenet.runs.lightning_module import TrainingModule
 
 SOAK = Path(__file__).resolve().parents[1] / "soak" / "kill_and_resume.py"
 SMALL = ["--set", "epochs=2", "--set", "batch_size=256", "--threads", "1"]

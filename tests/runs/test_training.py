@@ -14,7 +14,7 @@ from cophenet.recipes import load_recipe
 from cophenet.runs import Run, load_experiment, load_network, resume, train
 from cophenet.runs import training as engine_module
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
-from cophenet.runs.fitting import build_module
+from cophenet.runs.trainer import build_module
 
 from .small_runs import SMALL, assert_same, quick, weights
 
@@ -114,7 +114,7 @@ class StopAt:
     """Asks to stop in a step, as Ctrl-C would."""
 
     def __init__(self, monkeypatch, step):
-        from cophenet.runs.module import TrainingModule
+        from cophenet.runs.lightning_module import TrainingModule
 
         original = TrainingModule.training_step
 

@@ -18,8 +18,8 @@ import torch.distributed as dist
 
 from cophenet._common.files import is_first_process
 from cophenet.cli import main
-from cophenet.runs.meter import Meter
-from cophenet.runs.module import TrainingModule
+from cophenet.runs.lightning_module import TrainingModule
+from cophenet.runs.loss_meter import Meter
 
 TOGETHER = ("--accelerator", "cpu", "--devices", "2", "--strategy", "ddp")
 MLP = ("model.options.hidden=[16]",)

@@ -17,9 +17,9 @@ from lightning.pytorch.plugins.io import CheckpointIO
 from cophenet._common.files import write_bytes
 from cophenet.objectives import WithCPCC
 from cophenet.runs.checkpoints import read_checkpoint, write_checkpoint
-from cophenet.runs.module import TrainingModule
+from cophenet.runs.lightning_module import TrainingModule
 from cophenet.runs.run import Row, Run
-from cophenet.runs.stopping import InterruptionError, StopRequest
+from cophenet.runs.stop_signals import InterruptionError, StopRequest
 
 __all__ = ["CheckpointFiles", "Recorder", "Saver", "loss_values"]
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from cophenet._common.files import is_first_process
 from cophenet.runs.callbacks import Recorder, loss_values
-from cophenet.runs.module import TrainingModule
+from cophenet.runs.lightning_module import TrainingModule
 
 __all__ = ["Follower", "Journal", "on_terminal"]
 

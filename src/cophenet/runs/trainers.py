@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cophenet.runs.folders import Machine
+from cophenet.runs.folder import Machine
 from cophenet.runs.run import Run
 
 if TYPE_CHECKING:

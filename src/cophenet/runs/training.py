@@ -13,8 +13,7 @@ from cophenet._common.files import is_first_process, locked
 from cophenet._common.packages import require
 from cophenet.recipes.recipe import Recipe
 from cophenet.runs.experiment import find_weights, load_experiment
-from cophenet.runs.fitting import Options, train_parts
-from cophenet.runs.folders import (
+from cophenet.runs.folder import (
     Machine,
     check_same_data,
     move_data,
@@ -25,6 +24,7 @@ from cophenet.runs.folders import (
 )
 from cophenet.runs.run import Run
 from cophenet.runs.taken import check_free, recipe_of_seed
+from cophenet.runs.trainer import Options, train_parts
 
 __all__ = ["resume", "train"]
 

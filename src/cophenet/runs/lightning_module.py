@@ -17,7 +17,7 @@ from cophenet.models import Network
 from cophenet.objectives import Objective, StepOutput
 from cophenet.runs.chunks import backward_in_chunks
 from cophenet.runs.experiment import Experiment
-from cophenet.runs.meter import Meter, diverged_features
+from cophenet.runs.loss_meter import Meter, diverged_features
 from cophenet.runs.optimizers import create_optimizer, learning_rate, set_learning_rate
 from cophenet.runs.stages import Stage, plan_stages, stage_at
 

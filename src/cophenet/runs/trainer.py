@@ -16,14 +16,14 @@ from cophenet._common.files import is_first_process, locked, write_json
 from cophenet.objectives import WithCPCC
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.runs.experiment import Experiment, build_network, find_weights
-from cophenet.runs.folders import Machine, remove_rests
+from cophenet.runs.folder import Machine, remove_rests
 from cophenet.runs.run import Run
-from cophenet.runs.stopping import DivergenceError, InterruptionError, StopRequest, stop_on_signals
+from cophenet.runs.stop_signals import DivergenceError, InterruptionError, StopRequest, stop_on_signals
 from cophenet.runs.trainers import make_loggers, make_trainer, quiet, threads_of_torch
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
-    from cophenet.runs.module import TrainingModule
+    from cophenet.runs.lightning_module import TrainingModule
     from cophenet.runs.progress import Journal
 
 __all__ = ["Options", "build_module", "train_parts"]
@@ -207,7 +207,7 @@ def build_module(run: Run, experiment: Experiment, *, fresh: bool) -> TrainingMo
         experiment: Data and settings.
         fresh: Whether it begins with the recipe's `model.weights`, rather than with a checkpoint.
     """
-    from cophenet.runs.module import TrainingModule, derive_seed
+    from cophenet.runs.lightning_module import TrainingModule, derive_seed
 
     torch.manual_seed(derive_seed(run.seed))
     objective = run.recipe.create_objective(experiment.tree)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import is_temporary, rank_variables, write_bytes, write_json
-from cophenet.runs.fingerprints import fingerprint
+from cophenet.runs.data_fingerprint import fingerprint
 from cophenet.runs.run import FORMAT, Run
 from cophenet.runs.taken import check_unbegun, recipe_of_seed
 

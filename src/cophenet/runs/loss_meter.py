@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cophenet.cpcc.exchange import add_up, process_count
-from cophenet.runs.stopping import DivergenceError
+from cophenet.runs.stop_signals import DivergenceError
 
 __all__ = ["Meter"]
 
