@@ -8,15 +8,15 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from cophenet.runs import progress as progress_module
+from cophenet.runs import callbacks
+from cophenet.runs.callbacks import Follower, Journal
 from cophenet.runs.lightning_module import TrainingModule
-from cophenet.runs.progress import Follower, Journal
 
 
 @pytest.mark.parametrize("width", [50, 80, 140])
 def test_the_bar_keeps_epoch_and_time_left_on_a_narrow_terminal(width, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr(progress_module, "Console", partial(Console, force_terminal=True, file=io.StringIO()))
+    monkeypatch.setattr(callbacks, "Console", partial(Console, force_terminal=True, file=io.StringIO()))
     stage = SimpleNamespace(epoch=6, total_epochs=200, steps_per_epoch=98, total_step=650, objective=None)
     stage.meter = SimpleNamespace(latest={"cross_entropy": 1.234, "cpcc": 0.567, "rank": 0.891})
     module = Mock(spec=TrainingModule, **vars(stage))

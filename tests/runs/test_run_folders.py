@@ -18,7 +18,8 @@ from cophenet.runs import Run, load_experiment, load_network, resume
 from cophenet.runs import trainer as trainer_module
 from cophenet.runs import training as engine_module
 from cophenet.runs.checkpoints import list_checkpoints, read_checkpoint
-from cophenet.runs.folder import check_same_data, describe_data, wait_for
+from cophenet.runs.data_fingerprint import check_same_data, describe_data
+from cophenet.runs.folder import wait_for
 from cophenet.runs.stop_signals import InterruptionError
 
 from .small_runs import assert_same, quick, weights

@@ -7,11 +7,9 @@ import torch
 
 from cophenet.objectives import Phase
 from cophenet.recipes.settings import OptimizerSettings, ScheduleSettings
-from cophenet.runs.lightning_module import derive_seed
-from cophenet.runs.loss_meter import Meter
+from cophenet.runs.lightning_module import derive_seed, plan_stages, stage_at
+from cophenet.runs.loss_meter import DivergenceError, Meter
 from cophenet.runs.optimizers import learning_rate
-from cophenet.runs.stages import plan_stages, stage_at
-from cophenet.runs.stop_signals import DivergenceError
 
 
 def test_phases_follow_each_other():

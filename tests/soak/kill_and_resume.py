@@ -225,7 +225,6 @@ if __name__ == "__main__":
     from torch.utils import tensorboard
 
     import cophenet.runs.callbacks
-    import cophenet.runs.progress
 
     _ = lightning, tensorboard, cophenet
     sys.path.append(str(HERE))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import write_json
+from cophenet._common.threads import torch_threads
 from cophenet.evaluation.details import describe_test
 from cophenet.evaluation.geometry import Measure, order_spread, plain_l2, trained_measure
 from cophenet.evaluation.keys import metric_key
@@ -17,7 +18,6 @@ from cophenet.evaluation.retrieval import add_retrieval
 from cophenet.evaluation.store import Device, FeatureStore, Progress, choose_device, open_stores
 from cophenet.recipes import shaped_tree
 from cophenet.runs import Run
-from cophenet.runs.trainers import threads_of_torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,7 +75,7 @@ def evaluate(
     folder = None if data_dir is None else Path(data_dir)
     parts = []
     for store in open_stores(run, folder, place, progress):
-        with threads_of_torch(store.run.info["threads"]):
+        with torch_threads(store.run.info["threads"]):
             parts.append(_evaluate_seed(store))
     if run.parts == (run,):
         return parts[0]

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from cophenet._common.checks import check_whole
+from cophenet._common.threads import torch_threads
 from cophenet.cpcc.loss import CPCCLoss
 from cophenet.paper.dense import dense_bures
-from cophenet.paper.synthetic import one_thread
 from cophenet.tree import Hierarchy
 
 __all__ = ["time_steps"]
@@ -63,7 +63,7 @@ def time_steps(
         for _ in range(repeats)
     ]
     seconds: dict[str, list[float]] = {}
-    with one_thread():
+    with torch_threads(1):
         for name in distances:
             criterion = CPCCLoss(tree, name)
             _timed(criterion, *batches[0])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,12 +11,13 @@ import torch
 from torch import Tensor
 
 from cophenet._common.checks import check_number, check_whole
+from cophenet._common.threads import torch_threads
 from cophenet.paper.clouds import CLOUDS, draw_clouds
 from cophenet.paper.fits import growth_exponent
 from cophenet.paper.variants import VARIANTS, Variant
 from cophenet.tree import Hierarchy
 
-__all__ = ["StudySettings", "one_thread", "synthetic_study"]
+__all__ = ["StudySettings", "synthetic_study"]
 
 _PAIR = Hierarchy.from_paths([("first",), ("second",)])
 _FIRST_CALLS = 64
@@ -51,17 +51,6 @@ class StudySettings:
         check_number("budget", self.budget, least=False)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for all of torch's work: how time grows then shows the work alone."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def synthetic_study(
     settings: StudySettings | None = None,
     variants: tuple[Variant, ...] = VARIANTS,
@@ -89,7 +78,7 @@ def synthetic_study(
         True
     """
     settings = settings or StudySettings()
-    with one_thread(), torch.no_grad():
+    with torch_threads(1), torch.no_grad():  # so that the growth of time shows the work alone
         times = {}
         for variant in variants:
             times[variant.label] = _times(variant, settings)

@@ -1,9 +1,10 @@
-"""What happens around the steps: checkpoints, and the record of every epoch."""
+"""What happens around the steps of a training: checkpoints, metrics.csv, log.txt and the progress display."""
 
 from __future__ import annotations
 
 import csv
 import io
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,15 +14,20 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.plugins.io import CheckpointIO
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from cophenet._common.files import write_bytes
+from cophenet._common.files import is_first_process, write_bytes
 from cophenet.objectives import WithCPCC
 from cophenet.runs.checkpoints import read_checkpoint, write_checkpoint
 from cophenet.runs.lightning_module import TrainingModule
 from cophenet.runs.run import Row, Run
 from cophenet.runs.stop_signals import InterruptionError, StopRequest
 
-__all__ = ["CheckpointFiles", "Recorder", "Saver", "loss_values"]
+__all__ = ["CheckpointFiles", "Follower", "Journal", "Recorder", "Saver", "on_terminal"]
+
+# Columns of the bar on a terminal that is wide enough.
+_BAR, _WIDE = 40, 100
 
 
 class CheckpointFiles(CheckpointIO):
@@ -132,7 +138,7 @@ class Recorder(Callback):
             "phase": module.stage.phase.name,
             "seconds": round(time.monotonic() - self._began, 3),
             "lr": module.learning_rate,
-            **{f"train/{name}": value for name, value in loss_values(module, module.meter.means()).items()},
+            **{f"train/{name}": value for name, value in _loss_values(module, module.meter.means()).items()},
             "test/accuracy": module.accuracy,
         }
         self.rows.append(row)
@@ -154,7 +160,7 @@ class Recorder(Callback):
         write_bytes(path, save({name: values.contiguous() for name, values in tensors.items()}))
 
 
-def loss_values(module: TrainingModule, terms: Mapping[str, float]) -> dict[str, float]:
+def _loss_values(module: TrainingModule, terms: Mapping[str, float]) -> dict[str, float]:
     """The loss, its terms, and the correlation where CPCC is one of them.
 
     Args:
@@ -185,3 +191,175 @@ def _cell(value: float | str | None) -> float | str:
         return ""
     whole = isinstance(value, float) and value.is_integer()
     return int(value) if whole else value
+
+
+class Journal:
+    """Lines for the reader, on the screen and in a file; only the first process writes any.
+
+    Args:
+        path: The file, which is appended to.
+        shown: Whether lines go to the screen too.
+    """
+
+    def __init__(self, path: Path, *, shown: bool) -> None:
+        self.path, self.shown = path, shown
+        self.console: Console | None = None
+
+    def record(self, line: str) -> None:
+        """One line for the file alone."""
+        if is_first_process():
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    def write(self, line: str) -> None:
+        """One line."""
+        self.record(line)
+        if not self.shown or not is_first_process():
+            return
+        if self.console is None:
+            print(line, flush=True)
+        else:
+            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+class Follower(Callback):
+    """Tells how the training goes.
+
+    Args:
+        recorder: Has the rows of the epochs; comes before this one.
+        journal: Where lines go.
+        bar: Whether to draw a bar.
+    """
+
+    def __init__(self, recorder: Recorder, journal: Journal, *, bar: bool) -> None:
+        self.recorder, self.journal = recorder, journal
+        self._bar: Progress | None = None
+        self._show_bar = bar
+        self._began, self._first_step = 0.0, 0
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Draw the bar, for the whole training."""
+        assert isinstance(module, TrainingModule)
+        self._began, self._first_step = time.monotonic(), module.total_step
+        if not self._show_bar or not trainer.is_global_zero:
+            return
+        console = Console()
+        self._bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(bar_width=_BAR if console.width >= _WIDE else _BAR // 4),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[values]}"),
+            TextColumn("{task.fields[left]} left"),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task(
+            "", total=self._steps(module), completed=module.total_step, epoch="", values="", left="?"
+        )
+        self._bar.start()
+        self.journal.console = self._bar.console
+
+    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_args: Any) -> None:
+        """Move the bar; values are those of the step before, which are on the host already."""
+        if self._bar is None:
+            return
+        assert isinstance(module, TrainingModule)
+        _ = trainer
+        self._bar.update(
+            self._task,
+            completed=module.total_step,
+            epoch=f"{module.epoch + 1}/{module.total_epochs}",
+            values=self._values(module),
+            left=self._left(module, module.total_step),
+        )
+
+    def _values(self, module: TrainingModule) -> str:
+        """Loss and terms, as many as there is room for."""
+        assert self._bar is not None
+        width = self._bar.console.width
+        listed = _listed(_loss_values(module, module.meter.latest)) if module.meter.latest else ""
+        # Beside the bar: epoch, steps and time left, with their longest texts and the gaps.
+        others = len(f"epoch {module.total_epochs}/{module.total_epochs}  99:59 min left   ")
+        steps = 2 * len(str(self._steps(module))) + 1
+        return _fitting(listed, width - others - steps - (_BAR if width >= _WIDE else _BAR // 4))
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """One line."""
+        assert isinstance(module, TrainingModule)
+        if trainer.is_global_zero:
+            left = self._left(module, (module.epoch + 1) * module.steps_per_epoch)
+            self.journal.write(_line(self.recorder.rows[-1], module, left))
+
+    def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Remove the bar."""
+        _ = trainer, module
+        self._close()
+
+    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
+        """Remove the bar, so that the error has the screen to itself."""
+        _ = trainer, module, exception
+        self._close()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = self.journal.console = None
+
+    def _steps(self, module: TrainingModule) -> int:
+        return module.total_epochs * module.steps_per_epoch
+
+    def _left(self, module: TrainingModule, done: int) -> str:
+        """The time left, if it goes on as since the start."""
+        seconds = time.monotonic() - self._began
+        return _time(seconds / max(done - self._first_step, 1) * (self._steps(module) - done))
+
+
+def _line(row: Mapping[str, float | str | None], module: TrainingModule, left: str) -> str:
+    values = {key.removeprefix("train/"): value for key, value in row.items() if key.startswith("train/")}
+    parts = [f"epoch {module.epoch + 1}/{module.total_epochs}"]
+    if len(module.stages) > 1:
+        parts.append(f"phase {row['phase']}")
+    parts.append(_listed({name: value for name, value in values.items() if isinstance(value, float)}))
+    accuracy = row["test/accuracy"]
+    if isinstance(accuracy, float):
+        parts.append(f"test accuracy {accuracy:.3f}")
+    return "  ".join([*parts, f"{row['seconds']:.1f} s", f"{left} left"])
+
+
+def _listed(values: Mapping[str, float]) -> str:
+    """Loss, terms and correlation; a single term is the loss, and said once."""
+    shown = {name: value for name, value in values.items() if name != "cpcc_loss"}
+    if len(values) == 2:
+        shown = {"loss": values["loss"]}
+    return "  ".join(f"{name} {value:.3f}" for name, value in shown.items())
+
+
+def _fitting(listed: str, room: int) -> str:
+    """The first of the values, as many as have room.
+
+    Example:
+        >>> _fitting("loss 1.234  cross_entropy 0.234  cpcc 0.000", 32)
+        'loss 1.234  cross_entropy 0.234'
+    """
+    values = listed.split("  ")
+    while values and len("  ".join(values)) > room:
+        values.pop()
+    return "  ".join(values)
+
+
+def _time(seconds: float) -> str:
+    """A duration as people say it.
+
+    Example:
+        >>> _time(9.6), _time(754), _time(7260)
+        ('10 s', '12:34 min', '2:01 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d} min" if minutes < 100 else f"{minutes // 60}:{minutes % 60:02d} h"
+
+
+def on_terminal() -> bool:
+    """Whether there is somebody to draw a bar for."""
+    return sys.stdout.isatty()

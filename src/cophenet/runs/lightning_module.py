@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,20 +12,20 @@ import lightning.pytorch as pl
 import numpy as np
 import torch
 from lightning.pytorch.core.optimizer import LightningOptimizer
+from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor
 
 from cophenet.data import Loader
-from cophenet.models import Network
-from cophenet.objectives import Objective, StepOutput
-from cophenet.runs.chunks import backward_in_chunks
+from cophenet.models import Network, cached_backward
+from cophenet.objectives import Objective, Phase, StepOutput
 from cophenet.runs.experiment import Experiment
 from cophenet.runs.loss_meter import Meter, diverged_features
 from cophenet.runs.optimizers import create_optimizer, learning_rate, set_learning_rate
-from cophenet.runs.stages import Stage, plan_stages, stage_at
 
-__all__ = ["TrainingModule", "derive_seed"]
+__all__ = ["Stage", "TrainingModule", "derive_seed", "plan_stages", "stage_at"]
 
 Batch = tuple[Tensor, Tensor]
+Outputs = tuple[Tensor, dict[str, Tensor]]
 
 
 def derive_seed(*keys: int) -> int:
@@ -35,6 +37,48 @@ def derive_seed(*keys: int) -> int:
     """
     # With their number in front, because zeros at the end count for nothing.
     return int(np.random.SeedSequence((len(keys), *keys)).generate_state(1, np.uint64)[0])
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A phase with its place in the training.
+
+    Attributes:
+        index: Position of the phase in `objective.phases`.
+        phase: The phase.
+        start: Its first epoch, from 0.
+        end: The epoch after its last.
+    """
+
+    index: int
+    phase: Phase
+    start: int
+    end: int
+
+
+def plan_stages(phases: Sequence[Phase], epochs: int) -> tuple[Stage, ...]:
+    """The phases one after the other.
+
+    Args:
+        phases: `objective.phases`.
+        epochs: Length of a phase that does not say its own.
+
+    Example:
+        >>> from cophenet.objectives import Phase
+        >>> stages = plan_stages([Phase("coarse", ("coarse",), 5), Phase("fine", ("fine",))], 20)
+        >>> [(stage.phase.name, stage.start, stage.end) for stage in stages]
+        [('coarse', 0, 5), ('fine', 5, 25)]
+    """
+    stages: list[Stage] = []
+    for index, phase in enumerate(phases):
+        start = stages[-1].end if stages else 0
+        stages.append(Stage(index, phase, start, start + (epochs if phase.epochs is None else phase.epochs)))
+    return tuple(stages)
+
+
+def stage_at(stages: Sequence[Stage], epoch: int) -> Stage:
+    """The stage of an epoch; the last one for what comes after it."""
+    return next((stage for stage in stages if epoch < stage.end), stages[-1])
 
 
 class TrainingModule(pl.LightningModule):
@@ -146,7 +190,7 @@ class TrainingModule(pl.LightningModule):
         optimizer = self.optimizers()
         assert isinstance(optimizer, LightningOptimizer)
         optimizer.zero_grad()
-        backward_in_chunks(
+        _backward_in_chunks(
             self,
             self.network,
             self.stage.phase.heads,
@@ -232,3 +276,64 @@ class EpochRest:
     def __iter__(self) -> Iterator[Batch]:
         """The batches."""
         return self.loader.batches(self.epoch, self.start)
+
+
+class _Chunked:
+    """A network of which only some heads are wanted; others get no gradient, not even zeros."""
+
+    def __init__(self, network: Network, heads: Sequence[str]) -> None:
+        self.network, self.heads = network, heads
+
+    def __call__(self, inputs: Tensor) -> Outputs:
+        features, logits = self.network(inputs)
+        return features, {name: logits[name] for name in self.heads}
+
+
+class _SharedChunked(_Chunked):
+    """The same in Lightning's DDP, which averages gradients over the processes once, with the last chunk."""
+
+    def __init__(self, network: Network, heads: Sequence[str], strategy: DDPStrategy) -> None:
+        super().__init__(network, heads)
+        self.strategy: Any = strategy
+
+    def __call__(self, inputs: Tensor) -> Outputs:
+        outputs = super().__call__(inputs)
+        if torch.is_grad_enabled():
+            # Does nothing within no_sync.
+            self.strategy.pre_backward(outputs)
+        return outputs
+
+    def no_sync(self) -> AbstractContextManager[None]:
+        context: AbstractContextManager[None] = self.strategy.block_backward_sync()
+        return context
+
+
+def _backward_in_chunks(
+    module: pl.LightningModule,
+    network: Network,
+    heads: Sequence[str],
+    inputs: Tensor,
+    loss: Callable[[Outputs], dict[str, Tensor]],
+    chunk_size: int,
+) -> None:
+    """Add the gradient of a batch to the parameters, averaged over DDP's processes; see `cached_backward`.
+
+    Args:
+        module: What is trained, in manual optimization.
+        network: The part of it that is computed in chunks.
+        heads: Names of the heads that the loss looks at.
+        inputs: (B, ...) this process's batch.
+        loss: From features (B, d) and logits by head to the loss terms.
+        chunk_size: Samples per chunk.
+    """
+    strategy = module.trainer.strategy
+    if not isinstance(strategy, DDPStrategy):
+        cached_backward(_Chunked(network, heads), inputs, loss, chunk_size, backward=module.manual_backward)
+        return
+    shared = _SharedChunked(network, heads, strategy)
+
+    def backward(total: Tensor) -> None:
+        with shared.no_sync():
+            module.manual_backward(total)
+
+    cached_backward(shared, inputs, loss, chunk_size, backward=backward)

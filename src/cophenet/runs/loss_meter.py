@@ -10,9 +10,12 @@ import torch
 from torch import Tensor
 
 from cophenet.cpcc.exchange import add_up, process_count
-from cophenet.runs.stop_signals import DivergenceError
 
-__all__ = ["Meter"]
+__all__ = ["DivergenceError", "Meter"]
+
+
+class DivergenceError(ArithmeticError):
+    """The loss is not a number, or not finite."""
 
 
 class Meter:

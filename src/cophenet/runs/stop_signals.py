@@ -1,4 +1,4 @@
-"""Ends of a training that are no mistakes in the program: a loss that diverges, and a wish to stop."""
+"""Ctrl-C and a polite kill as a request to stop, which a training grants after it has saved."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-__all__ = ["DivergenceError", "InterruptionError", "StopRequest", "stop_on_signals"]
+__all__ = ["InterruptionError", "StopRequest", "stop_on_signals"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class DivergenceError(ArithmeticError):
-    """The loss is not a number, or not finite."""
 
 
 class InterruptionError(Exception):

@@ -1,30 +1,36 @@
-"""Training the seeds of a run, one after the other, from wherever each stands."""
+"""Training the seeds of a run with Lightning, one after the other, each from its newest checkpoint."""
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from cophenet._common.files import is_first_process, locked, write_json
+from cophenet._common.threads import torch_threads
 from cophenet.objectives import WithCPCC
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.runs.experiment import Experiment, build_network, find_weights
 from cophenet.runs.folder import Machine, remove_rests
+from cophenet.runs.loss_meter import DivergenceError
 from cophenet.runs.run import Run
-from cophenet.runs.stop_signals import DivergenceError, InterruptionError, StopRequest, stop_on_signals
-from cophenet.runs.trainers import make_loggers, make_trainer, quiet, threads_of_torch
+from cophenet.runs.stop_signals import InterruptionError, StopRequest, stop_on_signals
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
+    import lightning.pytorch as pl
+    from lightning.pytorch.loggers import Logger
+
+    from cophenet.runs.callbacks import Journal
     from cophenet.runs.lightning_module import TrainingModule
-    from cophenet.runs.progress import Journal
 
 __all__ = ["Options", "build_module", "train_parts"]
 
@@ -51,15 +57,15 @@ def train_parts(run: Run, experiment: Experiment, machine: Machine, options: Opt
         KeyboardInterrupt: If it was asked to stop; says how to go on.
         DivergenceError: If the loss is no longer finite; says what may help.
     """
-    from cophenet.runs.progress import Journal
+    from cophenet.runs.callbacks import Journal
 
     notes = list(_notes(experiment))
     if is_first_process() and options.progress is not False:
         for note in notes:
             print(note, file=sys.stderr, flush=True)
     with (
-        quiet(),
-        threads_of_torch(machine.threads),
+        _quiet(),
+        torch_threads(machine.threads),
         torch.random.fork_rng(devices=[]),
         stop_on_signals() as stop,
     ):
@@ -144,8 +150,7 @@ def _train_one(
     journal: Journal,
     stop: StopRequest,
 ) -> None:
-    from cophenet.runs.callbacks import CheckpointFiles, Recorder, Saver
-    from cophenet.runs.progress import Follower, on_terminal
+    from cophenet.runs.callbacks import CheckpointFiles, Follower, Recorder, Saver, on_terminal
 
     checkpoint = _choose_checkpoint(run, journal)
     module = build_module(run, experiment, fresh=checkpoint is None)
@@ -155,7 +160,7 @@ def _train_one(
     recorder = Recorder(run)
     if position["epoch"] < module.total_epochs:
         bar = on_terminal() if options.progress is None else options.progress
-        trainer = make_trainer(
+        trainer = _make_trainer(
             run,
             machine,
             phases=len(module.stages),
@@ -166,7 +171,7 @@ def _train_one(
                 Follower(recorder, journal, bar=bar),
                 Saver(run, options.minutes, stop),
             ],
-            logger=make_loggers(run, options.loggers, position["epoch"]),
+            logger=_make_loggers(run, options.loggers, position["epoch"]),
             plugins=[CheckpointFiles()],
         )
         trainer.fit(module, ckpt_path=checkpoint)
@@ -214,3 +219,63 @@ def build_module(run: Run, experiment: Experiment, *, fresh: bool) -> TrainingMo
     weights = find_weights(run.recipe, run.info["data_dir"]) if fresh else None
     network = build_network(run.recipe, objective, run.info["input_shape"], weights)
     return TrainingModule(experiment, network, objective, run.seed)
+
+
+def _make_trainer(run: Run, machine: Machine, phases: int, **options: Any) -> pl.Trainer:
+    """A trainer that writes into the run folder only, and asks for the data anew in every epoch."""
+    import lightning.pytorch as pl
+
+    return pl.Trainer(
+        accelerator=machine.accelerator,
+        devices=machine.devices,
+        strategy=_strategy(machine, phases),
+        num_nodes=machine.num_nodes,
+        default_root_dir=run.path,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        log_every_n_steps=1,
+        reload_dataloaders_every_n_epochs=1,
+        use_distributed_sampler=False,
+        **options,
+    )
+
+
+def _strategy(machine: Machine, phases: int) -> str:
+    """The strategy by Lightning's name; with several phases there are always heads without gradient."""
+    if phases > 1 and (machine.strategy == "ddp" or (machine.strategy == "auto" and machine.devices != 1)):
+        return "ddp_find_unused_parameters_true"
+    return machine.strategy
+
+
+def _make_loggers(run: Run, names: Sequence[str], epoch: int) -> list[Logger]:
+    """Lightning's loggers by name, for a run that begins after some epochs."""
+    loggers: list[Logger] = []
+    if "tensorboard" in names:
+        from lightning.pytorch.loggers import TensorBoardLogger
+
+        # What was logged after the checkpoint is logged again.
+        loggers.append(TensorBoardLogger(run.path, name="", version="tensorboard", purge_step=epoch + 1))
+    if "wandb" in names:
+        from lightning.pytorch.loggers import WandbLogger
+
+        loggers.append(WandbLogger(project="cophenet", name=run.name, save_dir=run.path))
+    return loggers
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Lightning's banners, tips and warnings about how it is used here."""
+    import lightning.pytorch  # noqa: F401  (sets the levels of its loggers)
+
+    loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"lightning\.")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

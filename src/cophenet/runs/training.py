@@ -12,18 +12,19 @@ from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet._common.files import is_first_process, locked
 from cophenet._common.packages import require
 from cophenet.recipes.recipe import Recipe
+from cophenet.runs.data_fingerprint import check_same_data
 from cophenet.runs.experiment import find_weights, load_experiment
 from cophenet.runs.folder import (
     Machine,
-    check_same_data,
+    check_free,
     move_data,
     prepare,
+    recipe_of_seed,
     remove_rests,
     restore_seeds,
     wait_for,
 )
 from cophenet.runs.run import Run
-from cophenet.runs.taken import check_free, recipe_of_seed
 from cophenet.runs.trainer import Options, train_parts
 
 __all__ = ["resume", "train"]
