@@ -26,7 +26,6 @@ from cophenet.models import Network
 from cophenet.objectives import StepOutput
 from cophenet.paper.arms import BREEDS, PAPER_DATA
 from cophenet.recipes import load_recipe
-from cophenet.recipes.known import known_tree
 from cophenet.recipes.trees import shaped_tree
 from cophenet.runs.experiment import Experiment, build_network
 from decoding import photograph
@@ -51,9 +50,9 @@ def counts(name: str) -> tuple[int, int]:
 def made_up(name: str, folder: Path) -> Experiment:
     """A recipe on images of its size that show nothing."""
     recipe = load_recipe(name, "laptop", ("data.workers=0",))
-    found = known_tree(recipe.data.create_source())
+    known = recipe.data.create_source().tree()
     # The tree of iNaturalist is read from its folders: phyla and classes, as many as the source has.
-    tree = found or Hierarchy.from_paths([(f"p{c % 9}", f"c{c}") for c in range(32)])
+    tree = known or Hierarchy.from_paths([(f"p{c % 9}", f"c{c}") for c in range(32)])
     if name.startswith("cifar"):
         tree = tree.source_target_split(0.4).source
     size = recipe.data.image_size

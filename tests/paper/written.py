@@ -8,7 +8,6 @@ from safetensors.numpy import save_file
 
 from cophenet.data.registry import create_source
 from cophenet.paper import reproduce
-from cophenet.recipes.known import known_tree
 from cophenet.recipes.trees import shaped_tree
 from cophenet.transport import distance_names
 
@@ -37,7 +36,7 @@ def _write_run(arm, seed, path):
     (path / "recipe.yaml").write_text(recipe.to_yaml())
     info = {"format": 1, "seed": seed, "finished": True, "seconds_per_epoch": [1.0]}
     (path / "run.json").write_text(json.dumps(info))
-    full = known_tree(create_source(recipe.data.name, **recipe.data.options))
+    full = create_source(recipe.data.name, **recipe.data.options).tree()
     tree = full if recipe.data.domain == "full" else full.source_target_split(0.4).source
     shaped_tree(tree, recipe.tree).write(path / "tree.json")
     rng = np.random.default_rng([zlib.crc32(arm.name.encode()), seed])

@@ -7,7 +7,6 @@ import pytest
 from cophenet.data.registry import create_source, source_names
 from cophenet.recipes import load_recipe
 from cophenet.recipes.build import build, check_types
-from cophenet.recipes.known import known_tree
 
 
 def refusal(name, *overrides) -> str:
@@ -77,9 +76,9 @@ def test_values_of_declared_types_pass():
 
 
 def test_trees_that_need_no_files_are_known():
-    unknown = {name for name in source_names() if known_tree(create_source(name)) is None}
+    unknown = {name for name in source_names() if create_source(name).tree() is None}
     assert unknown == {"folder", "inat21-mini", "vectors"}
-    assert known_tree(create_source("synthetic", tree_file="tree.yaml")) is None
+    assert create_source("synthetic", tree_file="tree.yaml").tree() is None
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_source_classes_and_three_seeds(name):
 @pytest.mark.parametrize("name", BREEDS)
 def test_breeds_trains_on_coarse_and_fine_and_keeps_mid_for_evaluation(name):
     recipe = paper(name)
-    tree = recipe.data.create_source().tree
+    tree = recipe.data.create_source().tree()
     assert tree.level_names == ("coarse", "mid", "fine")
     assert shaped_tree(tree, recipe.tree).level_names == ("coarse", "fine")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -22,22 +24,43 @@ Domain = Literal["full", "source", "target"]
 Labels = NDArray[np.int64]
 
 
-class Inputs(Protocol):
+# Rows whose values are put into a checksum at once.
+_ROWS = 4096
+
+
+class Inputs(ABC):
     """Model inputs by row number: images as uint8 (n, channels, height, width), or float32 vectors (n, d)."""
 
+    @abstractmethod
     def __len__(self) -> int:
         """How many there are."""
 
+    @abstractmethod
     def take(self, rows: Labels) -> Tensor:
         """The inputs of some rows, stacked."""
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one input; reads one unless a subclass knows it."""
+        return tuple(self.take(np.zeros(1, dtype=np.int64)).shape[1:])
+
+    def fingerprint(self, rows: Labels) -> str:  # noqa: ARG002
+        """A checksum that tells whether the inputs of some rows are those of before; empty for unknown."""
+        return ""
+
 
 @dataclass(frozen=True, eq=False)
-class ArrayInputs:
+class ArrayInputs(Inputs):
     """Inputs held in memory.
 
     Attributes:
         values: (N, ...) uint8 images or float32 vectors.
+
+    Example:
+        >>> rows = np.arange(2)
+        >>> one, other = (ArrayInputs(torch.eye(2) * size) for size in (1, 2))
+        >>> one.shape, one.fingerprint(rows), one.fingerprint(rows) == other.fingerprint(rows)
+        ((2,), 'a666c95f0822c64e', False)
     """
 
     values: Tensor
@@ -49,6 +72,19 @@ class ArrayInputs:
     def take(self, rows: Labels) -> Tensor:
         """The inputs of some rows, stacked."""
         return self.values.index_select(0, torch.from_numpy(rows))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.values.shape[1:])
+
+    def fingerprint(self, rows: Labels) -> str:
+        """A checksum of the values of some rows."""
+        digest = hashlib.sha256()
+        for start in range(0, len(rows), _ROWS):
+            values = self.take(rows[start : start + _ROWS])
+            digest.update(np.ascontiguousarray(values.numpy()).data)
+        return digest.hexdigest()[:16]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +114,10 @@ class Samples:
     def subset(self, positions: Labels) -> Samples:
         """Only some of the samples."""
         return Samples(self.inputs, self.rows[positions], self.labels[positions], self.tree)
+
+    def fingerprint(self) -> str:
+        """A checksum that tells whether the inputs are those of before; empty if their kind has none."""
+        return self.inputs.fingerprint(self.rows)
 
     def counts(self) -> Labels:
         """(k,) samples of every class."""

@@ -6,13 +6,13 @@ import json
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TypedDict
+from typing import ClassVar, TypedDict
 
-from cophenet._common.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice
 from cophenet.data.base import DataSet, Domain, Part, Requirement, Samples
-from cophenet.data.image_augment import BREEDS_CROP, CentreCrop
-from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, data_folder, labelled_images
-from cophenet.data.registry import DataSource, register_source
+from cophenet.data.image_augment import BREEDS_CROP
+from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, ImageFileSource, data_folder, labelled_images
+from cophenet.data.registry import register_source
 from cophenet.tree import Hierarchy
 
 __all__ = ["Breeds", "Entity13", "Entity30", "Living17", "NonLiving26", "breeds_classes", "breeds_tree"]
@@ -74,7 +74,7 @@ def breeds_tree(setting: str, *, mid: bool = False) -> Hierarchy:
     return Hierarchy.from_paths(paths, level_names=levels)
 
 
-class Breeds(DataSource):
+class Breeds(ImageFileSource):
     """A setting of BREEDS, read from a folder of ImageNet.
 
     The classes are the superclasses, in all domains. The test part is ImageNet's validation part.
@@ -85,12 +85,17 @@ class Breeds(DataSource):
             `tree.merge_level("mid")` gives the tree without it.
     """
 
+    shares_classes: ClassVar[bool] = True
+
     def __init__(self, size: int = 224, mid: bool = False) -> None:
-        check_whole("size", size, 1)
+        super().__init__(size)
         if not isinstance(mid, bool):
             raise ValueError(f"mid must be true or false, got {mid!r}")
-        self.crop = CentreCrop(size, round(size * 256 / 224))
-        self.tree = breeds_tree(self.name, mid=mid)
+        self._tree = breeds_tree(self.name, mid=mid)
+
+    def tree(self) -> Hierarchy:
+        """The tree of all classes."""
+        return self._tree
 
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
         """The two folders, with how many of their class folders are missing."""
@@ -121,9 +126,9 @@ class Breeds(DataSource):
         def make(part: Part, domain: Domain) -> Samples:
             place = folder / _FOLDERS[part]
             folders = ((place / wnid, label) for wnid, label in self._wnids(domain))
-            return labelled_images(folders, self.tree, self.crop, BREEDS_CROP)
+            return labelled_images(folders, self._tree, self.crop, BREEDS_CROP)
 
-        return DataSet(self.name, self.tree, make, IMAGENET_MEAN, IMAGENET_STD)
+        return DataSet(self.name, self._tree, make, IMAGENET_MEAN, IMAGENET_STD)
 
     def _wnids(self, domain: Domain) -> list[tuple[str, int]]:
         """The ImageNet classes of a domain with their labels."""

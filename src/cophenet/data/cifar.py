@@ -128,9 +128,13 @@ class Cifar10(_Cifar):
     summary: ClassVar[str] = "CIFAR-10, 10 classes in animal and transportation; from the original files"
     layouts: ClassVar[tuple[Layout, ...]] = CIFAR10_LAYOUTS
 
+    def tree(self) -> Hierarchy:
+        """The tree of all classes."""
+        return cifar10_tree()
+
     def load(self, data_dir: Path | None) -> DataSet:
         """Read the data set."""
-        samples = self._read(data_dir, cifar10_tree(), ())
+        samples = self._read(data_dir, self.tree(), ())
         return _data_set(self.name, samples, cifar10_split(), CIFAR10_MEAN, CIFAR10_STD)
 
 
@@ -154,10 +158,14 @@ class Cifar100(_Cifar):
     layouts: ClassVar[tuple[Layout, ...]] = CIFAR100_LAYOUTS
 
     def __init__(self, depth: Depth = 3) -> None:
-        self.tree = cifar100_tree(depth)
+        self._tree = cifar100_tree(depth)
         self.split = cifar100_split(depth)
+
+    def tree(self) -> Hierarchy:
+        """The tree of all classes."""
+        return self._tree
 
     def load(self, data_dir: Path | None) -> DataSet:
         """Read the data set."""
-        samples = self._read(data_dir, self.tree, tuple(CIFAR100))
+        samples = self._read(data_dir, self._tree, tuple(CIFAR100))
         return _data_set(self.name, samples, self.split, CIFAR100_MEAN, CIFAR100_STD)

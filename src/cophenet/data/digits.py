@@ -50,6 +50,10 @@ class Digits(DataSource):
     name: ClassVar[str] = "digits"
     summary: ClassVar[str] = "8 x 8 digits of scikit-learn by shape; needs no files"
 
+    def tree(self) -> Hierarchy:
+        """The tree of all classes."""
+        return digits_tree()
+
     def requirements(self, data_dir: Path | None) -> list[Requirement]:  # noqa: ARG002
         """Nothing."""
         return []
@@ -65,7 +69,7 @@ class Digits(DataSource):
         grey, digit = load_digits(return_X_y=True)
         # The 17 grey values 0..16 are spread over those of a byte.
         pixels = np.rint(grey.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
-        inputs, labels, tree = ArrayInputs(torch.from_numpy(pixels)), digit.astype(np.int64), digits_tree()
+        inputs, labels, tree = ArrayInputs(torch.from_numpy(pixels)), digit.astype(np.int64), self.tree()
         train, test = stratified_split(labels, _TEST_SHARE, seed=0)
         rows = {"train": train, "test": test}
         split = tree.source_target_split(0.4)

@@ -62,6 +62,10 @@ class FashionMnist(DataSource):
     name: ClassVar[str] = "fashion-mnist"
     summary: ClassVar[str] = "Fashion-MNIST, 10 classes in garments, footwear, bags; from the IDX files"
 
+    def tree(self) -> Hierarchy:
+        """The tree of all classes."""
+        return fashion_mnist_tree()
+
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
         """The four files, and whether they are there, plain or with .gz."""
         files = _find(data_dir)
@@ -77,7 +81,7 @@ class FashionMnist(DataSource):
                 f"data {self.name!r} was not found: put {names} ({missing[0].note}) "
                 f"into {missing[0].path.parent} and give data_dir"
             )
-        tree = fashion_mnist_tree()
+        tree = self.tree()
         split = tree.source_target_split(0.4)
         samples = {part: _read(*paths, tree) for part, paths in _find(data_dir).items()}
 

@@ -12,17 +12,18 @@ import numpy as np
 
 from cophenet._common.checks import check_whole
 from cophenet.data.base import DataSet, Labels, Part, Requirement, Samples
-from cophenet.data.image_augment import CentreCrop, RandomCrop
+from cophenet.data.image_augment import RandomCrop
 from cophenet.data.images import (
     IMAGENET_MEAN,
     IMAGENET_STD,
+    ImageFileSource,
     check_same_classes,
     data_folder,
     is_image,
     labelled_images,
     splittable,
 )
-from cophenet.data.registry import DataSource, register_source
+from cophenet.data.registry import register_source
 from cophenet.data.sampling import stratified_split
 from cophenet.tree import Hierarchy
 
@@ -37,7 +38,7 @@ ClassPath: TypeAlias = tuple[str, ...]
 
 
 @register_source
-class ImageFolder(DataSource):
+class ImageFolder(ImageFileSource):
     """Any folder of images.
 
     The innermost folders are the classes, the folders around them the levels above: `animal/cat/1.jpg`. Or
@@ -65,10 +66,9 @@ class ImageFolder(DataSource):
             raise ValueError(f"test_fraction must lie between 0 and 1, got {test_fraction!r}")
         if tree_file is not None and not isinstance(tree_file, (str, os.PathLike)):
             raise ValueError(f"tree_file must be the name of a file, got {tree_file!r}")
-        check_whole("size", size, 1)
+        super().__init__(size)
         check_whole("seed", seed, 0)
         self.tree_file = tree_file
-        self.crop = CentreCrop(size, round(size * 256 / 224))
         self.test_fraction = test_fraction
         self.seed = seed
 

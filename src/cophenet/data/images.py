@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 import zlib
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -18,8 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from cophenet.data.base import DataSet, Domain, Labels, Part, Samples, split_by_tree
+from cophenet._common.checks import check_whole
+from cophenet.data.base import DataSet, Domain, Inputs, Labels, Part, Samples, split_by_tree
 from cophenet.data.image_augment import CentreCrop, RandomCrop, View, colour_matrix
+from cophenet.data.registry import DataSource
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
+    "ImageFileSource",
     "ImageFiles",
     "check_same_classes",
     "data_folder",
@@ -53,8 +57,22 @@ _UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.er
 _MODES = ("1", "CMYK", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "YCbCr")
 
 
+class ImageFileSource(DataSource):
+    """A data source of image files.
+
+    Args:
+        size: Side of the images in pixels.
+    """
+
+    reads_image_files: ClassVar[bool] = True
+
+    def __init__(self, size: int) -> None:
+        check_whole("size", size, 1)
+        self.crop = CentreCrop(size, round(size * 256 / 224))
+
+
 @dataclass(frozen=True, eq=False)
-class ImageFiles:
+class ImageFiles(Inputs):
     """Image files as RGB of one size.
 
     JPEG files are decoded at the lowest resolution that still has a pixel for every pixel of the result. The
@@ -71,8 +89,8 @@ class ImageFiles:
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "red.png"
         >>> Image.new("RGB", (40, 30), "red").save(path)
         >>> files = ImageFiles([str(path)], CentreCrop(16, 18), RandomCrop())
-        >>> files.take(np.array([0, 0])).shape
-        torch.Size([2, 3, 16, 16])
+        >>> files.take(np.array([0, 0])).shape, files.shape
+        (torch.Size([2, 3, 16, 16]), (3, 16, 16))
     """
 
     paths: Sequence[str]
@@ -102,6 +120,23 @@ class ImageFiles:
             ValueError: If a file is not an image or is cut short.
         """
         return self._stack(rows, seeds)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one image."""
+        return 3, self.crop.size, self.crop.size
+
+    def fingerprint(self, rows: Labels) -> str:
+        """A checksum of the names and sizes of some files, not of their pixels.
+
+        Names are relative to the folder that all files are in, so data may move.
+        """
+        digest = hashlib.sha256()
+        paths = [self.paths[row] for row in rows.tolist()]
+        base = len(os.path.commonpath([os.path.dirname(path) for path in paths]))  # noqa: PTH120
+        for path in paths:
+            digest.update(f"{path[base:]}\0{os.stat(path).st_size}\0".encode())  # noqa: PTH116
+        return digest.hexdigest()[:16]
 
     def problem(self, row: int, *, deep: bool = False) -> str:
         """Why an image cannot be read, from its header or, if deep, from all of it; empty if it can."""

@@ -8,11 +8,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from cophenet._common.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice
 from cophenet.data.base import DataSet, Part, Requirement, Samples
-from cophenet.data.image_augment import INAT_CROP, CentreCrop
-from cophenet.data.images import check_same_classes, data_folder, labelled_images, splittable
-from cophenet.data.registry import DataSource, register_source
+from cophenet.data.image_augment import INAT_CROP
+from cophenet.data.images import (
+    ImageFileSource,
+    check_same_classes,
+    data_folder,
+    labelled_images,
+    splittable,
+)
+from cophenet.data.registry import register_source
 from cophenet.tree import Hierarchy
 
 __all__ = ["RANKS", "INat21Mini", "lineage", "taxonomy_paths"]
@@ -74,7 +80,7 @@ def taxonomy_paths(lineages: Iterable[Lineage], levels: Sequence[str]) -> dict[L
 
 
 @register_source
-class INat21Mini(DataSource):
+class INat21Mini(ImageFileSource):
     """iNaturalist 2021, the smaller training part (`train_mini`) and the validation part as test.
 
     Source and target are split by the tree's rule over the classes that are there. A coarse class that the
@@ -90,7 +96,7 @@ class INat21Mini(DataSource):
     summary = "iNaturalist 2021 mini: living things by taxonomy, from its folders"
 
     def __init__(self, levels: Sequence[str] = ("phylum", "class"), size: int = 224) -> None:
-        check_whole("size", size, 1)
+        super().__init__(size)
         if not isinstance(levels, (list, tuple)) or not levels:
             raise ValueError(f"levels must be a list of ranks ({', '.join(RANKS)}), got {levels!r}")
         for level in levels:
@@ -98,7 +104,11 @@ class INat21Mini(DataSource):
         if list(levels) != sorted(set(levels), key=RANKS.index):
             raise ValueError(f"levels must go from coarse to fine ({', '.join(RANKS)}), got {list(levels)}")
         self.levels = tuple(levels)
-        self.crop = CentreCrop(size, round(size * 256 / 224))
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """The ranks, which are known even though the species are not."""
+        return self.levels
 
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
         """The two folders."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 from cophenet._common.checks import check_choice, check_options
-from cophenet.data.base import DataSet, Requirement
+from cophenet.data.augment import augment_names
+from cophenet.data.base import DataSet, Domain, Requirement
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
 
 __all__ = ["DataSource", "create_source", "register_source", "source_names", "source_summaries"]
 
@@ -22,10 +26,53 @@ class DataSource(ABC):
     Attributes:
         name: The name it is registered under.
         summary: One line for listings.
+        reads_image_files: Whether it decodes image files, and so gives them in any size: its option `size`.
+        shares_classes: Whether source and target have the same classes, so that there are no new ones to
+            transfer to.
+
+    Example:
+        >>> source = create_source("cifar100", depth=4)
+        >>> source.tree().num_classes, source.level_names, source.reads_image_files, source.shares_classes
+        (100, ('coarse', 'mid', 'fine'), False, False)
+        >>> create_source("inat21-mini", levels=["phylum", "class"]).level_names
+        ('phylum', 'class')
+        >>> create_source("folder").augmentations
+        ('none', 'views')
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    reads_image_files: ClassVar[bool] = False
+    shares_classes: ClassVar[bool] = False
+
+    def tree(self) -> Hierarchy | None:
+        """The tree of all classes, before any file is read; None if only the files know it."""
+        return None
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """Levels of the tree from coarse to fine, before any file is read; empty if only the files know."""
+        tree = self.tree()
+        return () if tree is None else tree.level_names
+
+    @property
+    def augmentations(self) -> tuple[str, ...]:
+        """What the argument `augment` of a `Loader` of this data can be."""
+        return ("none", "views") if self.reads_image_files else ("none", *augment_names())
+
+    def check_domain(self, domain: str) -> None:
+        """Refuse a domain that the data cannot have, as far as that is known before its files are read.
+
+        Raises:
+            ValueError: If there is no such domain, or source and target are known to be impossible.
+
+        Example:
+            >>> create_source("vectors").check_domain("source")
+            Traceback (most recent call last):
+            ValueError: domain must be full for data 'vectors' without the option tree_file, because nothing
+            else says how classes are split, got 'source'
+        """
+        check_choice("domain", domain, get_args(Domain))
 
     @abstractmethod
     def requirements(self, data_dir: Path | None) -> list[Requirement]:

@@ -74,6 +74,20 @@ class Synthetic(DataSource):
         self.dims, self.samples_per_class, self.modes = dims, samples_per_class, modes
         self.mode_distance, self.spread, self.seed = mode_distance, spread, seed
 
+    def tree(self) -> Hierarchy | None:
+        """The tree of all classes; None if it is in a file."""
+        return self.regular_tree if self.tree_file is None else None
+
+    def check_domain(self, domain: str) -> None:
+        """Refuse source and target of a tree that has too few classes for both."""
+        super().check_domain(domain)
+        if domain == "full" or self.tree_file is not None:
+            return
+        try:
+            self.regular_tree.source_target_split(0.4)
+        except ValueError as error:
+            raise ValueError(f"domain must be full, got {domain!r}: {error}") from error
+
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
         """The tree file, if one is given."""
         if self.tree_file is None:

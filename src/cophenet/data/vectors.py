@@ -72,6 +72,15 @@ class Vectors(DataSource):
         self.train, self.test, self.tree_file = train, test, tree_file
         self.test_share, self.seed, self.labels = test_share, seed, labels
 
+    def check_domain(self, domain: str) -> None:
+        """Refuse source and target without a tree file."""
+        super().check_domain(domain)
+        if domain != "full" and self.tree_file is None:
+            raise ValueError(
+                f"domain must be full for data {self.name!r} without the option tree_file, because nothing "
+                f"else says how classes are split, got {domain!r}"
+            )
+
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
         """The files that were named."""
         named = {

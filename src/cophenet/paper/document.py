@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cophenet.data.inat import INat21Mini
 from cophenet.evaluation.results import summary
 from cophenet.paper import mean_metric
 from cophenet.paper.arms import label_of
@@ -16,7 +15,6 @@ from cophenet.paper.runs import ArmRuns
 from cophenet.paper.summary import coarse_level, fine_level
 from cophenet.paper.tables import number_cell
 from cophenet.recipes import load_recipe
-from cophenet.recipes.known import known_tree
 from cophenet.report.published_numbers import Published, published, published_tables
 from cophenet.report.setups import compare_setup
 from cophenet.transport import distance_names
@@ -96,9 +94,7 @@ class Found:
         if self.results:
             levels: Sequence[str] = self.results[0]["levels"]
             return levels
-        source = self.runs.recipe.data.create_source()
-        tree = known_tree(source)
-        return source.levels if isinstance(source, INat21Mini) else () if tree is None else tree.level_names
+        return self.runs.recipe.data.create_source().level_names
 
     @cached_property
     def comparable(self) -> bool:

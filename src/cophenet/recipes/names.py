@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,15 +12,10 @@ from cophenet.recipes.build import build, check_types
 if TYPE_CHECKING:
     from cophenet.data.registry import DataSource
 
-__all__ = ["check_augment", "check_backbone", "check_objective", "reads_files"]
+__all__ = ["check_augment", "check_backbone", "check_objective"]
 
 # Backbones that were built once to see that they can be: recipes are checked often, and that takes longest.
 _FITTING: set[str] = set()
-
-
-def reads_files(source: DataSource) -> bool:
-    """Whether a data set decodes image files, and so can give them in any size."""
-    return "size" in inspect.signature(type(source)).parameters
 
 
 def check_augment(name: str, source: DataSource, image_size: int | None) -> None:
@@ -29,15 +23,15 @@ def check_augment(name: str, source: DataSource, image_size: int | None) -> None
     from cophenet.data.augment import augment_names
 
     check_choice("augment", name, ("none", *augment_names(), "views"))
-    if reads_files(source) and image_size is None:
+    if source.reads_image_files and image_size is None:
         raise ValueError(f"image_size is missing: data {source.name!r} is image files, which have any size")
     if name == "none":
         return
     if image_size is None:
         raise ValueError(f"augment {name!r} is for images: give image_size too, or augment 'none'")
-    if (name == "views") != reads_files(source):
-        kind = "image files" if reads_files(source) else "no image files"
-        allowed = "none, views" if reads_files(source) else f"none, {', '.join(augment_names())}"
+    if name not in source.augmentations:
+        kind = "image files" if source.reads_image_files else "no image files"
+        allowed = ", ".join(source.augmentations)
         raise ValueError(f"augment must be one of {allowed} for data {source.name!r}, {kind}, got {name!r}")
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from cophenet.recipes.build import build
-from cophenet.recipes.known import check_domain
-from cophenet.recipes.names import check_augment, check_objective, reads_files
+from cophenet.recipes.names import check_augment, check_objective
 
 if TYPE_CHECKING:
     from cophenet.data.registry import DataSource
@@ -93,7 +92,10 @@ class DataSettings(Settings):
     def _check(self) -> DataSettings:
         source = self.create_source()
         check_augment(self.augment, source, self.image_size)
-        check_domain(source, self.domain)
+        try:
+            source.check_domain(self.domain)
+        except ValueError as error:
+            raise ValueError(f"data.{error}") from error
         return self
 
     def create_source(self) -> DataSource:
@@ -103,7 +105,7 @@ class DataSettings(Settings):
         if "size" in self.options:
             raise ValueError("options.size is set by image_size: give that instead")
         source = build("data.options", partial(create_source, self.name), self.options)
-        if self.image_size is None or not reads_files(source):
+        if self.image_size is None or not source.reads_image_files:
             return source
         return create_source(self.name, **self.options, size=self.image_size)
 

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
-from cophenet.data import ArrayInputs, DataSet, HierarchicalBatchSampler, Loader, Samples, stratified_split
+from cophenet.data import DataSet, HierarchicalBatchSampler, Loader, Samples, stratified_split
 from cophenet.models import Network, build_heads, create_backbone
 from cophenet.objectives import Objective
 from cophenet.recipes.build import build
@@ -60,8 +59,8 @@ class Experiment:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of one input of the network; reads one sample."""
-        shape = tuple(self.train.take(np.zeros(1, dtype=np.int64))[0].shape[1:])
+        """Shape of one input of the network."""
+        shape = self.train.inputs.shape
         size = self._size(self.train)
         return shape if size is None else (shape[0], size, size)
 
@@ -128,9 +127,7 @@ class Experiment:
     def _size(self, samples: Samples) -> int | None:
         """The side that images in memory are resized to; None for those that have it, files and vectors."""
         size = self.recipe.data.image_size
-        if size is None or not isinstance(samples.inputs, ArrayInputs):
-            return None
-        return None if tuple(samples.inputs.values.shape[2:]) == (size, size) else size
+        return None if size is None or samples.inputs.shape[1:] == (size, size) else size
 
 
 def load_experiment(recipe: Recipe, data_dir: str | Path | None = None) -> Experiment:
