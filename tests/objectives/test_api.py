@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from cophenet.objectives import Objective, WithCPCC, create, objective_names, register, registry
+from cophenet.objectives import Objective, WithCPCC, create, objective_names, register
+from cophenet.objectives.registry import OBJECTIVES
 from support import DEVICE
 
 from .steps import DEEP, make, make_step
@@ -21,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "objectives.md"
 @pytest.fixture
 def restored(monkeypatch):
     """Objectives registered in a test are forgotten after it."""
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    monkeypatch.setattr(OBJECTIVES, "_members", OBJECTIVES.members())
 
 
 @pytest.mark.usefixtures("restored")
@@ -82,7 +83,7 @@ def test_a_term_called_cpcc_is_not_overwritten():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("fastflt", {}, "objective must be one of flat, .*got 'fastflt'; did you mean 'fastft'?"),
+        ("fastflt", {}, "objective must be one of curriculum, flat, .*got 'fastflt'; did you mean 'fastft'?"),
         (
             "hxe",
             {"alfa": 1},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -55,7 +55,7 @@ def check_whole(argument: str, value: object, least: int) -> None:
 
 def check_options(
     what: str,
-    cls: type,
+    cls: Callable[..., object],
     options: Mapping[str, Any],
     also: Sequence[str] = (),
     fixed: Iterable[str] = ("tree",),
@@ -64,7 +64,7 @@ def check_options(
 
     Args:
         what: What has the options, for the message.
-        cls: The class.
+        cls: The class, or a function that makes its objects.
         options: The options given.
         also: Arguments that the caller takes itself, named in the message too.
         fixed: Arguments of the class that are no options, because the caller decides them.

@@ -15,39 +15,18 @@ if TYPE_CHECKING:
     from cophenet.recipes import Recipe
     from cophenet.runs import Run
 
-__all__ = ["OBJECTIVES", "complete_objectives", "parse_seeds", "train"]
-
-# For completion in a shell, which must not wait for torch; a test compares it with the objectives there are.
-OBJECTIVES = (
-    "flat",
-    "curriculum",
-    "gc",
-    "hxe",
-    "mtl",
-    "quadruplet",
-    "rank",
-    "shc",
-    "soft",
-    "sumloss",
-    "bures",
-    "l2",
-    "l1",
-    "poincare",
-    "emd",
-    "fastft",
-    "ft",
-    "sinkhorn",
-    "swd",
-    "twd",
-)
-
+__all__ = ["complete_objectives", "parse_seeds", "train"]
 
 _MOST_SEEDS = 1000
 
 
 def complete_objectives(incomplete: str) -> list[str]:
-    """For completion in a shell: names of objectives."""
-    return [name for name in OBJECTIVES if name.startswith(incomplete)]
+    """For completion in a shell: names of objectives, listed without loading torch."""
+    from cophenet._common.registry import declared_names
+
+    rooms = [("cophenet.objectives", "cophenet.objectives"), ("cophenet.transport", "cophenet.distances")]
+    names = [name for room, group in rooms for name in declared_names(room, group)]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def train(

@@ -4,10 +4,10 @@ Each family of backbones has its file; heads are linear and come from what the o
 trained, and how, is not decided here.
 """
 
-from cophenet.models.api import backbone_names, create_backbone
 from cophenet.models.base import Backbone
 from cophenet.models.cached import cached_backward
 from cophenet.models.heads import Heads, LinearHead, Network, NetworkOutput, build_heads
+from cophenet.models.registry import backbone_names, create_backbone, register_backbone
 from cophenet.models.weights import load_weights
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "cached_backward",
     "create_backbone",
     "load_weights",
+    "register_backbone",
 ]

@@ -15,6 +15,7 @@ from torch.nn.functional import relu
 
 from cophenet._common.checks import check_choice
 from cophenet.models.base import Backbone, image_shape
+from cophenet.models.registry import register_backbone
 
 __all__ = ["BasicBlock", "Bottleneck", "ResNet"]
 
@@ -179,3 +180,7 @@ def _initialize(net: nn.Module) -> None:
     for module in net.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+
+for _depth in BLOCKS:
+    register_backbone(f"resnet{_depth}", depth=_depth)(ResNet)

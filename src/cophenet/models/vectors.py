@@ -9,10 +9,12 @@ from math import prod
 from torch import Tensor, nn
 
 from cophenet.models.base import Backbone
+from cophenet.models.registry import register_backbone
 
 __all__ = ["MLP", "Identity"]
 
 
+@register_backbone("identity")
 class Identity(Backbone):
     """The inputs as features, for vectors made elsewhere.
 
@@ -34,6 +36,7 @@ class Identity(Backbone):
         return inputs.flatten(1)
 
 
+@register_backbone("mlp")
 class MLP(Backbone):
     """Linear layers, each rectified.
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from cophenet.models.base import Backbone, image_shape
+from cophenet.models.registry import register_backbone
 
 __all__ = ["VisionTransformer"]
 
@@ -58,6 +59,8 @@ class _Encoder(nn.Module):
         return out
 
 
+@register_backbone("vit_l_16", depth=24, width=1024, heads=16, hidden=4096)
+@register_backbone("vit_b_16", depth=12, width=768, heads=12, hidden=3072)
 class VisionTransformer(Backbone):
     """A vision transformer on patches of 16 x 16 pixels; features are the class token.
 

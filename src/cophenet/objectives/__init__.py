@@ -5,7 +5,6 @@ and says which heads and phases it needs. The arithmetic of each is a function o
 what several share lives in `paths` (the way from the root to a class) and `levels`.
 """
 
-from cophenet.objectives.api import create
 from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput, level_heads
 from cophenet.objectives.cpcc import WithCPCC
 from cophenet.objectives.curriculum import Curriculum
@@ -17,7 +16,7 @@ from cophenet.objectives.mtl import MTL
 from cophenet.objectives.paths import TreePaths
 from cophenet.objectives.quadruplet import Quadruplet, quadruplet_loss
 from cophenet.objectives.rank import Rank, rank_loss
-from cophenet.objectives.registry import objective_names, register
+from cophenet.objectives.registry import create, objective_names, register
 from cophenet.objectives.shc import SHC, soft_consistency
 from cophenet.objectives.soft import SoftLabels, soft_label_loss
 from cophenet.objectives.sumloss import SumLoss, level_cross_entropies

@@ -1,23 +1,42 @@
-"""Which objectives there are, by name."""
+"""Objectives by name: registering them, listing them, making one."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar, get_args
 
+from cophenet._common.checks import check_choice, check_options
+from cophenet._common.registry import Registry
+from cophenet.cpcc.exchange import Gather
 from cophenet.objectives.base import Objective
+from cophenet.objectives.cpcc import WithCPCC, cpcc_arguments
 from cophenet.transport import distance_names
+from cophenet.tree import Hierarchy
 
-__all__ = ["objective_names", "register", "registered"]
+__all__ = ["OBJECTIVES", "create", "objective_class", "objective_names", "register"]
 
-_REGISTRY: dict[str, type[Objective]] = {}
 _Objective = TypeVar("_Objective", bound="type[Objective]")
+
+
+def _check_objective(name: str, cls: object) -> None:
+    if not (isinstance(cls, type) and issubclass(cls, Objective) and getattr(cls, "name", None) == name):
+        raise ValueError(f"an objective is a subclass of Objective whose name is {name!r}, got {cls!r}")
+    if name in distance_names():
+        raise ValueError(f"an objective named {name!r} exists already")
+
+
+OBJECTIVES = Registry[type[Objective]](
+    "objective", "cophenet.objectives", "cophenet.objectives", _check_objective
+)
 
 
 def register(cls: _Objective) -> _Objective:
     """Class decorator: make an objective available under its `name`.
 
+    Other packages do without it: they declare an entry point of the group `cophenet.objectives`.
+
     Raises:
-        ValueError: If the name is taken, by an objective or a class distance.
+        ValueError: If the name is that of another objective or of a class distance.
 
     Example:
         >>> from cophenet.objectives import Flat
@@ -25,23 +44,80 @@ def register(cls: _Objective) -> _Objective:
         Traceback (most recent call last):
         ValueError: an objective named 'flat' exists already
     """
-    if cls.name in objective_names():
-        raise ValueError(f"an objective named {cls.name!r} exists already")
-    _REGISTRY[cls.name] = cls
+    OBJECTIVES.register(cls.name)(cls)
     return cls
-
-
-def registered(name: str) -> type[Objective] | None:
-    """The class registered under a name; None for a class distance, which needs no class of its own."""
-    return _REGISTRY.get(name)
 
 
 def objective_names() -> tuple[str, ...]:
     """Names of all objectives: the registered ones, and cross entropy with CPCC for every class distance.
 
     Example:
-        >>> import cophenet.objectives
         >>> {"flat", "hxe", "fastft"} <= set(objective_names())
         True
     """
-    return (*_REGISTRY, *(name for name in distance_names() if name not in _REGISTRY))
+    own = OBJECTIVES.names()
+    return (*own, *(name for name in distance_names() if name not in own))
+
+
+def objective_class(name: str) -> type[Objective] | None:
+    """The class of a name; None for that of a class distance, which needs no class of its own.
+
+    Raises:
+        ValueError: If there is no such objective.
+    """
+    check_choice("objective", name, objective_names())
+    return OBJECTIVES.get(name) if name in OBJECTIVES.names() else None
+
+
+def create(
+    name: str,
+    tree: Hierarchy,
+    *,
+    cpcc: str | Mapping[str, Any] | None = None,
+    gather: Gather | None = None,
+    **options: Any,
+) -> Objective:
+    """Make an objective by name.
+
+    Args:
+        name: A registered name; or the name of a class distance, which is cross entropy with CPCC on
+            that distance.
+        tree: The label tree.
+        cpcc: CPCC to add to a baseline: a class distance, or the arguments of `CPCCLoss` as a mapping.
+        gather: "all" (the default) for the loss of the batch of all processes; "none" for that of each
+            process's own. A mapping `cpcc` may hold it instead.
+        **options: The objective's own options; for a class distance those of `CPCCLoss`.
+
+    Raises:
+        ValueError: If a name or an option is unknown or wrong, or the objective cannot use the tree.
+
+    Example:
+        >>> import torch
+        >>> from cophenet.objectives import StepOutput, create
+        >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
+        >>> objective = create("hxe", tree, alpha=0.5, cpcc={"distance": "l2", "weight": 0.1})
+        >>> features, labels = torch.eye(4), torch.arange(4)
+        >>> terms = objective(StepOutput(features, {"level2": features @ torch.eye(4)}, labels))
+        >>> sorted(terms), sum(terms.values()).shape
+        (['cpcc', 'hxe'], torch.Size([]))
+    """
+    cls = objective_class(name)
+    gathered = {} if gather is None else {"gather": gather}
+    if gather is not None:
+        check_choice("gather", gather, get_args(Gather))
+    if cls is None:
+        if cpcc is not None:
+            raise ValueError(f"objective {name!r} is CPCC already; give its options directly, not as cpcc=")
+        if "distance" in options:
+            raise ValueError(
+                f"objective {name!r} has no option 'distance', because its name says the distance; "
+                f"got {options['distance']!r}"
+            )
+        return WithCPCC(OBJECTIVES.get("flat")(tree), {"distance": name, **gathered, **options})
+    check_options(f"objective {name!r}", cls, options)
+    objective = cls(tree, **options)
+    if cpcc is not None:
+        return WithCPCC(objective, {**gathered, **cpcc_arguments(cpcc)})
+    if gather is not None:
+        objective.gather = gather
+    return objective

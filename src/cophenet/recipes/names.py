@@ -44,13 +44,13 @@ def check_objective(name: str, options: Mapping[str, Any]) -> None:
         ValueError: objective 'soft' has no option 'bta'; its options are beta; did you mean 'beta'?
     """
     from cophenet.objectives import create, objective_names
-    from cophenet.objectives.registry import registered
+    from cophenet.objectives.registry import objective_class
     from cophenet.transport import create_distance
     from cophenet.tree import Hierarchy
 
     check_choice("objective", name, objective_names())
     tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
-    key, cls = f"objective.options.{name}", registered(name)
+    key, cls = f"objective.options.{name}", objective_class(name)
     if cls is None:
         build(key, partial(create_distance, name, tree), options)
         return

@@ -114,10 +114,10 @@ class Recipe(Settings):
             1.0
         """
         from cophenet.objectives import create
-        from cophenet.objectives.registry import registered
+        from cophenet.objectives.registry import objective_class
 
         name, options = self.objective.name, self.objective.options.get(self.objective.name, {})
-        shared = self.objective.cpcc.model_dump() if registered(name) is None else {}
+        shared = self.objective.cpcc.model_dump() if objective_class(name) is None else {}
         return build(f"objective.options.{name}", partial(create, name, tree, **shared), options)
 
 

@@ -1,39 +1,63 @@
-"""Backbones made by name."""
+"""Backbones by name: registering them, listing them, making one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from cophenet._common.checks import check_choice, check_options
+from cophenet._common.checks import check_options
+from cophenet._common.registry import Registry
 from cophenet.models.base import Backbone
 from cophenet.models.foreign import create_foreign
-from cophenet.models.resnet import BLOCKS, ResNet
-from cophenet.models.vectors import MLP, Identity
-from cophenet.models.vit import VisionTransformer
 from cophenet.models.weights import load_weights
 
-__all__ = ["backbone_names", "create_backbone"]
+__all__ = ["BACKBONES", "backbone_names", "create_backbone", "register_backbone"]
 
-_REGISTRY: dict[str, tuple[type[Backbone], dict[str, int]]] = {
-    **{f"resnet{depth}": (ResNet, {"depth": depth}) for depth in BLOCKS},
-    "vit_b_16": (VisionTransformer, {"depth": 12, "width": 768, "heads": 12, "hidden": 3072}),
-    "vit_l_16": (VisionTransformer, {"depth": 24, "width": 1024, "heads": 16, "hidden": 4096}),
-    "mlp": (MLP, {}),
-    "identity": (Identity, {}),
-}
+_Backbone = TypeVar("_Backbone", bound="type[Backbone]")
+
+
+def _check_backbone(name: str, make: object) -> None:
+    cls = make.func if isinstance(make, partial) else make
+    if not (isinstance(cls, type) and issubclass(cls, Backbone)):
+        raise ValueError(f"backbone {name!r} must be a subclass of cophenet.models.Backbone, got {cls!r}")
+
+
+BACKBONES = Registry[Callable[..., Backbone]](
+    "backbone", "cophenet.models", "cophenet.backbones", _check_backbone
+)
+
+
+def register_backbone(name: str, **sizes: int) -> Callable[[_Backbone], _Backbone]:
+    """Class decorator: make a backbone available under a name, once or, in several sizes, several times.
+
+    Other packages do without it: they declare an entry point of the group `cophenet.backbones`.
+
+    Args:
+        name: The name.
+        **sizes: Arguments of the class that the name decides, so that they are no options beside it.
+
+    Raises:
+        ValueError: If there is a backbone of that name.
+    """
+
+    def add(cls: _Backbone) -> _Backbone:
+        BACKBONES.register(name)(partial(cls, **sizes) if sizes else cls)
+        return cls
+
+    return add
 
 
 def backbone_names() -> tuple[str, ...]:
-    """Names of the backbones that come with the package.
+    """Names of all backbones, those of other packages last.
 
     Example:
         >>> backbone_names()[:4]
         ('resnet10', 'resnet18', 'resnet34', 'resnet50')
     """
-    return tuple(_REGISTRY)
+    return BACKBONES.names()
 
 
 def create_backbone(
@@ -74,11 +98,10 @@ def create_backbone(
 
 def _create_own(name: str, input_shape: Sequence[int], options: dict[str, Any]) -> Backbone:
     base, width = _parse(name)
-    check_choice("backbone", base, _REGISTRY)
-    cls, sizes = _REGISTRY[base]
-    # A name stands for its sizes, so they are no options beside it.
-    check_options(f"backbone {name!r}", cls, options, fixed={*sizes, "width"})
-    return cls(input_shape, **{**sizes, **width}, **options)
+    make = BACKBONES.get(base)
+    sizes = make.keywords if isinstance(make, partial) else {}
+    check_options(f"backbone {name!r}", make, options, fixed={*sizes, "width"})
+    return make(input_shape, **width, **options)
 
 
 def _parse(name: str) -> tuple[str, dict[str, int]]:

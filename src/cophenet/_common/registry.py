@@ -1,0 +1,158 @@
+"""Members of a room by name: registered by a decorator, found in the room's folder or in other packages."""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from threading import RLock
+from typing import Generic, TypeVar
+
+from cophenet._common.checks import check_choice
+
+__all__ = ["Registry", "declared_names"]
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """The members of a room, such as all distances.
+
+    A member registers itself where it is defined. The first look-up imports every module of the room, so
+    that a file put there is all it takes. Other packages add members by entry points, loaded when asked for.
+
+    Args:
+        kind: What a member is, as the argument that messages name: "distance".
+        room: The package whose modules define members: "cophenet.transport".
+        group: The group of entry points of other packages: "cophenet.distances".
+        check: Refuses, by a `ValueError`, what cannot be a member; called with the name and the object.
+
+    Example:
+        >>> shapes = Registry("shape", "cophenet.tree", "cophenet.shapes")
+        >>> @shapes.register("square")
+        ... class Square: ...
+        >>> shapes.names(), shapes.get("square").__name__
+        (('square',), 'Square')
+        >>> shapes.get("sqare")
+        Traceback (most recent call last):
+        ValueError: shape must be one of square, got 'sqare'; did you mean 'square'?
+    """
+
+    def __init__(
+        self, kind: str, room: str, group: str, check: Callable[[str, object], None] | None = None
+    ) -> None:
+        self.kind, self.room, self.group, self.check = kind, room, group, check
+        self._members: dict[str, T] = {}
+        self._imported = False
+        self._lock = RLock()
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Decorator: make a class or function available under a name.
+
+        Raises:
+            ValueError: If there is a member of that name, or the object cannot be one.
+        """
+
+        def add(member: T) -> T:
+            if name in self._members:
+                article = "an" if self.kind[0] in "aeiou" else "a"
+                raise ValueError(f"{article} {self.kind} named {name!r} exists already")
+            if self.check is not None:
+                self.check(name, member)
+            self._members[name] = member
+            return member
+
+        return add
+
+    def names(self) -> tuple[str, ...]:
+        """Names of all members: those of the room, then those of other packages, without loading these."""
+        self._import_room()
+        return (*self._members, *(name for name in self._others if name not in self._members))
+
+    def get(self, name: str) -> T:
+        """The member of a name.
+
+        Raises:
+            ValueError: If there is none (the message names the nearest), or the package that declares it is
+                broken (the message names the package and says how).
+        """
+        self._import_room()
+        if name not in self._members:
+            check_choice(self.kind, name, self.names())
+            self._load(self._others[name])
+        return self._members[name]
+
+    def members(self) -> dict[str, T]:
+        """All members by name; broken ones of other packages are left out, with a warning each."""
+        for name in self.names():
+            try:
+                self.get(name)
+            except ValueError as error:  # noqa: PERF203
+                warnings.warn(str(error), stacklevel=2)
+        return dict(self._members)
+
+    def _import_room(self) -> None:
+        with self._lock:
+            if self._imported:
+                return
+            self._imported = True  # first, because the modules may look names up themselves
+            for module in pkgutil.iter_modules(import_module(self.room).__path__):
+                if not module.ispkg:
+                    import_module(f"{self.room}.{module.name}")
+
+    @cached_property
+    def _others(self) -> dict[str, EntryPoint]:
+        """What other packages declare, by name; the room's own members and the first package win."""
+        others: dict[str, EntryPoint] = {}
+        for entry in sorted(entry_points(group=self.group), key=lambda entry: (entry.name, entry.value)):
+            if entry.name in self._members or others.get(entry.name, entry) != entry:
+                warnings.warn(f"{self._describe(entry)} is ignored: the name is in use", stacklevel=2)
+            else:
+                others[entry.name] = entry
+        return others
+
+    def _load(self, entry: EntryPoint) -> None:
+        try:
+            member = entry.load()  # may register it, too
+            if entry.name not in self._members:
+                self.register(entry.name)(member)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{self._describe(entry)} cannot be loaded: {reason}") from error
+
+    def _describe(self, entry: EntryPoint) -> str:
+        package = entry.dist.name if entry.dist is not None else "an unknown package"
+        return f"{self.kind} {entry.name!r} of {package} ({entry.value})"
+
+
+def declared_names(room: str, group: str) -> list[str]:
+    """Names of a room's members, read from its files and from entry points without importing any of them.
+
+    For completion in a shell, which cannot wait for torch. Sees classes with a decorator `register...` and a
+    constant `name`.
+
+    Example:
+        >>> "emd" in declared_names("cophenet.transport", "cophenet.distances")
+        True
+    """
+    spec = find_spec(room)
+    folders = [] if spec is None else spec.submodule_search_locations or []
+    files = sorted(file for folder in folders for file in Path(folder).glob("*.py"))
+    names = [name for file in files for name in _names_in(ast.parse(file.read_text("utf-8")))]
+    return [*names, *sorted({entry.name for entry in entry_points(group=group)} - set(names))]
+
+
+def _names_in(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        if any(isinstance(d, ast.Name) and d.id.startswith("register") for d in node.decorator_list):
+            for line in node.body:
+                if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "name":
+                    yield ast.literal_eval(line.value)
