@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,19 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="needs the shared golden numbers")
+
+
+@contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    """With files of at most so many bytes, as if the disk were full."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def golden(name: str) -> list[dict[str, Any]]:

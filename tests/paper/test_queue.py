@@ -8,7 +8,7 @@ import pytest
 
 import cophenet.paper.make as make
 import cophenet.paper.queue as queues
-from cophenet._common.files import locked
+from cophenet._common.locks import locked
 from cophenet.paper.items import find_items
 from cophenet.paper.make import reproduce
 from cophenet.paper.queue import Queue

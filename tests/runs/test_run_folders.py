@@ -12,7 +12,9 @@ import torch
 from PIL import Image
 
 from cophenet._common import packages as packages_module
-from cophenet._common.files import is_first_process, locked, write_json
+from cophenet._common.files import write_json
+from cophenet._common.locks import locked
+from cophenet._common.processes import is_first_process
 from cophenet.recipes import load_recipe
 from cophenet.runs import Run, load_experiment, load_network, resume
 from cophenet.runs import trainer as trainer_module

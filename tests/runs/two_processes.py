@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from cophenet._common.files import is_first_process
+from cophenet._common.processes import is_first_process
 from cophenet.cli import main
 from cophenet.runs.lightning_module import TrainingModule
 from cophenet.runs.loss_meter import Meter

@@ -1,12 +1,11 @@
-"""Writing files as a whole or not at all, and keeping a folder to oneself."""
+"""Files that are written whole or not at all: the one atomic writer, and JSON."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
-import threading
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,27 +13,78 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
-    "InUseError",
-    "is_first_process",
     "is_temporary",
-    "locked",
-    "rank_variables",
     "read_json",
+    "replaced_file",
+    "replaced_folder",
     "write_bytes",
     "write_json",
+    "write_text",
 ]
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
-_RANKS = ("LOCAL_RANK", "NODE_RANK", "RANK")
-# The system's locks are between processes; these are between the threads of this one.
-_held: set[Path] = set()
-_holding = threading.Lock()
+
+
+@contextmanager
+def replaced_file(path: Path) -> Iterator[Path]:
+    """A temporary path to write to, in the same folder; at the end the file there takes the place of `path`.
+
+    A reader sees the old file or the new one, also after the machine was lost. After an error, such as a full
+    disk, the old file is untouched and the temporary one is removed.
+
+    Raises:
+        OSError: If it cannot be written; names `path`, not the temporary file.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "tree.txt")
+        >>> with replaced_file(path) as part:
+        ...     _ = part.write_text("animal cat")
+        ...     path.exists()
+        False
+        >>> path.read_text(), len(list(path.parent.iterdir()))
+        ('animal cat', 1)
+    """
+    part = _beside(path, "tmp")
+    try:
+        yield part
+        with part.open("r+b") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, part, str(part)):
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def replaced_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder to write to, which takes the place of the folder `path` at the end.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "model")
+        >>> with replaced_folder(path) as part:
+        ...     _ = (part / "config.json").write_text("{}")
+        >>> [file.name for file in path.iterdir()], len(list(path.parent.iterdir()))
+        (['config.json'], 1)
+    """
+    part, old = _beside(path, "tmp"), _beside(path, "old")
+    part.mkdir()
+    try:
+        yield part
+        if path.exists():
+            path.replace(old)
+        part.replace(path)
+    finally:
+        for folder in (part, old):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replace a file: a reader sees the old or the new one, also after the machine was lost.
-
-    The temporary file lies in the same folder, and is removed if the disk is full.
+    """Replace a file, see `replaced_file`.
 
     Example:
         >>> import tempfile
@@ -43,33 +93,18 @@ def write_bytes(path: Path, data: bytes) -> None:
         >>> path.read_bytes(), len(list(path.parent.iterdir()))
         (b'{}', 1)
     """
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        # Named after what was wanted, not after the temporary file.
-        raise type(error)(error.errno, error.strerror, str(path)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replaced_file(path) as part:
+        part.write_bytes(data)
 
 
-def is_temporary(name: str) -> bool:
-    """Whether a file name is one that `write_bytes` gives to a file which is not yet whole.
-
-    Example:
-        >>> is_temporary(f".run.json.{uuid.uuid4().hex}.tmp"), is_temporary("my.tmp")
-        (True, False)
-    """
-    return _TEMPORARY.fullmatch(name) is not None
+def write_text(path: Path, text: str) -> None:
+    """Replace a file of text, in UTF-8 and with the line ends that the text has."""
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, document: Any) -> None:
     """Replace a JSON file."""
-    write_bytes(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode())
+    write_text(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -87,57 +122,15 @@ def read_json(path: Path) -> dict[str, Any]:
     return document
 
 
-class InUseError(ValueError):
-    """Another process or thread is at work in a folder."""
+def is_temporary(name: str) -> bool:
+    """Whether a file name is one that `replaced_file` gives to a file which is not yet whole.
 
-
-@contextmanager
-def locked(folder: Path, name: str = "lock") -> Iterator[None]:
-    """Keep a run folder to this thread of this process; the system frees it when the process ends in any way.
-
-    Args:
-        folder: The folder.
-        name: The file in it that is locked; what has another name is locked apart.
-
-    Raises:
-        InUseError: If another process or thread has it.
+    Example:
+        >>> is_temporary(f".run.json.{uuid.uuid4().hex}.tmp"), is_temporary("my.tmp")
+        (True, False)
     """
-    refusal = f"run folder {folder} is in use by another process: wait for it, or give another output"
-    place = folder.resolve() / name
-    with _holding:
-        # Before the file is opened: closing it a second time would free the lock of this process.
-        if place in _held:
-            raise InUseError(refusal.replace("process", "thread"))
-        _held.add(place)
-    try:
-        with place.open("w") as file:
-            try:
-                # Not flock, which the workers of a killed process would hold on to for seconds.
-                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except (BlockingIOError, PermissionError) as error:
-                raise InUseError(refusal) from error
-            yield
-    finally:
-        with _holding:
-            _held.discard(place)
+    return _TEMPORARY.fullmatch(name) is not None
 
 
-def is_first_process() -> bool:
-    """Whether this process is the one that writes; others are started by Lightning or a cluster.
-
-    Raises:
-        ValueError: If the environment has a rank that is no number.
-    """
-    return not any(_rank(name) for name in _RANKS)
-
-
-def rank_variables() -> str:
-    """What the environment says of the place of this process among others, such as "RANK=1"."""
-    return " ".join(f"{name}={os.environ[name]}" for name in _RANKS if os.environ.get(name))
-
-
-def _rank(name: str) -> int:
-    text = os.environ.get(name, "0")
-    if not text.strip().isdecimal():
-        raise ValueError(f"environment variable {name} must be a whole number, got {text!r}: set or unset it")
-    return int(text)
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.{ending}")

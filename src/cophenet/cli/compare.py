@@ -76,7 +76,7 @@ def compare(
     if output is None:
         typer.echo(text)
         return
-    from cophenet._common.files import write_bytes
+    from cophenet._common.files import write_text
 
-    write_bytes(output, f"{text}\n".encode())
+    write_text(output, f"{text}\n")
     typer.echo(f"wrote {output}")

@@ -86,7 +86,7 @@ def train(
 
     Example: cophenet train --resume runs/cifar100-emd
     """
-    from cophenet._common.files import is_first_process
+    from cophenet._common.processes import is_first_process
 
     # A backbone of one's own, given by import path, lies where one works.
     sys.path.append(str(Path.cwd()))

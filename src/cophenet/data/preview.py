@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from cophenet._common.checks import check_number
+from cophenet._common.files import replaced_file
 from cophenet.data.base import DataSet, Domain, Labels, Part, Samples
 from cophenet.data.images import ImageFiles, is_image
 
@@ -184,12 +184,8 @@ def write_sheet(samples: Samples, path: str | Path, *, title: str = "", per_clas
     if not path.parent.is_dir():
         raise FileNotFoundError(f"folder {path.parent} of the sheet {path.name} does not exist")
     sheet = contact_sheet(samples, title=title, per_class=per_class)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        sheet.save(temporary, format="PNG")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replaced_file(path) as part:
+        sheet.save(part, format="PNG")
 
 
 def _groups(samples: Samples, max_classes: int) -> list[tuple[str, list[int]]]:

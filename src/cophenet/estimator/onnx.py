@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from cophenet._common.files import replaced_file
 from cophenet.estimator.network import VectorNetwork
 
 if TYPE_CHECKING:
@@ -34,14 +34,9 @@ def write_onnx(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) ->
     onnx, runtime = _packages()
     if not isinstance(estimator.network_, VectorNetwork):
         raise ValueError("only an estimator that was fitted on vectors can be exported, not one from a run")
-    target = Path(path)
-    part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
+    with replaced_file(Path(path)) as part:
         part.write_bytes(_model(onnx, estimator).SerializeToString())
         _compare(runtime, part, estimator)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _packages() -> tuple[Any, Any]:

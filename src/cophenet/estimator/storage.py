@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import numbers
 import os
-import shutil
-import uuid
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cophenet._common.files import replaced_folder
 from cophenet.estimator.fit import check_device, check_parameters
 from cophenet.estimator.index import SearchIndex
 from cophenet.estimator.inputs import Scale
@@ -45,20 +44,12 @@ def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
         raise ValueError("an estimator made from a run is saved by its run folder already")
     target = check_place(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    part, old = (target.with_name(f".{target.name}.{uuid.uuid4().hex}.{end}") for end in ("tmp", "old"))
-    part.mkdir()
-    try:
+    with replaced_folder(target) as part:
         _safetensors().save_file(_tensors(estimator), part / TENSORS)
         estimator.tree_.write(part / TREE)
         if estimator.given_tree_ is not None:
             estimator.given_tree_.write(part / GIVEN)
         (part / CONFIG).write_text(json.dumps(_config(estimator), indent=2) + "\n", encoding="utf-8")
-        if target.exists():
-            target.replace(old)
-        part.replace(target)
-    finally:
-        for folder in (part, old):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_place(path: str | os.PathLike[str]) -> Path:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cophenet._common.files import write_bytes, write_json
+from cophenet._common.files import write_bytes, write_json, write_text
 from cophenet.paper.tables import table_csv, table_latex, table_markdown
 
 __all__ = ["checksum", "draw", "write_item"]
@@ -78,7 +78,7 @@ def write_item(document: Mapping[str, Any], folder: Path) -> list[Path]:
     for table in document["tables"]:
         for ending, text in texts.items():
             written.append(folder / f"{table['name']}.{ending}")
-            write_bytes(written[-1], text(table).encode())
+            write_text(written[-1], text(table))
     for name, figure in document["figures"].items():
         for ending, content in draw(figure).items():
             written.append(folder / f"{name}.{ending}")

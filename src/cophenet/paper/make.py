@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cophenet._common.files import InUseError, locked, write_bytes
+from cophenet._common.files import write_text
+from cophenet._common.locks import InUseError, locked
 from cophenet.paper import collect_ablations, collect_costs, collect_features, collect_main, run_isolated
 from cophenet.paper.choice import check_settings, possible_items
 from cophenet.paper.claims import claims_page
@@ -168,7 +169,7 @@ class _Work:
 
     def _write_page(self, name: str, page: Callable[[Path], str]) -> None:
         try:
-            write_bytes(self.output / name, page(self.output).encode())
+            write_text(self.output / name, page(self.output))
         except Exception as error:  # one page must not keep the other from being made
             self._fail(name, error)
 

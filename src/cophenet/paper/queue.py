@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cophenet._common.files import InUseError, locked
+from cophenet._common.locks import InUseError, locked
 from cophenet.paper.runs import ArmRuns, different_settings, state_of
 
 __all__ = ["Queue", "Report"]

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cophenet._common.files import write_bytes
+from cophenet._common.files import write_text
 from cophenet.report.formats import heading, legend, with_spread
 from cophenet.report.setups import data_labels, describe_data
 from cophenet.report.tables import Column, Table, distinct_names, make_table
@@ -99,7 +99,7 @@ def write_report(runs: Sequence[Run | str | Path], output: str | Path) -> Path:
         raise ValueError(f"output must end in .html or .htm, got {str(output)!r}")
     if not output.parent.is_dir():
         raise ValueError(f"output must be in a folder that exists, got {str(output)!r}")
-    write_bytes(output, render_report(runs).encode())
+    write_text(output, render_report(runs))
     return output
 
 

@@ -17,7 +17,8 @@ from lightning.pytorch.plugins.io import CheckpointIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from cophenet._common.files import is_first_process, write_bytes
+from cophenet._common.files import write_bytes, write_text
+from cophenet._common.processes import is_first_process
 from cophenet.objectives import WithCPCC
 from cophenet.runs.checkpoints import read_checkpoint, write_checkpoint
 from cophenet.runs.lightning_module import TrainingModule
@@ -183,7 +184,7 @@ def _write_rows(path: Path, rows: list[Row]) -> None:
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
-    write_bytes(path, text.getvalue().encode())
+    write_text(path, text.getvalue())
 
 
 def _cell(value: float | str | None) -> float | str:

@@ -10,7 +10,8 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cophenet._common.files import is_temporary, rank_variables, read_json, write_bytes, write_json
+from cophenet._common.files import is_temporary, read_json, write_json, write_text
+from cophenet._common.processes import rank_variables
 from cophenet.recipes.overrides import flatten
 from cophenet.runs.checkpoints import list_checkpoints
 from cophenet.runs.data_fingerprint import describe_data
@@ -177,7 +178,7 @@ def prepare(experiment: Experiment, output: Path, data_dir: Path | None, machine
     for seed in recipe.seeds:
         _write_seed(output, recipe, seed, info, experiment)
     write_json(output / "run.json", {**info, "seeds": list(recipe.seeds)})
-    write_bytes(output / "recipe.yaml", recipe.to_yaml().encode())
+    write_text(output / "recipe.yaml", recipe.to_yaml())
     return Run.open(output)
 
 
@@ -258,7 +259,7 @@ def _write_seed(
 def _write(folder: Path, recipe: Recipe, info: dict[str, Any], experiment: Experiment) -> None:
     write_json(folder / "run.json", {**info, "finished": False, "seconds_per_epoch": []})
     experiment.tree.write(folder / "tree.json")
-    write_bytes(folder / "recipe.yaml", recipe.to_yaml().encode())
+    write_text(folder / "recipe.yaml", recipe.to_yaml())
 
 
 def _versions() -> dict[str, str]:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from cophenet._common.files import is_first_process, locked, write_json
+from cophenet._common.files import write_json
+from cophenet._common.locks import locked
+from cophenet._common.processes import is_first_process
 from cophenet._common.threads import torch_threads
 from cophenet.objectives import WithCPCC
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint

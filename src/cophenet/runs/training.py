@@ -9,8 +9,9 @@ from pathlib import Path
 import torch
 
 from cophenet._common.checks import check_choice, check_number, check_whole
-from cophenet._common.files import is_first_process, locked
+from cophenet._common.locks import locked
 from cophenet._common.packages import require
+from cophenet._common.processes import is_first_process
 from cophenet.recipes.recipe import Recipe
 from cophenet.runs.data_fingerprint import check_same_data
 from cophenet.runs.experiment import find_weights, load_experiment

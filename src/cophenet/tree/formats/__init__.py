@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cophenet._common.files import write_text
 from cophenet.tree.formats import document, edges, newick, table
 from cophenet.tree.parts import Parts
 
@@ -90,10 +90,4 @@ def write_tree(tree: Hierarchy, path: str | os.PathLike[str], *, format: str | N
         True
     """
     path = Path(path)
-    data = FORMATS[_format_name(path, format)].dump(tree).encode()
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_text(path, FORMATS[_format_name(path, format)].dump(tree))

@@ -1,0 +1,82 @@
+"""Folders that one process, and one thread of it, has to itself."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["InUseError", "locked"]
+
+# The system's locks are between processes; these are between the threads of this one.
+_held: set[Path] = set()
+_holding = threading.Lock()
+
+
+class InUseError(ValueError):
+    """Another process or thread is at work in a folder."""
+
+
+@contextmanager
+def locked(folder: Path, name: str = "lock") -> Iterator[None]:
+    """Keep a run folder to this thread of this process; the system frees it when the process ends in any way.
+
+    Args:
+        folder: The folder.
+        name: The file in it that is locked; what has another name is locked apart.
+
+    Raises:
+        InUseError: If another process or thread has it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder)):
+        ...     with locked(Path(folder)):
+        ...         pass
+        Traceback (most recent call last):
+        cophenet._common.locks.InUseError: run folder ... is in use by another thread: wait for it, or ...
+    """
+    refusal = f"run folder {folder} is in use by another process: wait for it, or give another output"
+    place = folder.resolve() / name
+    with _holding:
+        # Before the file is opened: closing it a second time would free the lock of this process.
+        if place in _held:
+            raise InUseError(refusal.replace("process", "thread"))
+        _held.add(place)
+    try:
+        with _filelock(place, refusal) if sys.platform == "win32" else _lockf(place, refusal):
+            yield
+    finally:
+        with _holding:
+            _held.discard(place)
+
+
+@contextmanager
+def _lockf(place: Path, refusal: str) -> Iterator[None]:
+    """A lock of POSIX; not flock, which the workers of a killed process would hold on to for seconds."""
+    import fcntl
+
+    with place.open("w") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise InUseError(refusal) from error
+        yield
+
+
+@contextmanager
+def _filelock(place: Path, refusal: str) -> Iterator[None]:
+    """A lock of Windows, which has no `fcntl`."""
+    import filelock
+
+    lock = filelock.FileLock(place, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout as error:
+        raise InUseError(refusal) from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,68 @@
+"""Files that are whole or absent."""
+
+import pytest
+
+from cophenet._common.files import read_json, replaced_file, replaced_folder, write_bytes, write_text
+from support import files_up_to
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_rest(tmp_path):
+    path = tmp_path / "file"
+    write_bytes(path, b"old")
+    with files_up_to(1000), pytest.raises(OSError, match="file"):
+        write_bytes(path, b"x" * 5000)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_is_an_error_of_the_file_that_was_wanted(tmp_path):
+    path = tmp_path / "table.csv"
+    with files_up_to(1000), pytest.raises(OSError, match="too large") as caught, replaced_file(path) as part:
+        part.write_bytes(b"x" * 5000)
+    assert caught.value.filename == str(path)
+    with pytest.raises(FileNotFoundError) as caught:
+        write_text(tmp_path / "none" / "file", "text")
+    assert caught.value.filename == str(tmp_path / "none" / "file")
+
+
+def test_an_error_of_another_file_keeps_its_name(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no-such-input"), replaced_file(tmp_path / "file") as part:
+        part.write_bytes((tmp_path / "no-such-input").read_bytes())
+
+
+def test_any_error_removes_what_was_written(tmp_path):
+    def write():
+        with replaced_file(tmp_path / "file") as part:
+            part.write_bytes(b"new")
+            raise RuntimeError("compared")
+
+    with pytest.raises(RuntimeError, match="compared"):
+        write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "model"
+    with replaced_folder(path) as part:
+        (part / "old").touch()
+    with pytest.raises(FileNotFoundError), replaced_folder(path) as part:
+        (part / "new").rename(part / "newer")
+    assert [file.name for file in path.iterdir()] == ["old"]
+    with replaced_folder(path) as part:
+        (part / "new").touch()
+    assert [file.name for file in path.iterdir()] == ["new"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_text_keeps_its_line_ends(tmp_path):
+    path = tmp_path / "file"
+    write_text(path, "a\r\nö\n")
+    assert path.read_bytes() == "a\r\nö\n".encode()
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", ""])
+def test_json_must_be_a_mapping(tmp_path, text):
+    path = tmp_path / "run.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"run\.json"):
+        read_json(path)
