@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cophenet import CPCCLoss, class_distances, cpcc, metrics
-from cophenet.metrics import tables
+from cophenet.metrics import _blocks
 from cophenet.metrics.modules.base import METRIC_OPTIONS
 from metrics.cases import TREE
 from support import DEVICE, double, random_batch
@@ -41,7 +41,7 @@ def test_delta_of_a_tree_is_zero_and_blocks_change_nothing(monkeypatch):
     assert metrics.delta_hyperbolicity(tree_metric)["delta"].item() == pytest.approx(0, abs=1e-12)
     rho = class_distances(*random_batch(0, [3] * 9), "l2")[1]
     whole = metrics.delta_hyperbolicity(rho)["delta"]
-    monkeypatch.setattr(tables, "BLOCK", 50)
+    monkeypatch.setattr(_blocks, "BLOCK", 50)
     torch.testing.assert_close(metrics.delta_hyperbolicity(rho)["delta"], whole)
 
 

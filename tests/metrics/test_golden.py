@@ -18,8 +18,8 @@ from cophenet.metrics import (
     mistake_severity,
     prototype_map,
 )
-from cophenet.metrics.hierarchical import precision_curve
-from cophenet.metrics.prototypes import _precision_sums
+from cophenet.metrics.hierarchical_precision import precision_curve
+from cophenet.metrics.mean_average_precision import _precision_sums
 from support import DEVICE, SHARED, double, golden, needs_shared
 
 pytestmark = needs_shared

@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score
 from torch.nn.functional import normalize
 
 from cophenet import Hierarchy, metrics
-from cophenet.metrics import tables
+from cophenet.metrics import _blocks
 from metrics.cases import TREE
 from support import DEVICE, random_batch
 
@@ -70,7 +70,7 @@ def test_blocks_change_nothing(function, monkeypatch):
         "hierarchical_precision_at_k": lambda: metrics.hierarchical_precision_at_k(z, y, TREE, 6),
     }[function]
     whole = call()
-    monkeypatch.setattr(tables, "BLOCK", 100)
+    monkeypatch.setattr(_blocks, "BLOCK", 100)
     torch.testing.assert_close(call(), whole)
 
 

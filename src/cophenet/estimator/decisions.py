@@ -20,9 +20,9 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice
 from cophenet.metrics.decisions import expected_cost
-from cophenet.metrics.tables import tree_tables
 from cophenet.objectives import TreePaths
 from cophenet.tree import Hierarchy
+from cophenet.tree.tables import tree_tables
 
 __all__ = ["DECISIONS", "check_target", "decide", "first_wrong", "report", "threshold", "walk_down"]
 

@@ -21,8 +21,8 @@ from cophenet.estimator.index import SearchMixin
 from cophenet.estimator.inputs import Scale, blocks, check_rows, float_type
 from cophenet.estimator.onnx import write_onnx
 from cophenet.estimator.runs import fill_from_run, flat_inputs
-from cophenet.metrics.tables import add_columns
 from cophenet.tree import Hierarchy
+from cophenet.tree.tables import add_columns
 
 __all__ = ["HierarchicalEmbedder"]
 

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from cophenet.metrics.calibration import level_calibration_error
     from cophenet.metrics.decisions import decision_cost, expected_cost
     from cophenet.metrics.geometry import delta_hyperbolicity, tree_distortion
-    from cophenet.metrics.hierarchical import average_hierarchical_precision, hierarchical_precision_at_k
+    from cophenet.metrics.hierarchical_precision import (
+        average_hierarchical_precision,
+        hierarchical_precision_at_k,
+    )
+    from cophenet.metrics.mean_average_precision import class_prototypes, level_labels, prototype_map
     from cophenet.metrics.mistakes import (
         hierarchical_distance,
         hierarchical_precision_recall,
@@ -37,7 +41,6 @@ if TYPE_CHECKING:
         MAPAtR,
         PrototypeMAP,
     )
-    from cophenet.metrics.prototypes import class_prototypes, level_labels, prototype_map
     from cophenet.metrics.retrieval import map_at_r
 
 __all__ = [
@@ -75,21 +78,21 @@ __all__ = [
 ]
 
 _FUNCTIONS = {
-    "average_hierarchical_precision": "hierarchical",
-    "class_prototypes": "prototypes",
+    "average_hierarchical_precision": "hierarchical_precision",
+    "class_prototypes": "mean_average_precision",
     "decision_cost": "decisions",
     "delta_hyperbolicity": "geometry",
     "expected_cost": "decisions",
     "full_path_accuracy": "accuracy",
     "hierarchical_distance": "mistakes",
-    "hierarchical_precision_at_k": "hierarchical",
+    "hierarchical_precision_at_k": "hierarchical_precision",
     "hierarchical_precision_recall": "mistakes",
     "level_accuracy": "accuracy",
     "level_calibration_error": "calibration",
-    "level_labels": "prototypes",
+    "level_labels": "mean_average_precision",
     "map_at_r": "retrieval",
     "mistake_severity": "mistakes",
-    "prototype_map": "prototypes",
+    "prototype_map": "mean_average_precision",
     "tree_distortion": "geometry",
 }
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from cophenet._common.checks import check_choice
-from cophenet.metrics.checks import check_k, check_probabilities, check_scores, check_tree, ratio
-from cophenet.metrics.tables import TreeTables, full_precision, row_blocks, tree_tables
+from cophenet.metrics._blocks import full_precision, row_blocks
+from cophenet.metrics._checks import check_k, check_probabilities, check_scores, check_tree, ratio
+from cophenet.tree.tables import TreeTables, tree_tables
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from cophenet.metrics.checks import check_k, check_probabilities, check_scores, ratio
-from cophenet.metrics.tables import full_precision, row_blocks, tree_tables
+from cophenet.metrics._blocks import full_precision, row_blocks
+from cophenet.metrics._checks import check_k, check_probabilities, check_scores, ratio
+from cophenet.tree.tables import tree_tables
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.metrics.checks import check_k
-from cophenet.metrics.tables import full_precision, row_blocks
+from cophenet.metrics._blocks import full_precision, row_blocks
+from cophenet.metrics._checks import check_k
 
 __all__ = ["delta_hyperbolicity", "tree_distortion"]
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cophenet.metrics.checks import check_features, ratio
-from cophenet.metrics.tables import full_precision, product, row_blocks
+from cophenet.metrics._blocks import full_precision, product, row_blocks
+from cophenet.metrics._checks import check_features, ratio
 
 __all__ = ["Gallery", "Search", "make_search", "map_at_r"]
 

@@ -238,6 +238,7 @@ class Hierarchy:
     heights = cached_property(derive.heights)
     sizes = cached_property(derive.sizes)
     _labels = cached_property(derive.labels)
+    _first_leaf = cached_property(derive.first_leaf)
     _leaf_gaps = cached_property(derive.leaf_gaps)
     _gap_minima = cached_property(derive.gap_minima)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from cophenet.tree.derive import lowest_common_ancestors
 from cophenet.tree.parts import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -146,15 +147,10 @@ def pair_distances(tree: Hierarchy, first: ClassList, second: ClassList, *, kind
         raise ValueError(
             f"first and second must have the same length, got {len(one)} and {len(other)} classes"
         )
-    ranks = tree._leaf_gaps[0]
-    start, stop = np.minimum(ranks[one], ranks[other]), np.maximum(ranks[one], ranks[other])
-    # Two runs of 2**row gaps cover all gaps in between; frexp gives the exact binary exponent.
-    row = np.maximum(np.frexp((stop - start).astype(np.float64))[1] - 1, 0)
-    end = np.maximum(stop - (1 << row), 0)
-    lowest = np.minimum(tree._gap_minima[row, start], tree._gap_minima[row, end])
-    lowest = np.where(start == stop, tree.leaves[one], lowest)
-    own, others = (_depths(tree, tree.leaves[labels], kind) for labels in (one, other))
-    return _combine(own, others, _depths(tree, lowest, kind), kind)
+    nodes, others = tree.leaves[one], tree.leaves[other]
+    shared = lowest_common_ancestors(np, tree._first_leaf, tree._gap_minima, nodes, others)
+    own, its, common = (_depths(tree, given, kind) for given in (nodes, others, shared))
+    return _combine(own, its, common, kind)
 
 
 def _depths(tree: Hierarchy, nodes: IntArray, kind: str) -> FloatArray:
@@ -175,8 +171,7 @@ def _depths_along(tree: Hierarchy, labels: IntArray, kind: str) -> tuple[FloatAr
     own = _depths(tree, tree.leaves[labels], kind)
     if len(labels) < 2:
         return own, own[:0]
-    ranks, gaps = tree._leaf_gaps
-    rank = ranks[labels]
+    gaps, rank = tree._leaf_gaps, tree._first_leaf[tree.leaves[labels]]
     # reduceat takes the range up to the next start, or one element where that is empty: a repeated class.
     lowest = np.minimum.reduceat(gaps, rank)[:-1]
     return own, _depths(tree, np.where(rank[:-1] == rank[1:], tree.leaves[labels[:-1]], lowest), kind)

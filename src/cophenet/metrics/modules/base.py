@@ -10,7 +10,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 
-from cophenet.metrics.checks import check_features
+from cophenet.metrics._checks import check_features
 
 __all__ = ["METRIC_OPTIONS", "SampleMetric", "SumMetric"]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice
 from cophenet.metrics import accuracy, calibration, decisions, mistakes
-from cophenet.metrics.checks import check_k, check_tree
+from cophenet.metrics._checks import check_k, check_tree
 from cophenet.metrics.modules.base import SumMetric
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice
 from cophenet.cpcc.loss import cpcc
-from cophenet.metrics.checks import check_tree, undefined
+from cophenet.metrics._checks import check_tree, undefined
 from cophenet.metrics.geometry import delta_hyperbolicity, tree_distortion
+from cophenet.metrics.mean_average_precision import level_labels
 from cophenet.metrics.modules.base import METRIC_OPTIONS, SampleMetric
-from cophenet.metrics.prototypes import level_labels
 from cophenet.transport import ClassDistance, class_distances, create_distance
 from cophenet.transport.grouping import Scheme
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from cophenet.metrics import hierarchical, retrieval
-from cophenet.metrics.checks import check_tree
+from cophenet.metrics import hierarchical_precision as hierarchical
+from cophenet.metrics import retrieval
+from cophenet.metrics._checks import check_tree
+from cophenet.metrics.mean_average_precision import check_prototypes, level_labels, prototype_compute
 from cophenet.metrics.modules.base import SampleMetric
-from cophenet.metrics.prototypes import check_prototypes, level_labels, prototype_compute
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice
 from cophenet.cpcc.loss import cpcc
-from cophenet.metrics.checks import check_indices, check_tree
+from cophenet.metrics._checks import check_indices, check_tree
 from cophenet.metrics.streaming.passes import add_blocks
 from cophenet.metrics.streaming.scores import class_sums
 from cophenet.metrics.streaming.shards import FeatureShards

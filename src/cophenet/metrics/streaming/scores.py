@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from cophenet.metrics._blocks import full_precision, product
+from cophenet.metrics._checks import check_indices, ratio
 from cophenet.metrics.accuracy import By, accuracy_compute, accuracy_update, check_accuracy_options
-from cophenet.metrics.checks import check_indices, ratio
-from cophenet.metrics.prototypes import check_prototypes
+from cophenet.metrics.mean_average_precision import check_prototypes
 from cophenet.metrics.streaming.passes import add_blocks
 from cophenet.metrics.streaming.shards import FeatureShards
-from cophenet.metrics.tables import full_precision, product
 from cophenet.tree import Hierarchy
 
 __all__ = ["class_sums", "stream_accuracy", "stream_map", "stream_prototypes"]

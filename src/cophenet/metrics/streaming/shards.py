@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from cophenet.metrics.checks import check_indices
-from cophenet.metrics.prototypes import level_labels
+from cophenet.metrics._blocks import full_precision
+from cophenet.metrics._checks import check_indices
+from cophenet.metrics.mean_average_precision import level_labels
 from cophenet.metrics.streaming.mapped import open_arrays
-from cophenet.metrics.tables import full_precision
 from cophenet.tree import Hierarchy
 
 __all__ = ["FeatureShards"]

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from cophenet._common.checks import check_choice
-from cophenet.metrics.checks import check_k, check_tree, ratio
+from cophenet.metrics._blocks import row_blocks
+from cophenet.metrics._checks import check_k, check_tree, ratio
 from cophenet.metrics.retrieval import Gallery, Search, make_search
-from cophenet.metrics.tables import TreeTables, row_blocks, tree_tables
+from cophenet.tree.tables import TreeTables, tree_tables
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy

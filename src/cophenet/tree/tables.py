@@ -1,4 +1,7 @@
-"""What the metrics look up in a tree: lowest common ancestors pair by pair, and sums level by level."""
+"""Look-up tables of a tree on a device: lowest common ancestors pair by pair, and sums level by level.
+
+The only module of this room that needs torch; import it by its name.
+"""
 
 from __future__ import annotations
 
@@ -12,36 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cophenet.tree.derive import lowest_common_ancestors
+
 if TYPE_CHECKING:
-    from cophenet.tree import Hierarchy
+    from cophenet.tree.hierarchy import Hierarchy
 
-__all__ = ["BLOCK", "TreeTables", "add_columns", "full_precision", "product", "row_blocks", "tree_tables"]
-
-# Entries of a work tensor that are made at once: 64 MB in float32.
-BLOCK = 1 << 24
-
-
-def full_precision(values: Tensor) -> Tensor:
-    """The values without gradient, in float32 unless they are float64."""
-    return values.detach() if values.dtype == torch.float64 else values.detach().float()
-
-
-def product(one: Tensor, other: Tensor) -> Tensor:
-    """Matrix product in the precision of its factors, also under autocast."""
-    with torch.autocast(one.device.type, enabled=False):
-        return one @ other
-
-
-def row_blocks(rows: int, width: int) -> Iterator[slice]:
-    """Slices of rows so that each block has about `BLOCK` entries.
-
-    Example:
-        >>> list(row_blocks(3, BLOCK // 2))
-        [slice(0, 2, None), slice(2, 3, None)]
-    """
-    step = max(1, BLOCK // max(1, width))
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
+__all__ = ["TreeTables", "add_columns", "tree_tables"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +32,7 @@ class TreeTables:
         depths: (nodes,) edges between the root and each node.
         heights: (nodes,) edges between each node and the deepest class below it.
         first_leaf: (nodes,) place in tree order of the first class at or below each node.
-        minima: (log C, C) entry (j, r) is the smallest node among the lowest common ancestors of
-            neighbouring leaves r..r + 2^j.
+        minima: (log C, C) lowest common ancestors of runs of leaves, see `derive.gap_minima`.
         parents: (nodes,) parent of each node, 0 for the root.
         num_levels: Height of the tree.
         width: Nodes of all levels together, a class above a level counted there too.
@@ -70,19 +48,9 @@ class TreeTables:
     width: int
 
     def common_ancestors(self, one: Tensor, other: Tensor) -> Tensor:
-        """Lowest common ancestors of pairs of nodes, of any shapes that broadcast.
-
-        Nodes are numbered depth first, so of all nodes met between two leaves their common ancestor has
-        the smallest number; a range minimum over the neighbours' ancestors finds it in two look-ups.
-        """
-        nearest = torch.minimum(one, other)
-        a, b = self.first_leaf[one], self.first_leaf[other]
-        low, gap = torch.minimum(a, b), (a - b).abs()
-        # frexp is exact where log2 may round: 2^(exponent - 1) <= gap < 2^exponent.
-        power = (torch.frexp(gap.double()).exponent.long() - 1).clamp(min=0)
-        high = (low + gap - (1 << power)).clamp(min=0)
-        between = torch.minimum(self.minima[power, low], self.minima[power, high])
-        return torch.where(gap > 0, torch.minimum(nearest, between), nearest)
+        """Lowest common ancestors of pairs of nodes, of any shapes that broadcast."""
+        shared: Tensor = lowest_common_ancestors(torch, self.first_leaf, self.minima, one, other)
+        return shared
 
     def class_ancestors(self, one: Tensor, other: Tensor) -> Tensor:
         """Lowest common ancestors of pairs of classes."""
@@ -118,17 +86,6 @@ def add_columns(values: Tensor, place: Tensor) -> Tensor:
     return sums.scatter_add_(1, place.expand(len(values), -1), values)
 
 
-def _range_minima(gaps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sparse table of range minima: row j holds the minima of 2^j neighbours. (C,) -> (log C, C)."""
-    rows = [gaps]
-    width = 1
-    while 2 * width < len(gaps):
-        shifted = np.append(rows[-1][width:], np.full(width, gaps[-1]))
-        rows.append(np.minimum(rows[-1], shifted))
-        width *= 2
-    return np.stack(rows)
-
-
 @lru_cache(maxsize=16)
 def tree_tables(tree: Hierarchy, device: torch.device) -> TreeTables:
     """The tables of a tree on a device, kept for the next call.
@@ -140,10 +97,6 @@ def tree_tables(tree: Hierarchy, device: torch.device) -> TreeTables:
         >>> tables.heights[tables.class_ancestors(torch.tensor([0, 0]), torch.tensor([1, 2]))]
         tensor([1, 2])
     """
-    order = np.argsort(tree.leaves)
-    # The node after a leaf hangs on the lowest common ancestor of that leaf and the next leaf.
-    gaps = np.append(tree.parents[tree.leaves[order[:-1]] + 1], tree.num_nodes)
-    first_leaf = np.searchsorted(tree.leaves[order], np.arange(tree.num_nodes))
 
     def move(array: NDArray[np.int64]) -> Tensor:
         return torch.tensor(array, device=device)
@@ -152,8 +105,8 @@ def tree_tables(tree: Hierarchy, device: torch.device) -> TreeTables:
         leaves=move(tree.leaves),
         depths=move(tree.depths),
         heights=move(tree.heights),
-        first_leaf=move(first_leaf),
-        minima=move(_range_minima(gaps)),
+        first_leaf=move(tree._first_leaf),
+        minima=move(tree._gap_minima),
         parents=move(np.maximum(tree.parents, 0)),
         num_levels=tree.height,
         width=tree.num_nodes - 1 + int((tree.height - tree.depths[tree.leaves]).sum()),

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from cophenet.metrics.checks import check_features, check_indices, check_tree, ratio
-from cophenet.metrics.tables import full_precision, product, row_blocks
+from cophenet.metrics._blocks import full_precision, product, row_blocks
+from cophenet.metrics._checks import check_features, check_indices, check_tree, ratio
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
