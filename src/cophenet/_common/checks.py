@@ -9,7 +9,34 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-__all__ = ["check_choice", "check_number", "check_options", "check_whole"]
+__all__ = ["argument_of", "check_choice", "check_number", "check_options", "check_whole", "wrong_argument"]
+
+
+def wrong_argument(argument: str, problem: str) -> ValueError:
+    """An error about one argument, which can be asked for the argument by `argument_of`.
+
+    Args:
+        argument: Its name.
+        problem: What is wrong, as the rest of a sentence that begins with the name.
+
+    Example:
+        >>> raise wrong_argument("norm", "must be below 1, got 2")
+        Traceback (most recent call last):
+        ValueError: norm must be below 1, got 2
+    """
+    error = ValueError(f"{argument} {problem}")
+    error.argument = argument  # type: ignore[attr-defined]
+    return error
+
+
+def argument_of(error: BaseException) -> str | None:
+    """The argument that an error of `wrong_argument` is about; None for any other error.
+
+    Example:
+        >>> argument_of(wrong_argument("norm", "must be below 1, got 2"))
+        'norm'
+    """
+    return getattr(error, "argument", None)
 
 
 def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:
@@ -23,7 +50,7 @@ def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:
     names = tuple(allowed)
     if not isinstance(value, str) or value not in names:
         hint = _hint(value, names)
-        raise ValueError(f"{argument} must be one of {', '.join(names)}, got {value!r}{hint}")
+        raise wrong_argument(argument, f"must be one of {', '.join(names)}, got {value!r}{hint}")
 
 
 def check_number(argument: str, value: float, *, above: float = 0.0, least: bool = True) -> None:
@@ -37,7 +64,7 @@ def check_number(argument: str, value: float, *, above: float = 0.0, least: bool
     known = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     if not known or value < above or (value == above and not least):
         bound = "at least" if least else "above"
-        raise ValueError(f"{argument} must be finite and {bound} {above}, got {value!r}")
+        raise wrong_argument(argument, f"must be finite and {bound} {above}, got {value!r}")
 
 
 def check_whole(argument: str, value: object, least: int) -> None:
@@ -50,7 +77,7 @@ def check_whole(argument: str, value: object, least: int) -> None:
     """
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:  # type: ignore[operator]
-        raise ValueError(f"{argument} must be a whole number of at least {least}, got {value!r}")
+        raise wrong_argument(argument, f"must be a whole number of at least {least}, got {value!r}")
 
 
 def check_options(

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar, TypedDict
 
-from cophenet._common.checks import check_choice
+from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.data.base import DataSet, Domain, Part, Requirement, Samples
 from cophenet.data.image_augment import BREEDS_CROP
 from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, ImageFileSource, data_folder, labelled_images
@@ -90,7 +90,7 @@ class Breeds(ImageFileSource):
     def __init__(self, size: int = 224, mid: bool = False) -> None:
         super().__init__(size)
         if not isinstance(mid, bool):
-            raise ValueError(f"mid must be true or false, got {mid!r}")
+            raise wrong_argument("mid", f"must be true or false, got {mid!r}")
         self._tree = breeds_tree(self.name, mid=mid)
 
     def tree(self) -> Hierarchy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from cophenet._common.checks import wrong_argument
 from cophenet.tree import Hierarchy, Split
 
 __all__ = ["CIFAR10", "CIFAR100", "Depth", "cifar10_split", "cifar10_tree", "cifar100_split", "cifar100_tree"]
@@ -76,7 +77,7 @@ def cifar100_tree(depth: Depth = 3) -> Hierarchy:
         ('flowers', 'rose+sunflower+tulip', 'rose')
     """
     if depth not in get_args(Depth):
-        raise ValueError(f"depth must be one of {get_args(Depth)}, got {depth!r}")
+        raise wrong_argument("depth", f"must be one of {get_args(Depth)}, got {depth!r}")
     coarse = {fine: name for name, children in CIFAR100.items() for fine in children}
     paths = [(coarse[fine], fine) for fine in sorted(coarse)]
     tree = Hierarchy.from_paths(paths, root="cifar100", level_names=("coarse", "fine"))

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cophenet._common.checks import check_whole
+from cophenet._common.checks import check_whole, wrong_argument
 from cophenet.data.base import DataSet, Labels, Part, Requirement, Samples
 from cophenet.data.image_augment import RandomCrop
 from cophenet.data.images import (
@@ -63,9 +63,9 @@ class ImageFolder(ImageFileSource):
         self, tree_file: str | None = None, size: int = 224, test_fraction: float = 0.2, seed: int = 0
     ) -> None:
         if not isinstance(test_fraction, (int, float)) or not 0 < test_fraction < 1:
-            raise ValueError(f"test_fraction must lie between 0 and 1, got {test_fraction!r}")
+            raise wrong_argument("test_fraction", f"must lie between 0 and 1, got {test_fraction!r}")
         if tree_file is not None and not isinstance(tree_file, (str, os.PathLike)):
-            raise ValueError(f"tree_file must be the name of a file, got {tree_file!r}")
+            raise wrong_argument("tree_file", f"must be the name of a file, got {tree_file!r}")
         super().__init__(size)
         check_whole("seed", seed, 0)
         self.tree_file = tree_file

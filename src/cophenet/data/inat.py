@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from cophenet._common.checks import check_choice
+from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.data.base import DataSet, Part, Requirement, Samples
 from cophenet.data.image_augment import INAT_CROP
 from cophenet.data.images import (
@@ -98,11 +98,13 @@ class INat21Mini(ImageFileSource):
     def __init__(self, levels: Sequence[str] = ("phylum", "class"), size: int = 224) -> None:
         super().__init__(size)
         if not isinstance(levels, (list, tuple)) or not levels:
-            raise ValueError(f"levels must be a list of ranks ({', '.join(RANKS)}), got {levels!r}")
+            raise wrong_argument("levels", f"must be a list of ranks ({', '.join(RANKS)}), got {levels!r}")
         for level in levels:
             check_choice("levels", level, RANKS)
         if list(levels) != sorted(set(levels), key=RANKS.index):
-            raise ValueError(f"levels must go from coarse to fine ({', '.join(RANKS)}), got {list(levels)}")
+            raise wrong_argument(
+                "levels", f"must go from coarse to fine ({', '.join(RANKS)}), got {list(levels)}"
+            )
         self.levels = tuple(levels)
 
     @property

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import Sampler
 
-from cophenet._common.checks import check_whole
+from cophenet._common.checks import check_whole, wrong_argument
 from cophenet.data.batch_plan import Groups, draw_classes, enough_rows
 from cophenet.data.shards import check_rank, shard
 from cophenet.tree import Hierarchy
@@ -151,28 +151,33 @@ class HierarchicalBatchSampler(Sampler[list[int]]):
 
     def _check_sizes(self, tree: Hierarchy) -> None:
         if self.classes_per_batch > len(self._classes):
-            raise ValueError(
-                f"classes_per_batch must not exceed the {len(self._classes)} classes that have samples, "
-                f"got {self.classes_per_batch}"
+            raise wrong_argument(
+                "classes_per_batch",
+                f"must not exceed the {len(self._classes)} classes that have samples, "
+                f"got {self.classes_per_batch}",
             )
         if self._counts.min() < self.samples_per_class:
             least = int(self._counts.argmin())
-            raise ValueError(
-                f"samples_per_class must not exceed the samples of a class: got {self.samples_per_class}, "
-                f"but class {tree.classes[self._classes[least]]!r} has {self._counts[least]}"
+            raise wrong_argument(
+                "samples_per_class",
+                f"must not exceed the samples of a class: got {self.samples_per_class}, "
+                f"but class {tree.classes[self._classes[least]]!r} has {self._counts[least]}",
             )
 
     def _grouped(self, tree: Hierarchy, level: int | str | None) -> Indices:
         """(k,) group of every class that has samples."""
         if self.parents_per_batch is None:
             if level is not None:
-                raise ValueError(f"level says what a parent is; give parents_per_batch too, got {level!r}")
+                raise wrong_argument(
+                    "level", f"says what a parent is; give parents_per_batch too, got {level!r}"
+                )
             return np.zeros(len(self._classes), dtype=np.int64)
         check_whole("parents_per_batch", self.parents_per_batch, 1)
         if self.classes_per_batch % self.parents_per_batch:
-            raise ValueError(
-                f"classes_per_batch must be a multiple of parents_per_batch, got {self.classes_per_batch} "
-                f"and {self.parents_per_batch}"
+            raise wrong_argument(
+                "classes_per_batch",
+                f"must be a multiple of parents_per_batch, got {self.classes_per_batch} "
+                f"and {self.parents_per_batch}",
             )
         above = tree.parents[tree.leaves] if level is None else tree.ancestors(level)
         self._nodes, group = np.unique(above[self._classes], return_inverse=True)
@@ -181,9 +186,9 @@ class HierarchicalBatchSampler(Sampler[list[int]]):
     def _check_groups(self, tree: Hierarchy) -> None:
         sizes = self._groups.sizes
         if self._per_row > len(sizes):
-            raise ValueError(
-                f"parents_per_batch must not exceed the {len(sizes)} parents of classes that have samples, "
-                f"got {self._per_row}"
+            raise wrong_argument(
+                "parents_per_batch",
+                f"must not exceed the {len(sizes)} parents of classes that have samples, got {self._per_row}",
             )
         if sizes.min() < self._per_group:
             least = int(sizes.argmin())

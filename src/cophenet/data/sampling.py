@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cophenet._common.checks import check_whole
+from cophenet._common.checks import check_whole, wrong_argument
 
 if TYPE_CHECKING:
     from cophenet.data.base import Labels, Samples
@@ -24,7 +24,7 @@ def check_share(argument: str, value: object) -> None:
         ValueError: test_share must lie between 0 and 1, got 1.0
     """
     if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
-        raise ValueError(f"{argument} must lie between 0 and 1, got {value!r}")
+        raise wrong_argument(argument, f"must lie between 0 and 1, got {value!r}")
 
 
 def k_shot(samples: Samples, k: int, seed: int) -> Samples:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cophenet._common.checks import check_number, check_whole
+from cophenet._common.checks import check_number, check_whole, wrong_argument
 from cophenet.data.base import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
 from cophenet.data.registry import DataSource, register_source
 from cophenet.data.vector_files import check_file
@@ -86,7 +86,7 @@ class Synthetic(DataSource):
         try:
             self.regular_tree.source_target_split(0.4)
         except ValueError as error:
-            raise ValueError(f"domain must be full, got {domain!r}: {error}") from error
+            raise wrong_argument("domain", f"must be full, got {domain!r}: {error}") from error
 
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
         """The tree file, if one is given."""
@@ -132,7 +132,9 @@ class Synthetic(DataSource):
 def _regular_tree(branching: Sequence[int]) -> Hierarchy:
     """A tree in which all nodes of a level have equally many children; names count down the path."""
     if not isinstance(branching, Sequence) or isinstance(branching, str | bytes) or not branching:
-        raise ValueError(f"branching must list the children of the nodes of each level, got {branching!r}")
+        raise wrong_argument(
+            "branching", f"must list the children of the nodes of each level, got {branching!r}"
+        )
     for count in branching:
         check_whole("branching", count, 1)
     paths = [

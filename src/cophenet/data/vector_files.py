@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from cophenet._common.checks import wrong_argument
+
 __all__ = ["Features", "check_file", "is_number", "read_vectors"]
 
 Features: TypeAlias = NDArray[np.float32]
@@ -28,7 +30,7 @@ def check_file(argument: str, value: object) -> None:
         ValueError: train must be the name of a file, got 3
     """
     if not isinstance(value, str | Path) or not str(value):
-        raise ValueError(f"{argument} must be the name of a file, got {value!r}")
+        raise wrong_argument(argument, f"must be the name of a file, got {value!r}")
 
 
 def read_vectors(path: Path) -> tuple[Features, list[str]]:

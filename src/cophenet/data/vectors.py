@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import torch
 
-from cophenet._common.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice, check_whole, wrong_argument
 from cophenet.data.base import ArrayInputs, DataSet, Domain, Labels, Part, Requirement, Samples, split_by_tree
 from cophenet.data.registry import DataSource, register_source
 from cophenet.data.sampling import check_share, stratified_split
@@ -76,9 +76,10 @@ class Vectors(DataSource):
         """Refuse source and target without a tree file."""
         super().check_domain(domain)
         if domain != "full" and self.tree_file is None:
-            raise ValueError(
-                f"domain must be full for data {self.name!r} without the option tree_file, because nothing "
-                f"else says how classes are split, got {domain!r}"
+            raise wrong_argument(
+                "domain",
+                f"must be full for data {self.name!r} without the option tree_file, because nothing else "
+                f"says how classes are split, got {domain!r}",
             )
 
     def requirements(self, data_dir: Path | None) -> list[Requirement]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from cophenet._common.checks import check_choice
+from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.models.base import Backbone, image_shape
 from cophenet.models.registry import register_backbone
 
@@ -134,9 +134,9 @@ class ResNet(Backbone):
         check_choice("norm", norm, NORMS)
         channels, *size = image_shape(f"resnet{depth}", input_shape)
         if stem == "imagenet" and min(size) < 32:
-            raise ValueError(
-                f"stem 'imagenet' needs images of at least 32 x 32, got {size[0]} x {size[1]}; "
-                "give stem='cifar'"
+            raise wrong_argument(
+                "stem",
+                f"'imagenet' needs images of at least 32 x 32, got {size[0]} x {size[1]}; give stem='cifar'",
             )
         large, make_norm = stem == "imagenet", NORMS[norm]
         self.conv1 = conv(channels, width, 7, 2) if large else conv(channels, width, 3, _STRIDES[stem])

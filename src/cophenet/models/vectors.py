@@ -8,6 +8,7 @@ from math import prod
 
 from torch import Tensor, nn
 
+from cophenet._common.checks import wrong_argument
 from cophenet.models.base import Backbone
 from cophenet.models.registry import register_backbone
 
@@ -53,7 +54,7 @@ class MLP(Backbone):
     def __init__(self, input_shape: Sequence[int], /, hidden: Sequence[int] = (256, 256)) -> None:
         super().__init__()
         if not hidden or not all(type(size) is int and size >= 1 for size in hidden):
-            raise ValueError(f"hidden must be positive integers, at least one, got {hidden!r}")
+            raise wrong_argument("hidden", f"must be positive integers, at least one, got {hidden!r}")
         layers: list[nn.Module] = []
         for inputs, outputs in pairwise((prod(input_shape), *hidden)):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TypeVar
 
+from cophenet._common.checks import wrong_argument
 from cophenet.tree import Hierarchy
 
 __all__ = ["check_flag", "check_levels", "check_pair"]
@@ -27,7 +28,7 @@ def check_flag(argument: str, value: bool) -> None:
         ValueError: normalize must be True or False, got 'no'
     """
     if not isinstance(value, bool):
-        raise ValueError(f"{argument} must be True or False, got {value!r}")
+        raise wrong_argument(argument, f"must be True or False, got {value!r}")
 
 
 def check_pair(argument: str, values: Collection[_Value], what: str) -> tuple[_Value, _Value]:
@@ -39,6 +40,6 @@ def check_pair(argument: str, values: Collection[_Value], what: str) -> tuple[_V
         ValueError: margins must be two numbers, got 0.2
     """
     if not isinstance(values, Collection) or isinstance(values, (str, Mapping, set)) or len(values) != 2:
-        raise ValueError(f"{argument} must be {what}, got {values!r}")
+        raise wrong_argument(argument, f"must be {what}, got {values!r}")
     first, second = values
     return first, second

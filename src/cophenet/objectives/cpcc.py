@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from cophenet._common.checks import wrong_argument
 from cophenet.cpcc.loss import CPCCLoss
 from cophenet.objectives.base import Objective, Phase, StepOutput
 
@@ -70,10 +71,12 @@ def cpcc_arguments(cpcc: str | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(cpcc, str):
         return {"distance": cpcc}
     if not isinstance(cpcc, Mapping):
-        raise ValueError(f"cpcc must be a distance name or a mapping of options, got {cpcc!r}")
+        raise wrong_argument("cpcc", f"must be a distance name or a mapping of options, got {cpcc!r}")
     for name in cpcc:
         if not isinstance(name, str):
-            raise ValueError(f"cpcc must have option names as keys, got {name!r}")
+            raise wrong_argument("cpcc", f"must have option names as keys, got {name!r}")
     if "tree" in cpcc:
-        raise ValueError("cpcc must not hold 'tree', because the objective's own tree is used; leave it out")
+        raise wrong_argument(
+            "cpcc", "must not hold 'tree', because the objective's own tree is used; leave it out"
+        )
     return cpcc

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from cophenet._common.checks import wrong_argument
 from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput
 from cophenet.objectives.checks import check_levels, check_pair
 from cophenet.objectives.registry import register
@@ -35,10 +36,12 @@ class Curriculum(Objective):
         check_levels(self.name, tree, "there is no coarser task to begin with")
         depth = depth_of(tree, level)
         if depth == tree.height:
-            raise ValueError(f"level must be coarser than the classes, depth 1 to {depth - 1}, got {level!r}")
+            raise wrong_argument(
+                "level", f"must be coarser than the classes, depth 1 to {depth - 1}, got {level!r}"
+            )
         self.epochs = check_pair("epochs", epochs, "two positive integers, one per phase")
         if not all(type(count) is int and count >= 1 for count in self.epochs):
-            raise ValueError(f"epochs must be two positive integers, one per phase, got {epochs!r}")
+            raise wrong_argument("epochs", f"must be two positive integers, one per phase, got {epochs!r}")
         coarse, labels = tree.cut(depth)
         self.register_buffer("coarse_labels", torch.tensor(labels), persistent=False)
         self.heads = (HeadSpec(tree.level_names[depth - 1], depth, coarse.num_classes), *self.heads)

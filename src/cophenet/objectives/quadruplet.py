@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cophenet._common.checks import check_number
+from cophenet._common.checks import check_number, wrong_argument
 from cophenet.objectives.base import Objective, StepOutput
 from cophenet.objectives.checks import check_levels, check_pair
 from cophenet.objectives.registry import register
@@ -94,7 +94,9 @@ class Quadruplet(Objective):
         check_levels(self.name, tree, "without groups of classes there are no siblings")
         check_number("weight", weight)
         if weight > 1:
-            raise ValueError(f"weight must be at most 1, because cross entropy has the rest, got {weight}")
+            raise wrong_argument(
+                "weight", f"must be at most 1, because cross entropy has the rest, got {weight}"
+            )
         self.margins = check_pair("margins", margins, "two numbers")
         for margin in self.margins:
             check_number("margins", margin)

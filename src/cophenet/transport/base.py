@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from cophenet._common.checks import check_options
+from cophenet._common.checks import check_options, wrong_argument
 from cophenet._common.registry import Registry
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import planned_cost
@@ -101,7 +101,7 @@ class SeededDistance(ClassDistance):
             generator = torch.Generator().manual_seed(0)
         elif not isinstance(generator, torch.Generator) or generator.device.type != "cpu":
             given = getattr(generator, "device", repr(generator))
-            raise ValueError(f"generator must be a torch.Generator on the CPU, got {given}")
+            raise wrong_argument("generator", f"must be a torch.Generator on the CPU, got {given}")
         self.generator = generator
 
     @abstractmethod

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cophenet._common.checks import check_number
+from cophenet._common.checks import check_number, wrong_argument
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import planned_cost
@@ -90,7 +90,7 @@ class Poincare(ClassDistance):
         super().__init__()
         check_number("norm", norm, least=False)
         if norm >= 1:
-            raise ValueError(f"norm must be below 1, got {norm}")
+            raise wrong_argument("norm", f"must be below 1, got {norm}")
         self.norm = norm
 
     def forward(self, batch: ClassBatch) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from cophenet._common.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice, check_whole, wrong_argument
 from cophenet.transport.base import PlanDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import planned_cost, sample_distances
@@ -81,7 +81,7 @@ class FastFlowTree(PlanDistance):
         check_choice("order", order, get_args(Order))
         check_whole("n_orders", n_orders, 1)
         if order == "batch" and n_orders != 1:
-            raise ValueError(f"n_orders must be 1 with order='batch', got {n_orders}")
+            raise wrong_argument("n_orders", f"must be 1 with order='batch', got {n_orders}")
         self.order = order
         self.n_orders = n_orders
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cophenet._common.checks import check_number, check_whole
+from cophenet._common.checks import check_number, check_whole, wrong_argument
 from cophenet.transport.base import SeededDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.first_order import first_order
@@ -50,11 +50,13 @@ def _root(power: Tensor, p: float) -> Tensor:
 
 
 def _check_directions(directions: Tensor) -> None:
-    wanted = "directions must be a finite floating-point tensor (d, n_projections)"
+    wanted = "must be a finite floating-point tensor (d, n_projections)"
     if not isinstance(directions, Tensor) or not directions.is_floating_point():
-        raise ValueError(f"{wanted}, got {getattr(directions, 'dtype', type(directions).__name__)}")
+        given = getattr(directions, "dtype", type(directions).__name__)
+        raise wrong_argument("directions", f"{wanted}, got {given}")
     if directions.ndim != 2 or not directions.numel() or not torch.isfinite(directions).all():
-        raise ValueError(f"{wanted}, got shape {tuple(directions.shape)} or NaN or inf in it")
+        given = f"shape {tuple(directions.shape)} or NaN or inf in it"
+        raise wrong_argument("directions", f"{wanted}, got {given}")
 
 
 @register_distance

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.tree.names import free_names
 from cophenet.tree.parts import IntArray, Parts, sealed
 
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 def depth_of(tree: Hierarchy, level: int | str) -> int:
     """Depth of a level given by depth (1 is just below the root) or by name."""
     if isinstance(level, str):
-        if level not in tree.level_names:
-            raise ValueError(f"level must be one of {tree.level_names}, got {level!r}")
+        check_choice("level", level, tree.level_names)
         return tree.level_names.index(level) + 1
     if isinstance(level, bool) or not isinstance(level, (int, np.integer)) or not 1 <= level <= tree.height:
-        raise ValueError(f"level must be a depth from 1 to {tree.height} or a level name, got {level!r}")
+        raise wrong_argument(
+            "level", f"must be a depth from 1 to {tree.height} or a level name, got {level!r}"
+        )
     return int(level)
 
 
