@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from cophenet.transport.base import create_distance
 from cophenet.transport.centroid import L2
-from cophenet.transport.flowtree import FlowTree
+from cophenet.transport.flowtree import FlowTree, quadtree_cells
 from cophenet.transport.grouping import group_by_class
-from cophenet.transport.quadtree import quadtree_cells
 from cophenet.transport.tree_flow import bottom_up_flow
 from support import DEVICE, double, pair_loop, random_batch, random_weights
 

@@ -11,12 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cophenet.transport import _sinkhorn_solver as sinkhorn_solver
 from cophenet.transport import blocks, class_distances, ground, sinkhorn
-from cophenet.transport._sinkhorn_solver import _SAFE_RANGE
 from cophenet.transport.base import create_distance
 from cophenet.transport.grouping import group_by_class
-from cophenet.transport.sinkhorn import Sinkhorn
+from cophenet.transport.sinkhorn import _SAFE_RANGE, Sinkhorn
 from support import DEVICE, double, golden, pair_loop, random_batch, random_weights
 
 SIZES = [3, 1, 6, 2, 4]
@@ -187,7 +185,7 @@ def test_strips_subsets_and_accelerators_change_nothing(monkeypatch, differentia
     small = Sinkhorn(**options)(batch)
     torch.testing.assert_close(small, rho)
     torch.testing.assert_close(torch.autograd.grad(small, batch.features, slope)[0], grad)
-    for module in (ground, sinkhorn, sinkhorn_solver):
+    for module in (ground, sinkhorn):
         monkeypatch.setattr(module, "is_host", lambda _: False)
     apart = Sinkhorn(**options, max_iterations=300)(batch)
     torch.testing.assert_close(apart, rho)
@@ -197,7 +195,7 @@ def test_strips_subsets_and_accelerators_change_nothing(monkeypatch, differentia
 def test_an_accelerator_grows_its_budget_before_it_warns(monkeypatch):
     z, y = random_batch(8, SIZES)
     batch = group_by_class(z, y)
-    for module in (ground, sinkhorn, sinkhorn_solver):
+    for module in (ground, sinkhorn):
         monkeypatch.setattr(module, "is_host", lambda _: False)
     distance = Sinkhorn(reg=0.01, max_iterations=100)
     distance.lazy_checks = True
@@ -211,7 +209,7 @@ def test_an_accelerator_grows_its_budget_before_it_warns(monkeypatch):
 
 def test_one_call_on_an_accelerator_warns_at_once(monkeypatch):
     z, y = random_batch(8, SIZES)
-    for module in (ground, sinkhorn, sinkhorn_solver):
+    for module in (ground, sinkhorn):
         monkeypatch.setattr(module, "is_host", lambda _: False)
     with pytest.warns(RuntimeWarning, match="did not converge within 100 iterations"):
         class_distances(z, y, "sinkhorn", reg=0.01, max_iterations=100)

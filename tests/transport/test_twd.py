@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from cophenet.transport import distance_sums as sums_module
+from cophenet.transport import twd
 from cophenet.transport.base import create_distance
 from cophenet.transport.grouping import group_by_class
 from cophenet.transport.twd import TreeWasserstein, tree_wasserstein
@@ -252,8 +252,8 @@ def test_the_pull_of_accelerators_is_that_of_the_host():
     pull = torch.rand(4, 9, dtype=torch.float64, device=DEVICE)
     rows = slice(3, 7)
     distance = torch.cdist(z[rows], z, compute_mode="donot_use_mm_for_euclid_dist")
-    product = sums_module._pull_by_product(z, z - z.mean(0), rows, distance, pull)
-    torch.testing.assert_close(product, sums_module._pull_by_difference(z, rows, pull))
+    product = twd._pull_by_product(z, z - z.mean(0), rows, distance, pull)
+    torch.testing.assert_close(product, twd._pull_by_difference(z, rows, pull))
 
 
 @pytest.mark.parametrize("fit", ["batch", "pair"])
@@ -268,7 +268,7 @@ def test_strips_and_chosen_pairs_change_nothing(fit, monkeypatch):
         return rho.detach(), z.grad
 
     whole = run()
-    monkeypatch.setattr(sums_module, "_STRIP_ELEMENTS", 40)
+    monkeypatch.setattr(twd, "_STRIP_ELEMENTS", 40)
     for part, expected in zip(run(), whole, strict=True):
         torch.testing.assert_close(part, expected)
     batch = group_by_class(features, labels)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from cophenet.transport.base import ClassDistance
 from cophenet.transport.batch import ClassBatch
-from cophenet.transport.first_order import first_order
+from cophenet.transport.ground import first_order
 
 __all__ = [
     "DTYPES",

@@ -25,7 +25,7 @@ from cophenet.cpcc.memory import FeatureMemory, stand_for
 from cophenet.cpcc.pearson import correlation, is_constant, unit_vector
 from cophenet.transport.base import ClassDistance, create_distance
 from cophenet.transport.batch import ClassBatch
-from cophenet.transport.first_order import first_order
+from cophenet.transport.ground import first_order
 from cophenet.transport.grouping import (
     Scheme,
     check_batch,

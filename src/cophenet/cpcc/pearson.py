@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cophenet.transport.first_order import first_order
+from cophenet.transport.ground import first_order
 
 __all__ = ["correlation", "is_constant", "unit_vector"]
 

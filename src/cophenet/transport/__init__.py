@@ -5,11 +5,11 @@ sample is matched with which, and a *ground cost*, how far apart they are; what 
 `batch`, `plan`, `ground` and `base`, and each distance in a file of its own.
 """
 
-from cophenet.transport.api import class_distances
 from cophenet.transport.base import (
     ClassDistance,
     PlanDistance,
     SeededDistance,
+    class_distances,
     create_distance,
     distance_names,
     register_distance,

@@ -10,7 +10,7 @@ from torch import Tensor
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.blocks import pair_strips
-from cophenet.transport.first_order import first_order
+from cophenet.transport.ground import first_order
 
 __all__ = ["Bures"]
 

@@ -8,18 +8,18 @@ an accelerator, where asking means a transfer to the host, the second is used th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cophenet.transport.batch import is_host
-from cophenet.transport.first_order import first_order
 from cophenet.transport.plan import TransportPlan
 
-__all__ = ["CANCELS", "distance_strip", "planned_cost", "pull_direct", "sample_distances"]
+__all__ = ["CANCELS", "distance_strip", "first_order", "planned_cost", "pull_direct", "sample_distances"]
 
 # Below this share of the two squared norms a squared distance is lost to cancellation in float32.
 CANCELS = 1e-3
@@ -28,6 +28,18 @@ _CHUNK_ELEMENTS = 1 << 18
 _GRAM_ELEMENTS = 1 << 24
 # What a pair by difference costs, in entries of the Gram matrix.
 _GRAM_ADVANTAGE = 64
+
+
+def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse a backward pass that is to be differentiated again, instead of silently dropping its graph."""
+
+    @wraps(backward)
+    def checked(ctx: Any, *grads: Any) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError("class distances have first derivatives only; leave out create_graph=True")
+        return backward(ctx, *grads)
+
+    return checked
 
 
 def _chunks(total: int, width: int) -> Iterator[slice]:

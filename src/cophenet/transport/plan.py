@@ -11,14 +11,26 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch
-from cophenet.transport.ragged import ragged_range
 
-__all__ = ["TransportPlan", "greedy_plan", "uniform_plan", "weighted_plan"]
+__all__ = ["TransportPlan", "greedy_plan", "ragged_range", "uniform_plan", "weighted_plan"]
 
 Indices = NDArray[np.int64]
 
 # Classes of a training batch are small: the plans of all pairs of such sizes are kept.
 _SMALL = 32
+
+
+def ragged_range(lengths: Indices, begin: Indices | int = 0) -> Indices:
+    """Runs of whole numbers, end to end: begin, begin + 1, ... for each length.
+
+    Example:
+        >>> ragged_range(np.array([2, 3]), np.array([7, 0]))
+        array([7, 8, 0, 1, 2])
+    """
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    numbers: Indices = np.arange(total) + np.repeat(begin - (ends - lengths), lengths)
+    return numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from torch import Tensor
 from cophenet._common.checks import check_number, check_whole, wrong_argument
 from cophenet.transport.base import SeededDistance, register_distance
 from cophenet.transport.batch import ClassBatch
-from cophenet.transport.first_order import first_order
+from cophenet.transport.ground import first_order
 from cophenet.transport.plan import TransportPlan, uniform_plan, weighted_plan
 
 __all__ = ["SlicedWasserstein"]

@@ -26,7 +26,7 @@ from cophenet.metrics.streaming.passes import add_blocks
 from cophenet.metrics.streaming.scores import class_sums
 from cophenet.metrics.streaming.shards import FeatureShards
 from cophenet.transport.ground import sample_distances
-from cophenet.transport.ragged import ragged_range
+from cophenet.transport.plan import ragged_range
 from cophenet.tree import Hierarchy
 
 __all__ = ["stream_cpcc", "stream_distances"]

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from cophenet.transport.ragged import ragged_range
+from cophenet.transport.plan import ragged_range
 from cophenet.transport.solvers.problem import WHOLE, CostStrip, Floats, Indices, PairProblems, run_all
 
 __all__ = ["solve"]
