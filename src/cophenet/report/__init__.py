@@ -6,7 +6,7 @@ that returns a matplotlib figure in the style of `style`, so that others can be 
 
 from cophenet.report.page import render_report, write_report
 from cophenet.report.published_numbers import Published, PublishedTable, published, published_tables
-from cophenet.report.tables import Table, compare, make_table
+from cophenet.report.comparison import Table, compare, make_table
 
 __all__ = [
     "Published",

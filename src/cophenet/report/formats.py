@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cophenet.evaluation.keys import MetricInfo
-    from cophenet.report.tables import Cell, Column, Table
+    from cophenet.report.comparison import Cell, Column, Table
 
 __all__ = ["comma_separated", "latex", "legend", "markdown", "number", "terminal", "with_spread"]
 

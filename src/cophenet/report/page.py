@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cophenet._common.files import write_text
 from cophenet.report.formats import heading, legend, with_spread
 from cophenet.report.setups import data_labels, describe_data
-from cophenet.report.tables import Column, Table, distinct_names, make_table
+from cophenet.report.comparison import Column, Table, distinct_names, make_table
 from cophenet.runs.run import Run
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from cophenet.report.embedding import embed
 from cophenet.report.matrices import matrix_figure, square
 from cophenet.report.nodes import Mistake, Node, details_tree, node_list, worst_mistakes
 from cophenet.report.style import as_svg
-from cophenet.report.tables import Table, make_table
+from cophenet.report.comparison import Table, make_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
