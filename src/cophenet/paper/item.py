@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cophenet._common.files import write_bytes, write_json, write_text
-from cophenet.paper.tables import table_csv, table_latex, table_markdown
+from cophenet.paper.tables import write_table
 
 __all__ = ["checksum", "draw", "write_item"]
 
@@ -74,11 +74,10 @@ def write_item(document: Mapping[str, Any], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{document['item']}.json"]
     write_json(written[0], document)
-    texts = {"md": table_markdown, "csv": table_csv, "tex": table_latex}
     for table in document["tables"]:
-        for ending, text in texts.items():
+        for ending, text in write_table(table).items():
             written.append(folder / f"{table['name']}.{ending}")
-            write_text(written[-1], text(table))
+            write_text(written[-1], text)
     for name, figure in document["figures"].items():
         for ending, content in draw(figure).items():
             written.append(folder / f"{name}.{ending}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from cophenet.paper.items import item_names
 from cophenet.paper.stored import read_document
-from cophenet.paper.tables import table_markdown
+from cophenet.paper.tables import read_table
 
 __all__ = ["command_of", "results_page"]
 
@@ -74,7 +74,7 @@ def _section(name: str, document: Mapping[str, Any]) -> str:
         lines += [sentence, ""]
     for figure in document["figures"]:
         lines += [f"![{_heading(document)}: {figure}]({name}/{figure}.svg)", ""]
-    lines += [table_markdown(table) for table in document["tables"] if table["rows"]]
+    lines += [f"{read_table(table).to_markdown()}\n" for table in document["tables"] if table["rows"]]
     return "\n".join(lines)
 
 

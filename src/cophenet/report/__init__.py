@@ -4,13 +4,24 @@ Nothing is trained or measured here. The paper's own numbers are data in `facts`
 that returns a matplotlib figure in the style of `style`, so that others can be made from the same parts.
 """
 
-from cophenet.report.page import render_report, write_report
-from cophenet.report.published_numbers import Published, PublishedTable, published, published_tables
-from cophenet.report.comparison import Table, compare, make_table
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cophenet._common.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from cophenet.report.comparison import compare, make_table
+    from cophenet.report.page import render_report, write_report
+    from cophenet.report.published_numbers import Published, PublishedTable, published, published_tables
+    from cophenet.report.table import Cell, Column, Row, Table
 
 __all__ = [
+    "Cell",
+    "Column",
     "Published",
     "PublishedTable",
+    "Row",
     "Table",
     "compare",
     "make_table",
@@ -19,3 +30,13 @@ __all__ = [
     "render_report",
     "write_report",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "comparison": ["compare", "make_table"],
+        "page": ["render_report", "write_report"],
+        "published_numbers": ["Published", "PublishedTable", "published", "published_tables"],
+        "table": ["Cell", "Column", "Row", "Table"],
+    },
+)

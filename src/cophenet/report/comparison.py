@@ -1,111 +1,21 @@
-"""Runs side by side: what a comparison holds, whatever it is written as."""
+"""Runs side by side: their numbers, the best of them, and what the paper printed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.checks import check_choice
-from cophenet.evaluation.keys import MetricInfo, describe, key_order
-from cophenet.report import formats
-from cophenet.report.published_numbers import Published, published
+from cophenet.evaluation.keys import describe, key_order
+from cophenet.report.published_numbers import published
 from cophenet.report.setups import Setup, compare_setup, data_labels, describe_data
+from cophenet.report.table import Cell, Column, Row, Table, Unit, number
 
 if TYPE_CHECKING:
     from cophenet.runs.run import Run
 
-__all__ = ["Cell", "Column", "Row", "Table", "compare", "make_table"]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A metric.
-
-    Attributes:
-        key: Its key in `results.json`.
-        info: What it is called, and which way is better.
-    """
-
-    key: str
-    info: MetricInfo
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A number of a run.
-
-    Attributes:
-        mean: Mean over seeds; None where it is undefined or was not measured.
-        std: Standard deviation over seeds, None for a single one.
-        text: Mean and deviation as they are shown.
-        best: Whether no other run on the same data shows a better one.
-        published: The paper's number, for runs in its setup.
-    """
-
-    mean: float | None
-    std: float | None
-    text: str
-    best: bool
-    published: Published | None
-
-
-@dataclass(frozen=True)
-class Row:
-    """A run.
-
-    Attributes:
-        name: What it is called.
-        data: Name of its data set, with the folder where others have the same name.
-        objective: Name of its objective.
-        scale: Whether it has the paper's size or one for a laptop.
-        seeds: Its seeds.
-        cells: One for each column.
-    """
-
-    name: str
-    data: str
-    objective: str
-    scale: str
-    seeds: tuple[int, ...]
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """Runs by rows, metrics by columns.
-
-    Attributes:
-        columns: The metrics.
-        rows: The runs.
-        notes: Why cells are empty, and what is known of the paper's numbers.
-    """
-
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def has_published(self) -> bool:
-        """Whether the paper has any of these numbers."""
-        return any(cell.published for row in self.rows for cell in row.cells)
-
-    def to_terminal(self, width: int | None = None) -> str:
-        """As text, in blocks of columns that fit a width; None for a single block."""
-        return formats.terminal(self, width)
-
-    def to_markdown(self) -> str:
-        """As a Markdown table, best values bold."""
-        return formats.markdown(self)
-
-    def to_csv(self) -> str:
-        """As CSV, in full precision, with a column each for mean and standard deviation."""
-        return formats.comma_separated(self)
-
-    def to_latex(self) -> str:
-        """As a LaTeX tabular that needs the package booktabs, best values bold."""
-        return formats.latex(self)
+__all__ = ["compare", "distinct_names", "make_table"]
 
 
 def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = None) -> Table:
@@ -167,24 +77,35 @@ def make_table(
             _cell(column, result, texts.get(label), setup)
             for column, texts in zip(columns, best, strict=True)
         )
-        rows.append(Row(name, label, result["objective"], result["scale"], tuple(result["seeds"]), cells))
+        rows.append(Row(cells, name, label, result["objective"], result["scale"], tuple(result["seeds"])))
     notes = (*_data_notes(rows, results), *_notes(columns, rows, results), *_setup_notes(rows, setups))
-    return Table(columns, tuple(rows), notes)
+    return Table(columns, tuple(rows), notes, layout="comparison", units=_units(columns))
 
 
 def _columns(results: Sequence[Mapping[str, Any]], metrics: Iterable[str] | None) -> tuple[Column, ...]:
-    found = list(dict.fromkeys(key for result in results for key in (*result["metrics"], *result["missing"])))
-    if metrics is not None:
-        chosen = list(dict.fromkeys(metrics))
-        for key in chosen:
-            check_choice("metric", key, found)
-        return tuple(Column(key, describe(key)) for key in chosen)
-    return tuple(Column(key, describe(key)) for key in sorted(found, key=key_order))
+    measured = dict.fromkeys(key for result in results for key in (*result["metrics"], *result["missing"]))
+    keys = sorted(measured, key=key_order) if metrics is None else list(dict.fromkeys(metrics))
+    for key in keys:
+        check_choice("metric", key, list(measured))
+    infos = {key: describe(key) for key in keys}
+    return tuple(Column(info.short, key, info.title, info.higher_is_better) for key, info in infos.items())
+
+
+def _unit(key: str) -> Unit:
+    return "percent" if describe(key).percent else "level"
+
+
+def _units(columns: Sequence[Column]) -> str:
+    """What the legend says of units."""
+    units = {_unit(column.key) for column in columns}
+    if "percent" not in units:
+        return ""
+    return "all but Sev and HD in percent" if len(units) > 1 else "in percent"
 
 
 def _numbers(result: Mapping[str, Any], key: str) -> tuple[float | None, float | None]:
-    found = result["metrics"].get(key)
-    return (None, None) if found is None else (found["mean"], found["std"])
+    metric = result["metrics"].get(key)
+    return (None, None) if metric is None else (metric["mean"], metric["std"])
 
 
 def _setup(columns: Sequence[Column], result: Mapping[str, Any]) -> Setup:
@@ -202,19 +123,16 @@ def _best_texts(
         mean, _ = _numbers(result, column.key)
         if mean is not None:
             by_data.setdefault(label, []).append(mean)
-    pick = max if column.info.higher_is_better else min
-    return {
-        data: formats.number(pick(means), column.info) for data, means in by_data.items() if len(means) > 1
-    }
+    pick = max if column.higher_is_better else min
+    unit = _unit(column.key)
+    return {data: number(pick(means), unit) for data, means in by_data.items() if len(means) > 1}
 
 
 def _cell(column: Column, result: Mapping[str, Any], best: str | None, setup: Setup) -> Cell:
     mean, std = _numbers(result, column.key)
+    unit = _unit(column.key)
     printed = None if setup.other else published(result["data"], result["objective"], column.key)
-    if mean is None:
-        return Cell(None, None, "-", False, printed)
-    text = formats.with_spread(mean, std, column.info)
-    return Cell(mean, std, text, best == formats.number(mean, column.info), printed)
+    return Cell(mean, std, unit, printed, best=mean is not None and best == number(mean, unit))
 
 
 def _data_notes(rows: Sequence[Row], results: Sequence[Mapping[str, Any]]) -> Iterable[str]:
@@ -242,7 +160,7 @@ def _notes(
         for column, cell in zip(columns, row.cells, strict=True):
             reason = result["missing"].get(column.key)
             if reason is not None:
-                noted[f"{row.name}, {column.info.short}: {reason}"] = None
+                noted[f"{row.name}, {column.name}: {reason}"] = None
             if cell.published and cell.published.note:
                 noted[f"{cell.published.source}, {row.objective}: {cell.published.note}"] = None
     return noted

@@ -1,17 +1,18 @@
-"""A table of runs as text: for a terminal, Markdown, CSV and LaTeX."""
+"""A table as text: one writer each for a terminal, Markdown, CSV, LaTeX and HTML."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape as html_text
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cophenet.evaluation.keys import MetricInfo
-    from cophenet.report.comparison import Cell, Column, Table
+    from cophenet.report.table import Cell, Table
 
-__all__ = ["comma_separated", "latex", "legend", "markdown", "number", "terminal", "with_spread"]
+__all__ = ["comma_separated", "html", "latex", "legend", "markdown", "terminal"]
 
 _LATEX = str.maketrans(
     {
@@ -21,6 +22,8 @@ _LATEX = str.maketrans(
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "±": r"$\pm$",
+        "↑": r"$\uparrow$",
+        "↓": r"$\downarrow$",
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
@@ -28,31 +31,15 @@ _LATEX = str.maketrans(
     }
 )
 _MARKDOWN = str.maketrans({special: f"\\{special}" for special in "\\|*_`<>[]#"})
+_STAR = (
+    '<span class="star" title="best value">'
+    '<span aria-hidden="true"> ★</span><span class="unseen"> best</span></span>'
+)
+Text = Callable[[str], str]
 
 
-def number(value: float, info: MetricInfo) -> str:
-    """A value as it is shown: percent with two digits after the point as in the paper, else three.
-
-    Example:
-        >>> from cophenet.evaluation import describe
-        >>> number(0.98765, describe("source/accuracy/fine")), number(1.25, describe("source/severity"))
-        ('98.77', '1.250')
-    """
-    return f"{100 * value:.2f}" if info.percent else f"{value:.3f}"
-
-
-def with_spread(mean: float, std: float | None, info: MetricInfo) -> str:
-    """Mean (std) as the paper's tables have it; the mean alone for a single seed."""
-    return number(mean, info) if std is None else f"{number(mean, info)} ({number(std, info)})"
-
-
-def heading(column: Column) -> str:
-    """The abbreviation of a metric, with an arrow to where it is better."""
-    return f"{column.info.short} {'↑' if column.info.higher_is_better else '↓'}"
-
-
-def legend(table: Table, *, best: str, paper: str) -> list[str]:
-    """What the signs of a table mean, and its notes.
+def legend(table: Table, *, best: str, paper: str) -> str:
+    """What the signs of a comparison mean.
 
     Args:
         table: The table.
@@ -60,125 +47,230 @@ def legend(table: Table, *, best: str, paper: str) -> list[str]:
         paper: How the paper's values are marked.
     """
     signs = ["↑ higher is better, ↓ lower is better"]
-    if any(column.info.percent for column in table.columns):
-        signs.append("all but Sev and HD in percent" if _has_plain(table) else "in percent")
+    if table.units:
+        signs.append(table.units)
     if any(len(row.seeds) > 1 for row in table.rows):
         signs.append("mean (std over seeds)")
     if any(cell.best for row in table.rows for cell in row.cells):
         signs.append(f"{best} best value of the data set")
     if table.has_published:
         signs.append(f"{paper} as published, at the paper's scale")
-    return ["; ".join(signs), *table.notes]
+    return "; ".join(signs)
 
 
-def _has_plain(table: Table) -> bool:
-    return any(not column.info.percent for column in table.columns)
+@dataclass(frozen=True)
+class _Shown:
+    """A column as it is shown: its heading, a text for each row, and which texts stand to the right."""
+
+    heading: str
+    texts: list[str]
+    right: list[bool]
+    numeric: bool
 
 
-def _paper(cell: Cell, column: Column) -> str:
-    if cell.published is None:
-        return ""
-    return with_spread(cell.published.value, cell.published.std, column.info)
+def _shown_columns(table: Table, escape: Text, best: Text, name: Text) -> list[_Shown]:
+    """All columns as text: names of runs first, published numbers in brackets or in a column of their own.
+
+    Args:
+        table: The table.
+        escape: Makes a text safe for the format.
+        best: Marks the best value.
+        name: Makes the name of a run safe.
+    """
+    shown = []
+    sides = [False] * len(table.rows)
+    compared, remarks = table.layout == "comparison", _remarks(table)
+    if compared:
+        shown.append(_Shown("run", [name(row.name) for row in table.rows], sides, False))
+    for place, column in enumerate(table.columns):
+        cells = [row.cells[place] for row in table.rows]
+        texts = [best(escape(cell.text)) if cell.best else escape(cell.text) for cell in cells]
+        printed = [cell.published_text for cell in cells]
+        numeric = _is_numeric(cells)
+        if compared:
+            pairs = zip(texts, printed, strict=True)
+            texts = [f"{text} [{paper}]" if paper else text for text, paper in pairs]
+        right = [numeric or isinstance(cell.label, int) for cell in cells]
+        shown.append(_Shown(escape(column.heading), texts, right, numeric))
+        if any(printed) and not compared:
+            texts = [escape(paper + _mark(cell, remarks)) for cell, paper in zip(cells, printed, strict=True)]
+            shown.append(_Shown("paper", texts, [True] * len(cells), True))
+    return shown
 
 
-def _grid(table: Table, mark: Callable[[str], str], escape: Callable[[str], str]) -> list[list[str]]:
-    """The cells of all rows as text, with the run's name first."""
-    grid = []
-    for row in table.rows:
-        line = [escape(row.name)]
-        for column, cell in zip(table.columns, row.cells, strict=True):
-            text = mark(cell.text) if cell.best else cell.text
-            printed = _paper(cell, column)
-            line.append(f"{text} [{printed}]" if printed else text)
-        grid.append(line)
-    return grid
+def _is_numeric(cells: Iterable[Cell]) -> bool:
+    return any(cell.unit is not None for cell in cells)
+
+
+def _lines(shown: Sequence[_Shown]) -> list[tuple[str, ...]]:
+    """The heading, then the rows."""
+    return list(zip(*((column.heading, *column.texts) for column in shown), strict=True))
+
+
+def _remarks(table: Table) -> list[str]:
+    """What is known to be wrong with published numbers, in order of appearance, without repetition."""
+    cells = (cell.published for row in table.rows for cell in row.cells)
+    return list(dict.fromkeys(cell.note for cell in cells if cell and cell.note))
+
+
+def _mark(cell: Cell, remarks: Sequence[str]) -> str:
+    note = cell.published and cell.published.note
+    return f" [{remarks.index(note) + 1}]" if note else ""
+
+
+def _notes(table: Table) -> list[str]:
+    """The notes; of a document with the numbered remarks, which a comparison has among its notes."""
+    if table.layout == "comparison":
+        return list(table.notes)
+    numbered = (f"[{place}] {remark}" for place, remark in enumerate(_remarks(table), start=1))
+    return [*table.notes, *numbered]
 
 
 def terminal(table: Table, width: int | None) -> str:
     """As text, in blocks of columns that fit a width."""
-    header = ["run", *(heading(column) for column in table.columns)]
-    grid = [header, *_grid(table, lambda text: f"{text}*", str)]
-    widths = [max(len(line[i]) for line in grid) for i in range(len(header))]
-    blocks = []
-    for block in _blocks(widths, width):
-        lines = []
-        for line in grid:
-            cells = [line[0].ljust(widths[0]), *(line[i].rjust(widths[i]) for i in block)]
-            lines.append("  ".join(cells).rstrip())
-        blocks.append("\n".join(lines))
-    return "\n\n".join([*blocks, "\n".join(legend(table, best="*", paper="[]"))])
+    shown = _shown_columns(table, str, lambda text: f"{text}*", str)
+    aligned = []
+    for column in shown:
+        size = max(map(len, (column.heading, *column.texts)))
+        sides = zip((column.heading, *column.texts), (column.numeric, *column.right), strict=True)
+        aligned.append([text.rjust(size) if right else text.ljust(size) for text, right in sides])
+    first, *others = aligned
+    parts = [table.title] if table.title else []
+    parts += [
+        "\n".join("  ".join(line).rstrip() for line in zip(first, *block, strict=True))
+        for block in _blocks(others, len(first[0]), width)
+    ]
+    notes = _notes(table)
+    if table.layout == "comparison":
+        notes.insert(0, legend(table, best="*", paper="[]"))
+    return "\n\n".join([*parts, "\n".join(notes)] if notes else parts)
 
 
-def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
+def _blocks(columns: Sequence[list[str]], first: int, width: int | None) -> list[list[list[str]]]:
     """Columns that fit beside the first one, at least one per block."""
-    blocks: list[list[int]] = [[]]
-    used = widths[0]
-    for i in range(1, len(widths)):
-        if width is not None and blocks[-1] and used + 2 + widths[i] > width:
+    blocks: list[list[list[str]]] = [[]]
+    used = first
+    for column in columns:
+        if width is not None and blocks[-1] and used + 2 + len(column[0]) > width:
             blocks.append([])
-            used = widths[0]
-        blocks[-1].append(i)
-        used += 2 + widths[i]
+            used = first
+        blocks[-1].append(column)
+        used += 2 + len(column[0])
     return blocks
-
-
-def markdown(table: Table) -> str:
-    """As a Markdown table."""
-    header = ["run", *(_markdown_text(heading(column)) for column in table.columns)]
-    grid = _grid(table, lambda text: f"**{text}**", _markdown_text)
-    rules = [":--", *("--:" for _ in table.columns)]
-    lines = [f"| {' | '.join(line)} |" for line in (header, *grid)]
-    lines.insert(1, f"|{'|'.join(rules)}|")
-    notes = [_markdown_text(note) for note in table.notes]
-    return "\n".join(lines) + "\n\n" + "  \n".join([legend(table, best="bold", paper="[]")[0], *notes])
 
 
 def _markdown_text(text: str) -> str:
     return " ".join(text.split()).translate(_MARKDOWN)
 
 
+def markdown(table: Table) -> str:
+    """As a Markdown table with its title and notes."""
+    shown = _shown_columns(table, _markdown_text, lambda text: f"**{text}**", _markdown_text)
+    lines = [f"| {' | '.join(line)} |" for line in _lines(shown)]
+    lines.insert(1, f"|{'|'.join('--:' if column.numeric else ':--' for column in shown)}|")
+    notes = [_markdown_text(note) for note in _notes(table)]
+    text = "\n".join(lines)
+    if table.layout == "comparison":
+        return f"{text}\n\n" + "  \n".join([legend(table, best="bold", paper="[]"), *notes])
+    title = [f"**{_markdown_text(table.title)}**"] if table.title else []
+    return "\n\n".join([*title, text, *notes])
+
+
+def _csv_columns(table: Table) -> Iterable[tuple[str, list[object]]]:
+    """Headings and values, every number in full precision."""
+    compared = table.layout == "comparison"
+    if compared:
+        for name in ("run", "data", "objective", "scale"):
+            yield name, [getattr(row, "name" if name == "run" else name) for row in table.rows]
+        yield "seeds", [" ".join(map(str, row.seeds)) for row in table.rows]
+    for place, column in enumerate(table.columns):
+        cells = [row.cells[place] for row in table.rows]
+        key = column.key or column.name
+        yield (
+            f"{key} mean" if compared else key,
+            [cell.label if cell.unit is None else cell.mean for cell in cells],
+        )
+        if not compared and not _is_numeric(cells):
+            continue
+        yield f"{key} std", [cell.std for cell in cells]
+        if compared and not any(cell.published for cell in cells):
+            continue
+        yield (
+            f"{key} paper mean" if compared else f"{key} paper",
+            [cell.published and cell.published.value for cell in cells],
+        )
+        if compared:
+            yield f"{key} paper std", [cell.published and cell.published.std for cell in cells]
+
+
 def comma_separated(table: Table) -> str:
     """As CSV in full precision."""
-    printed = [any(row.cells[i].published for row in table.rows) for i in range(len(table.columns))]
-    header = ["run", "data", "objective", "scale", "seeds"]
-    for column, has in zip(table.columns, printed, strict=True):
-        kinds = ("mean", "std", "paper mean", "paper std") if has else ("mean", "std")
-        header += [f"{column.key} {kind}" for kind in kinds]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    for row in table.rows:
-        line: list[object] = [row.name, row.data, row.objective, row.scale, " ".join(map(str, row.seeds))]
-        for cell, has in zip(row.cells, printed, strict=True):
-            line += [cell.mean, cell.std]
-            if has:
-                line += [None, None] if cell.published is None else [cell.published.value, cell.published.std]
-        writer.writerow(line)
+    writer.writerows(zip(*([heading, *values] for heading, values in _csv_columns(table)), strict=True))
     return stream.getvalue().rstrip("\n")
-
-
-def _spelled(text: str) -> str:
-    """Without arrows, as engines that read bytes stumble over them."""
-    return text.replace("↑", "up:").replace("↓", "down:")
 
 
 def latex(table: Table) -> str:
     """As a LaTeX tabular."""
-    header = ["run"]
-    for column in table.columns:
-        arrow = "uparrow" if column.info.higher_is_better else "downarrow"
-        header.append(f"{column.info.short.translate(_LATEX)} $\\{arrow}$")
-    # In braces, as a bracket right after a row's end would be taken for its argument.
-    grid = _grid(table, lambda text: f"\\textbf{{{text}}}", lambda text: f"{{{text.translate(_LATEX)}}}")
-    lines = [
-        f"% needs \\usepackage{{booktabs}}; {_spelled(legend(table, best='bold', paper='[]')[0])}",
-        f"\\begin{{tabular}}{{@{{}}l{'r' * len(table.columns)}@{{}}}}",
-        "\\toprule",
-        f"{' & '.join(header)} \\\\",
-        "\\midrule",
-        *(f"{' & '.join(line)} \\\\" for line in grid),
-        "\\bottomrule",
-        "\\end{tabular}",
-        *(f"% {' '.join(note.split())}" for note in table.notes),
-    ]
-    return "\n".join(lines)
+
+    def escape(text: str) -> str:
+        return text.translate(_LATEX)
+
+    # Names in braces, as a bracket right after a row's end would be taken for its argument.
+    shown = _shown_columns(
+        table, escape, lambda text: f"\\textbf{{{text}}}", lambda text: f"{{{escape(text)}}}"
+    )
+    heading, *rows = (" & ".join(line) for line in _lines(shown))
+    notes = [f"% {' '.join(note.split())}" for note in _notes(table)]
+    align = "l" + "r" * (len(shown) - 1)
+    body = [*(f"{row} \\\\" for row in rows), "\\bottomrule", "\\end{tabular}"]
+    if table.layout == "document":
+        begin = [f"\\begin{{tabular}}{{{align}}}", "\\toprule", f"{heading} \\\\ \\midrule"]
+        return "\n".join([f"% {table.title}", *notes, *begin, *body])
+    # Without arrows, as engines that read bytes stumble over them.
+    signs = legend(table, best="bold", paper="[]").replace("↑", "up:").replace("↓", "down:")
+    begin = [f"\\begin{{tabular}}{{@{{}}{align}@{{}}}}", "\\toprule", f"{heading} \\\\", "\\midrule"]
+    return "\n".join([f"% needs \\usepackage{{booktabs}}; {signs}", *begin, *body, *notes])
+
+
+def html(table: Table, kind: str) -> str:
+    """As an HTML table element; the first text of a row is its heading."""
+    compared = table.layout == "comparison"
+    heads = ['<th scope="col">run</th>'] if compared else []
+    rows = [[f'<th scope="row">{html_text(row.name)}</th>'] if compared else [] for row in table.rows]
+    for place, column in enumerate(table.columns):
+        cells = [row.cells[place] for row in table.rows]
+        title = f' title="{html_text(column.title)}"' if column.title else ""
+        heads.append(f'<th scope="col"{title}>{html_text(column.heading)}</th>')
+        for row, cell in zip(rows, cells, strict=True):
+            row.append(_html_cell(cell, paper=compared, heading=not row))
+        if not compared and any(cell.published for cell in cells):
+            heads.append('<th scope="col">paper</th>')
+            for row, cell in zip(rows, cells, strict=True):
+                row.append(_html_published(cell))
+    return "\n".join(
+        [
+            f'<table class="{kind}">' if kind else "<table>",
+            f"<thead><tr>{''.join(heads)}</tr></thead>",
+            "<tbody>",
+            *(f"<tr>{''.join(row)}</tr>" for row in rows),
+            "</tbody>",
+            "</table>",
+        ]
+    )
+
+
+def _html_cell(cell: Cell, *, paper: bool, heading: bool) -> str:
+    """A cell, with the published number below it if it has no column of its own."""
+    if heading:
+        return f'<th scope="row">{html_text(cell.text)}</th>'
+    start, star = ('<td class="best">', _STAR) if cell.best else ("<td>", "")
+    small = f"<small>paper {cell.published_text}</small>" if paper and cell.published else ""
+    return f"{start}{html_text(cell.text)}{star}{small}</td>"
+
+
+def _html_published(cell: Cell) -> str:
+    if cell.published is None:
+        return "<td>&ndash;</td>"
+    return f"<td>{cell.published_text}<small>{html_text(cell.published.source)}</small></td>"

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cophenet._common.files import write_text
-from cophenet.report.formats import heading, legend, with_spread
+from cophenet.report.comparison import distinct_names, make_table
+from cophenet.report.formats import legend
 from cophenet.report.setups import data_labels, describe_data
-from cophenet.report.comparison import Column, Table, distinct_names, make_table
+from cophenet.report.table import Table
 from cophenet.runs.run import Run
 
 if TYPE_CHECKING:
@@ -48,14 +49,12 @@ class Block:
     Attributes:
         title: What they have in common.
         about: What they measure.
-        table: The whole table.
-        places: The columns shown.
+        table: The table with these columns alone.
     """
 
     title: str
     about: str
     table: Table
-    places: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ def render_report(runs: Sequence[Run | str | Path]) -> str:
     except ImportError as error:
         raise ImportError(f"reports need {error.name}: pip install 'cophenet[report]'") from error
     _ = matplotlib, safetensors
-    from cophenet.report.sections import run_section
+    from cophenet.report.sections import metric_list, run_section
 
     names = distinct_names(opened)
     sections = [
@@ -129,8 +128,6 @@ def render_report(runs: Sequence[Run | str | Path]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["heading"] = heading
-    environment.filters["published"] = _published
     script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
     return environment.get_template("report.html").render(
         title=_title(names),
@@ -140,8 +137,8 @@ def render_report(runs: Sequence[Run | str | Path]) -> str:
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         version=version("cophenet"),
-        blocks=_blocks,
         legend=_legend,
+        metric_list=metric_list,
     )
 
 
@@ -151,12 +148,8 @@ def _title(names: Sequence[str]) -> str:
     )
 
 
-def _published(cell: Any, column: Column) -> str:
-    return with_spread(cell.published.value, cell.published.std, column.info)
-
-
 def _legend(table: Table) -> list[str]:
-    return legend(table, best="★", paper="“paper”:")
+    return [legend(table, best="★", paper="“paper”:"), *table.notes]
 
 
 def _comparisons(runs: Sequence[Run], names: Sequence[str]) -> list[Comparison]:
@@ -184,9 +177,9 @@ def _blocks(table: Table) -> tuple[Block, ...]:
     for place, column in enumerate(table.columns):
         metric = column.key.split("/")[1].partition("@")[0]
         found = (texts for kinds, texts in _KINDS.items() if metric in kinds)
-        by_kind.setdefault(next(found, (metric.capitalize(), column.info.title)), []).append(place)
+        by_kind.setdefault(next(found, (metric.capitalize(), column.title)), []).append(place)
     return tuple(
-        Block(title, about, table, tuple(places[start : start + _MOST_COLUMNS]))
+        Block(title, about, table.select(places[start : start + _MOST_COLUMNS]))
         for (title, about), places in by_kind.items()
         for start in range(0, len(places), _MOST_COLUMNS)
     )

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cophenet.report.clouds import Key, cloud_figure, cloud_keys
+from cophenet.report.comparison import make_table
 from cophenet.report.curves import Curve, curves_figure, phase_starts, training_curves
 from cophenet.report.embedding import embed
 from cophenet.report.matrices import matrix_figure, square
 from cophenet.report.nodes import Mistake, Node, details_tree, node_list, worst_mistakes
 from cophenet.report.style import as_svg
-from cophenet.report.comparison import Table, make_table
+from cophenet.report.table import Cell, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,6 +110,15 @@ def run_section(run: Run, name: str, anchor: str) -> RunSection:
         mistakes=() if details is None else tuple(worst_mistakes(details)),
         unevaluated=hint if details is None else "",
     )
+
+
+def metric_list(table: Table) -> Table:
+    """The only row of a comparison as a list of metrics."""
+    rows: list[list[Cell | str | int | None]] = [
+        [column.title, column.heading, cell]
+        for column, cell in zip(table.columns, table.rows[0].cells, strict=True)
+    ]
+    return Table.from_rows(("metric", "short", "this run"), rows)
 
 
 def picture(figure: Figure, name: str, caption: str, choice: str = "", keys: Sequence[Key] = ()) -> Picture:
