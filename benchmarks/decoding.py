@@ -15,9 +15,9 @@ from PIL import Image, ImageEnhance
 from torch import Tensor
 
 from cophenet import Hierarchy
-from cophenet.data.base import Samples
+from cophenet.data.dataset import Samples
 from cophenet.data.image_augment import BREEDS_CROP, CentreCrop
-from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, ImageFiles
+from cophenet.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageFiles
 from cophenet.data.loader import Loader
 from timing import best_times, table, write_json
 

@@ -8,7 +8,7 @@ import pytest
 
 from cophenet.data.cifar import Cifar10, Cifar100
 from cophenet.data.cifar_names import CIFAR100, cifar10_split, cifar100_split, cifar100_tree
-from cophenet.data.pickles import read_plain_pickle
+from cophenet.data.safe_unpickler import read_plain_pickle
 from support import SHARED, needs_shared
 
 from . import written

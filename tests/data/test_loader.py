@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cophenet.data.base import ArrayInputs, Samples
+from cophenet.data.dataset import ArrayInputs, Samples
 from cophenet.data.digits import Digits
 from cophenet.data.loader import Loader
 from cophenet.data.synthetic import Synthetic

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from cophenet import Hierarchy
-from cophenet.data.base import ArrayInputs, DataSet, Samples
+from cophenet.data.dataset import ArrayInputs, DataSet, Samples
 from cophenet.data.digits import Digits
 from cophenet.data.folder import ImageFolder
 from cophenet.data.preview import check_files, contact_sheet, count_samples, write_sheet

@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 from safetensors.numpy import save_file
 
-from cophenet.data.registry import create_source
+from cophenet.data.source import create_source
 from cophenet.paper import reproduce
 from cophenet.recipes.trees import shaped_tree
 from cophenet.transport import distance_names

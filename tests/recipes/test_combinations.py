@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cophenet.data.registry import create_source, source_names
+from cophenet.data.source import create_source, source_names
 from cophenet.recipes import load_recipe
 from cophenet.recipes.build import build, check_types
 

@@ -13,9 +13,9 @@ from cophenet.cli.printing import print_table, print_tree
 from cophenet.cli.recipes import complete_names
 
 if TYPE_CHECKING:
-    from cophenet.data.base import DataSet, Requirement
+    from cophenet.data.dataset import DataSet, Requirement
     from cophenet.data.preview import SampleCounts
-    from cophenet.data.registry import DataSource
+    from cophenet.data.source import DataSource
 
 __all__ = ["app"]
 
@@ -125,7 +125,7 @@ def preview(
 
 
 def _source(name: str, options: Sequence[str] | None) -> DataSource:
-    from cophenet.data.registry import create_source
+    from cophenet.data.source import create_source
     from cophenet.recipes.overrides import apply_overrides
 
     return create_source(name, **apply_overrides({}, options or ()))

@@ -4,20 +4,20 @@ A source is a name and a folder; what it gives is a `DataSet`: samples by part (
 (full, source, target), each with the tree of its classes. One file per source.
 """
 
-from cophenet.data.augment import augment_names, create_augment
-from cophenet.data.base import ArrayInputs, DataSet, Domain, Inputs, Part, Requirement, Samples
+from cophenet.data.augmentation import augment_names, create_augment
 from cophenet.data.breeds import Entity13, Entity30, Living17, NonLiving26
 from cophenet.data.cifar import Cifar10, Cifar100
+from cophenet.data.dataset import ArrayInputs, DataSet, Domain, Inputs, Part, Requirement, Samples
 from cophenet.data.digits import Digits
 from cophenet.data.download import download
 from cophenet.data.fashion_mnist import FashionMnist
 from cophenet.data.folder import ImageFolder
-from cophenet.data.images import ImageFiles
+from cophenet.data.image_files import ImageFiles
 from cophenet.data.inat import INat21Mini
 from cophenet.data.loader import Loader
-from cophenet.data.registry import DataSource, create_source, register_source, source_names, source_summaries
 from cophenet.data.samplers import HierarchicalBatchSampler
-from cophenet.data.sampling import k_shot, stratified_split
+from cophenet.data.source import DataSource, create_source, register_source, source_names, source_summaries
+from cophenet.data.subsets import k_shot, stratified_split
 from cophenet.data.synthetic import Synthetic
 from cophenet.data.vectors import Vectors
 

@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import ClassVar, TypedDict
 
 from cophenet._common.checks import check_choice, wrong_argument
-from cophenet.data.base import DataSet, Domain, Part, Requirement, Samples
+from cophenet.data.dataset import DataSet, Domain, Part, Requirement, Samples
 from cophenet.data.image_augment import BREEDS_CROP
-from cophenet.data.images import IMAGENET_MEAN, IMAGENET_STD, ImageFileSource, data_folder, labelled_images
-from cophenet.data.registry import register_source
+from cophenet.data.image_files import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    ImageFileSource,
+    data_folder,
+    labelled_images,
+)
+from cophenet.data.source import register_source
 from cophenet.tree import Hierarchy
 
 __all__ = ["Breeds", "Entity13", "Entity30", "Living17", "NonLiving26", "breeds_classes", "breeds_tree"]

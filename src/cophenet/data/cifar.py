@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from cophenet.data.base import ArrayInputs, DataSet, Domain, Labels, Part, Requirement, Samples, split_by_tree
 from cophenet.data.cifar_files import (
     CIFAR10_LAYOUTS,
     CIFAR100_LAYOUTS,
@@ -28,7 +27,17 @@ from cophenet.data.cifar_names import (
     cifar100_split,
     cifar100_tree,
 )
-from cophenet.data.registry import DataSource, register_source
+from cophenet.data.dataset import (
+    ArrayInputs,
+    DataSet,
+    Domain,
+    Labels,
+    Part,
+    Requirement,
+    Samples,
+    split_by_tree,
+)
+from cophenet.data.source import DataSource, register_source
 from cophenet.tree import Hierarchy, Split
 
 __all__ = ["Cifar10", "Cifar100"]

@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cophenet.data.base import Requirement
-from cophenet.data.pickles import read_plain_pickle
+from cophenet.data.dataset import Requirement
+from cophenet.data.safe_unpickler import read_plain_pickle
 
 __all__ = [
     "CIFAR10_LAYOUTS",

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from cophenet.data.base import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
-from cophenet.data.registry import DataSource, register_source
-from cophenet.data.sampling import stratified_split
+from cophenet.data.dataset import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
+from cophenet.data.source import DataSource, register_source
+from cophenet.data.subsets import stratified_split
 from cophenet.tree import Hierarchy
 
 __all__ = ["Digits", "digits_tree"]

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from cophenet.data.base import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
+from cophenet.data.dataset import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
 from cophenet.data.idx import read_idx
-from cophenet.data.registry import DataSource, register_source
+from cophenet.data.source import DataSource, register_source
 from cophenet.tree import Hierarchy
 
 __all__ = ["FashionMnist", "fashion_mnist_tree"]

@@ -11,9 +11,9 @@ from typing import TypeAlias
 import numpy as np
 
 from cophenet._common.checks import check_whole, wrong_argument
-from cophenet.data.base import DataSet, Labels, Part, Requirement, Samples
+from cophenet.data.dataset import DataSet, Labels, Part, Requirement, Samples
 from cophenet.data.image_augment import RandomCrop
-from cophenet.data.images import (
+from cophenet.data.image_files import (
     IMAGENET_MEAN,
     IMAGENET_STD,
     ImageFileSource,
@@ -23,8 +23,8 @@ from cophenet.data.images import (
     labelled_images,
     splittable,
 )
-from cophenet.data.registry import register_source
-from cophenet.data.sampling import stratified_split
+from cophenet.data.source import register_source
+from cophenet.data.subsets import stratified_split
 from cophenet.tree import Hierarchy
 
 __all__ = ["ImageFolder", "class_folders", "unique_names"]

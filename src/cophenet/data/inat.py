@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TypeAlias
 
 from cophenet._common.checks import check_choice, wrong_argument
-from cophenet.data.base import DataSet, Part, Requirement, Samples
+from cophenet.data.dataset import DataSet, Part, Requirement, Samples
 from cophenet.data.image_augment import INAT_CROP
-from cophenet.data.images import (
+from cophenet.data.image_files import (
     ImageFileSource,
     check_same_classes,
     data_folder,
     labelled_images,
     splittable,
 )
-from cophenet.data.registry import register_source
+from cophenet.data.source import register_source
 from cophenet.tree import Hierarchy
 
 __all__ = ["RANKS", "INat21Mini", "lineage", "taxonomy_paths"]

@@ -12,8 +12,8 @@ from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset
 
 from cophenet._common.checks import check_choice, check_whole
-from cophenet.data.augment import augment_names, create_augment
-from cophenet.data.base import ArrayInputs, Labels, Samples
+from cophenet.data.augmentation import augment_names, create_augment
+from cophenet.data.dataset import ArrayInputs, Labels, Samples
 from cophenet.data.samplers import HierarchicalBatchSampler
 from cophenet.data.shards import check_rank, shard
 

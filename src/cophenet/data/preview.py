@@ -15,8 +15,8 @@ import numpy as np
 
 from cophenet._common.checks import check_number
 from cophenet._common.files import replaced_file
-from cophenet.data.base import DataSet, Domain, Labels, Part, Samples
-from cophenet.data.images import ImageFiles, is_image
+from cophenet.data.dataset import DataSet, Domain, Labels, Part, Samples
+from cophenet.data.image_files import ImageFiles, is_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from cophenet._common.checks import check_number, check_whole, wrong_argument
-from cophenet.data.base import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
-from cophenet.data.registry import DataSource, register_source
+from cophenet.data.dataset import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
+from cophenet.data.source import DataSource, register_source
 from cophenet.data.vector_files import check_file
 from cophenet.tree import Hierarchy
 

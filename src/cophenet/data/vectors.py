@@ -10,9 +10,18 @@ import numpy as np
 import torch
 
 from cophenet._common.checks import check_choice, check_whole, wrong_argument
-from cophenet.data.base import ArrayInputs, DataSet, Domain, Labels, Part, Requirement, Samples, split_by_tree
-from cophenet.data.registry import DataSource, register_source
-from cophenet.data.sampling import check_share, stratified_split
+from cophenet.data.dataset import (
+    ArrayInputs,
+    DataSet,
+    Domain,
+    Labels,
+    Part,
+    Requirement,
+    Samples,
+    split_by_tree,
+)
+from cophenet.data.source import DataSource, register_source
+from cophenet.data.subsets import check_share, stratified_split
 from cophenet.data.vector_files import Features, check_file, read_vectors
 from cophenet.tree import Hierarchy
 

@@ -10,7 +10,7 @@ from cophenet._common.checks import check_choice
 from cophenet.recipes.build import build, check_types
 
 if TYPE_CHECKING:
-    from cophenet.data.registry import DataSource
+    from cophenet.data.source import DataSource
 
 __all__ = ["check_augment", "check_backbone", "check_objective"]
 
@@ -20,7 +20,7 @@ _FITTING: set[str] = set()
 
 def check_augment(name: str, source: DataSource, image_size: int | None) -> None:
     """Refuse an unknown augmentation, and one that the data cannot have."""
-    from cophenet.data.augment import augment_names
+    from cophenet.data.augmentation import augment_names
 
     check_choice("augment", name, ("none", *augment_names(), "views"))
     if source.reads_image_files and image_size is None:

@@ -11,7 +11,7 @@ from cophenet.recipes.build import build
 from cophenet.recipes.names import check_augment, check_objective
 
 if TYPE_CHECKING:
-    from cophenet.data.registry import DataSource
+    from cophenet.data.source import DataSource
 
 __all__ = [
     "CpccSettings",
@@ -100,7 +100,7 @@ class DataSettings(Settings):
 
     def create_source(self) -> DataSource:
         """The data source, at this image size if it is one that can choose."""
-        from cophenet.data.registry import create_source
+        from cophenet.data.source import create_source
 
         if "size" in self.options:
             raise ValueError("options.size is set by image_size: give that instead")

@@ -1,12 +1,12 @@
 import pytest
 
-from cophenet.data import DataSource, create_source, register_source, registry, source_names, source_summaries
+from cophenet.data import DataSource, create_source, register_source, source, source_names, source_summaries
 
 
 @pytest.fixture
 def needy(monkeypatch):
     """A source with an option that has no default, gone after the test."""
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    monkeypatch.setattr(source, "_REGISTRY", dict(source._REGISTRY))
 
     @register_source
     class Needy(DataSource):

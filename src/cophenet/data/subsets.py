@@ -10,7 +10,7 @@ import numpy as np
 from cophenet._common.checks import check_whole, wrong_argument
 
 if TYPE_CHECKING:
-    from cophenet.data.base import Labels, Samples
+    from cophenet.data.dataset import Labels, Samples
 
 __all__ = ["check_share", "k_shot", "stratified_split"]
 

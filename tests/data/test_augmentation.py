@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 
-from cophenet.data.augment import PadCropFlipRotate, create_augment
+from cophenet.data.augmentation import PadCropFlipRotate, create_augment
 from support import DEVICE
 
 

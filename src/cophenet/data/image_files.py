@@ -20,9 +20,9 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from cophenet._common.checks import check_whole
-from cophenet.data.base import DataSet, Domain, Inputs, Labels, Part, Samples, split_by_tree
+from cophenet.data.dataset import DataSet, Domain, Inputs, Labels, Part, Samples, split_by_tree
 from cophenet.data.image_augment import CentreCrop, RandomCrop, View, colour_matrix
-from cophenet.data.registry import DataSource
+from cophenet.data.source import DataSource
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:

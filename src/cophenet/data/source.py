@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 from cophenet._common.checks import check_choice, check_options
-from cophenet.data.augment import augment_names
-from cophenet.data.base import DataSet, Domain, Requirement
+from cophenet.data.augmentation import augment_names
+from cophenet.data.dataset import DataSet, Domain, Requirement
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
