@@ -15,8 +15,8 @@ from PIL import Image, ImageEnhance
 from torch import Tensor
 
 from cophenet import Hierarchy
+from cophenet.data.augmentation import BREEDS_CROP, CentreCrop
 from cophenet.data.dataset import Samples
-from cophenet.data.image_augment import BREEDS_CROP, CentreCrop
 from cophenet.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageFiles
 from cophenet.data.loader import Loader
 from timing import best_times, table, write_json

@@ -12,8 +12,7 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from cophenet.data.cifar import CIFAR100_MEAN, CIFAR100_STD
-from cophenet.data.cifar_names import cifar100_tree
+from cophenet.data.cifar import CIFAR100_MEAN, CIFAR100_STD, cifar100_tree
 from cophenet.data.dataset import ArrayInputs, Samples
 from cophenet.data.loader import Loader
 from timing import best_times, table, write_json

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from cophenet import Hierarchy
+from cophenet.data.augmentation import BREEDS_CROP, INAT_CROP, CentreCrop
 from cophenet.data.breeds import breeds_classes
 from cophenet.data.dataset import ArrayInputs, DataSet, Inputs, Samples
-from cophenet.data.image_augment import BREEDS_CROP, INAT_CROP, CentreCrop
 from cophenet.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageFiles
 from cophenet.models import Network
 from cophenet.objectives import StepOutput

@@ -6,8 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from cophenet.data.cifar import Cifar10, Cifar100
-from cophenet.data.cifar_names import CIFAR100, cifar10_split, cifar100_split, cifar100_tree
+from cophenet.data.cifar import CIFAR100, Cifar10, Cifar100, cifar10_split, cifar100_split, cifar100_tree
 from cophenet.data.safe_unpickler import read_plain_pickle
 from support import SHARED, needs_shared
 

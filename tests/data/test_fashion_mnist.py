@@ -3,8 +3,7 @@ import gzip
 import numpy as np
 import pytest
 
-from cophenet.data.fashion_mnist import FashionMnist
-from cophenet.data.idx import read_idx
+from cophenet.data.fashion_mnist import FashionMnist, read_idx
 
 from .written import idx_bytes, write_fashion_mnist
 

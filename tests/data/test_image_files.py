@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
 
-from cophenet.data.image_augment import BREEDS_CROP, INAT_CROP, CentreCrop, RandomCrop, colour_matrix
+from cophenet.data.augmentation import BREEDS_CROP, INAT_CROP, CentreCrop, RandomCrop, colour_matrix
 from cophenet.data.image_files import ImageFiles, list_images
 from data.pictures import picture, save
 

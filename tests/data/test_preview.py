@@ -6,10 +6,11 @@ import torch
 from PIL import Image
 
 from cophenet import Hierarchy
-from cophenet.data.dataset import ArrayInputs, DataSet, Samples
+from cophenet.data.dataset import ArrayInputs, DataSet, Samples, count_samples
 from cophenet.data.digits import Digits
 from cophenet.data.folder import ImageFolder
-from cophenet.data.preview import check_files, contact_sheet, count_samples, write_sheet
+from cophenet.data.image_files import check_files
+from cophenet.data.preview import contact_sheet, write_sheet
 from data.pictures import fill
 
 TREE = Hierarchy.from_paths([("warm", "red"), ("cold", "blue"), ("warm", "orange"), ("cold", "green")])

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from cophenet import Hierarchy
 from cophenet.data import ArrayInputs, HierarchicalBatchSampler, Loader, Samples
-from cophenet.data.batch_plan import enough_rows, fill_up
+from cophenet.data.samplers import enough_rows, fill_up
 
 TREE = Hierarchy.from_paths([(f"p{c // 3}", f"c{c}") for c in range(12)])
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(12), np.arange(5, 17)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cophenet.data.cifar_names import CIFAR10, CIFAR100, cifar100_tree
+from cophenet.data.cifar import CIFAR10, CIFAR100, cifar100_tree
 
 FINE = cifar100_tree().classes
 COARSE_OF = {fine: place for place, names in enumerate(CIFAR100.values()) for fine in names}

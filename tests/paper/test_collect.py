@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from cophenet.data.cifar_names import cifar100_tree
+from cophenet.data.cifar import cifar100_tree
 from cophenet.paper import find_items
 from cophenet.paper.charts import lines_figure
 from cophenet.paper.collect_ablations import (

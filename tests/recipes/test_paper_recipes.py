@@ -5,8 +5,8 @@ from functools import cache
 import pytest
 
 from cophenet import Hierarchy
+from cophenet.data.augmentation import BREEDS_CROP, INAT_CROP, RandomCrop
 from cophenet.data.breeds import Breeds
-from cophenet.data.image_augment import BREEDS_CROP, INAT_CROP, RandomCrop
 from cophenet.recipes import list_recipes, load_recipe, shaped_tree
 
 CIFAR = ("cifar10", "cifar100")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cophenet import Hierarchy
-from cophenet.data.cifar_names import cifar100_tree
+from cophenet.data.cifar import cifar100_tree
 from cophenet.recipes import shaped_tree
 from cophenet.recipes.settings import TreeSettings
 

@@ -13,8 +13,7 @@ from cophenet.cli.printing import print_table, print_tree
 from cophenet.cli.recipes import complete_names
 
 if TYPE_CHECKING:
-    from cophenet.data.dataset import DataSet, Requirement
-    from cophenet.data.preview import SampleCounts
+    from cophenet.data.dataset import DataSet, Requirement, SampleCounts
     from cophenet.data.source import DataSource
 
 __all__ = ["app"]
@@ -80,7 +79,7 @@ def check(
 
     Example: cophenet data check cifar100 --data-dir ~/data
     """
-    from cophenet.data.preview import count_samples
+    from cophenet.data.dataset import count_samples
 
     source = _source(name, options)
     if download and not _complete(source.requirements(data_dir)):
@@ -140,7 +139,7 @@ def _row(count: SampleCounts) -> tuple[object, ...]:
 
 def _check_files(data: DataSet, deep: bool) -> None:
     """Tell which image files are broken or passed over; nothing for data of another kind."""
-    from cophenet.data.preview import check_files
+    from cophenet.data.image_files import check_files
 
     report = check_files(data, deep=deep)
     if report is None:

@@ -1,19 +1,42 @@
-"""Augmentation of whole batches of images as tensors, on the device where they are."""
+"""How training images vary at random: whole batches of tensors, and the view taken of each image file.
+
+All randomness comes in from outside, as draws or as a seed, so that an image varies alike wherever and in
+whatever order it is read. Crops of files are rectangles of the full picture, so that a reader can decode at a
+lower resolution and cut and resize in one step. Nothing here reads files.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad as zero_pad
 
-from cophenet._common.checks import check_choice
+from cophenet._common.checks import check_choice, check_number
 
-__all__ = ["BatchAugment", "PadCropFlipRotate", "augment_names", "create_augment"]
+__all__ = [
+    "BREEDS_CROP",
+    "INAT_CROP",
+    "BatchAugment",
+    "CentreCrop",
+    "PadCropFlipRotate",
+    "RandomCrop",
+    "View",
+    "augment_names",
+    "colour_matrix",
+    "create_augment",
+]
+
+Box: TypeAlias = tuple[float, float, float, float]
+
+# Weights of red, green and blue in the grey value (ITU-R 601).
+_GREY = np.array([0.299, 0.587, 0.114])
+_TRIES = 10
 
 
 class BatchAugment(Protocol):
@@ -120,3 +143,130 @@ def create_augment(name: str) -> BatchAugment:
     """
     check_choice("augment", name, augment_names())
     return _AUGMENTS[name]()
+
+
+@dataclass(frozen=True)
+class View:
+    """One way to look at a picture.
+
+    Attributes:
+        box: Left, top, right and bottom of the crop, in pixels of the full picture.
+        mirrored: Whether left and right are swapped.
+        light: Factors of brightness, contrast and saturation; None for all 1.
+    """
+
+    box: Box
+    mirrored: bool = False
+    light: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class CentreCrop:
+    """The view for evaluation: the shorter side becomes `resize` pixels, the central `size` of them are seen.
+
+    Attributes:
+        size: Side of the result in pixels.
+        resize: Pixels of the shorter side before the crop; at least `size`.
+
+    Example:
+        >>> CentreCrop(224, 256).view(512, 256).box
+        (144.0, 16.0, 368.0, 240.0)
+    """
+
+    size: int = 224
+    resize: int = 256
+
+    def __post_init__(self) -> None:
+        """Check the sizes."""
+        check_number("size", self.size, above=1)
+        check_number("resize", self.resize, above=self.size)
+
+    def view(self, width: int, height: int) -> View:
+        """The view of a picture of that width and height."""
+        side = min(width, height) * self.size / self.resize
+        left, top = (width - side) / 2, (height - side) / 2
+        return View((left, top, left + side, top + side))
+
+
+@dataclass(frozen=True)
+class RandomCrop:
+    """Random views for training: a crop of random area and shape, mirrored half of the time.
+
+    Attributes:
+        scale: Least and largest share of the picture's area.
+        ratio: Least and largest width over height, drawn evenly in the logarithm.
+        jitter: Brightness, contrast and saturation are multiplied by up to this much more or less.
+
+    Example:
+        >>> RandomCrop().view(500, 375, seed=1) == RandomCrop().view(500, 375, seed=1)
+        True
+    """
+
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if not 0 < self.scale[0] <= self.scale[1] <= 1:
+            raise ValueError(f"scale must be two rising shares above 0 and up to 1, got {self.scale}")
+        if not 0 < self.ratio[0] <= self.ratio[1] < math.inf:
+            raise ValueError(f"ratio must be two rising positive numbers, got {self.ratio}")
+        if not 0 <= self.jitter < 1:
+            raise ValueError(f"jitter must be at least 0 and below 1, got {self.jitter}")
+
+    def view(self, width: int, height: int, seed: int) -> View:
+        """The view that belongs to a seed (any integer), for a picture of that width and height."""
+        draw = np.random.default_rng(int(seed) % 2**64)
+        box = self._box(width, height, draw)
+        mirrored = bool(draw.random() < 0.5)
+        if self.jitter == 0:
+            return View(box, mirrored)
+        bright, contrast, saturation = draw.uniform(1 - self.jitter, 1 + self.jitter, 3).tolist()
+        return View(box, mirrored, (bright, contrast, saturation))
+
+    def _box(self, width: int, height: int, draw: np.random.Generator) -> Box:
+        areas = draw.uniform(*self.scale, _TRIES) * (width * height)
+        ratios = np.exp(draw.uniform(math.log(self.ratio[0]), math.log(self.ratio[1]), _TRIES))
+        corner = draw.random(2).tolist()
+        wide, high = np.rint(np.sqrt(areas * ratios)), np.rint(np.sqrt(areas / ratios))
+        fitting = np.flatnonzero((wide >= 1) & (wide <= width) & (high >= 1) & (high <= height))
+        if fitting.size == 0:
+            return self._central(width, height)
+        w, h = int(wide[fitting[0]]), int(high[fitting[0]])
+        left, top = int(corner[0] * (width - w + 1)), int(corner[1] * (height - h + 1))
+        return left, top, left + w, top + h
+
+    def _central(self, width: int, height: int) -> Box:
+        """The largest central crop of an allowed shape, for pictures so thin that no draw fits."""
+        ratio = min(max(width / height, self.ratio[0]), self.ratio[1])
+        w, h = min(width, height * ratio), min(height, width / ratio)
+        left, top = (width - w) / 2, (height - h) / 2
+        return left, top, left + w, top + h
+
+
+BREEDS_CROP = RandomCrop(jitter=0.1)
+INAT_CROP = RandomCrop(ratio=(0.75, 1.33))
+
+
+def colour_matrix(light: tuple[float, float, float], mean: tuple[float, float, float]) -> tuple[float, ...]:
+    """Brightness, contrast and saturation as one affine map of (red, green, blue).
+
+    Brightness blends with black, contrast with the picture's mean grey, saturation with each pixel's grey.
+    Applied to real numbers these commute, so their order needs no draw and rounding happens once.
+
+    Args:
+        light: Factors of brightness, contrast and saturation.
+        mean: Mean red, green and blue of the picture.
+
+    Returns:
+        The 3 rows of 4 numbers one after the other, the offset last in each row.
+
+    Example:
+        >>> [round(number, 3) for number in colour_matrix((1.1, 1.0, 1.0), (90.0, 90.0, 90.0))[:4]]
+        [1.1, 0.0, 0.0, 0.0]
+    """
+    bright, contrast, saturation = light
+    linear = bright * contrast * (saturation * np.eye(3) + (1 - saturation) * _GREY)
+    offset = bright * (1 - contrast) * float(_GREY @ np.array(mean))
+    return tuple(np.column_stack([linear, np.full(3, offset)]).ravel().tolist())

@@ -17,7 +17,18 @@ from torch import Tensor
 from cophenet._common.checks import check_choice
 from cophenet.tree import Hierarchy, Split
 
-__all__ = ["ArrayInputs", "DataSet", "Domain", "Inputs", "Part", "Requirement", "Samples", "split_by_tree"]
+__all__ = [
+    "ArrayInputs",
+    "DataSet",
+    "Domain",
+    "Inputs",
+    "Part",
+    "Requirement",
+    "SampleCounts",
+    "Samples",
+    "count_samples",
+    "split_by_tree",
+]
 
 Part = Literal["train", "test"]
 Domain = Literal["full", "source", "target"]
@@ -176,6 +187,55 @@ class DataSet:
         if (part, domain) not in self._made:
             self._made[part, domain] = self.make(part, domain)
         return self._made[part, domain]
+
+
+@dataclass(frozen=True)
+class SampleCounts:
+    """Sizes of a part and domain.
+
+    Attributes:
+        part: The part.
+        domain: The domain.
+        samples: How many samples.
+        classes: How many classes.
+        least: Samples of the smallest class.
+        most: Samples of the largest class.
+        missing: Why there are none; empty if there are.
+    """
+
+    part: Part
+    domain: Domain
+    samples: int = 0
+    classes: int = 0
+    least: int = 0
+    most: int = 0
+    missing: str = ""
+
+
+def count_samples(data: DataSet) -> list[SampleCounts]:
+    """Sizes of every part and domain; a domain that the data set cannot have says why.
+
+    Example:
+        >>> from cophenet.data.synthetic import Synthetic
+        >>> counts = count_samples(Synthetic(branching=(2, 5)).load(None))
+        >>> [(count.domain, count.classes) for count in counts[:3]]
+        [('full', 10), ('source', 6), ('target', 4)]
+    """
+    return [_count(data, part, domain) for part in get_args(Part) for domain in get_args(Domain)]
+
+
+def _count(data: DataSet, part: Part, domain: Domain) -> SampleCounts:
+    try:
+        samples = data.samples(part, domain)
+    except ValueError as error:
+        # Only a split can be impossible; whatever is wrong with all of the data is an error.
+        if domain == "full":
+            raise
+        return SampleCounts(part, domain, missing=str(error))
+    counts = samples.counts()
+    return SampleCounts(
+        part, domain, len(samples), samples.tree.num_classes, int(counts.min()), int(counts.max())
+    )
 
 
 def split_by_tree(samples: Samples, split: Split, domain: Domain) -> Samples:

@@ -1,19 +1,22 @@
-"""Fashion-MNIST from its IDX files."""
+"""Fashion-MNIST, read from its files in IDX, the format of the MNIST family."""
 
 from __future__ import annotations
 
+import gzip
+import math
+import zlib
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from cophenet.data.dataset import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
-from cophenet.data.idx import read_idx
 from cophenet.data.source import DataSource, register_source
 from cophenet.tree import Hierarchy
 
-__all__ = ["FashionMnist", "fashion_mnist_tree"]
+__all__ = ["FashionMnist", "fashion_mnist_tree", "read_idx"]
 
 HOME = "https://github.com/zalandoresearch/fashion-mnist"
 # Over all pixels of the official training images, scaled to 0..1.
@@ -35,6 +38,7 @@ _CLASSES = (
 _PREFIX: dict[Part, str] = {"train": "train", "test": "t10k"}
 # The folder itself, and where others put the files inside it.
 _FOLDERS = ("", "fashion-mnist", "FashionMNIST/raw")
+_UNSIGNED_BYTES = 0x08  # the type of an IDX file's values
 
 
 def fashion_mnist_tree() -> Hierarchy:
@@ -121,3 +125,44 @@ def _read(image_path: Path, label_path: Path, tree: Hierarchy) -> Samples:
             f"{label_path}: labels must be 0 to {tree.num_classes - 1}, the largest is {largest}"
         )
     return Samples(ArrayInputs(torch.from_numpy(images[:, None])), np.arange(len(labels)), labels, tree)
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """Read an IDX file of unsigned bytes.
+
+    Args:
+        path: The file; gzipped if it starts like a gzip file, whatever it is called.
+
+    Returns:
+        The array, in the shape that the file states.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is truncated, damaged or of another kind.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "labels-idx1-ubyte"
+        >>> _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 5, 0, 4]))
+        >>> read_idx(path)
+        array([5, 0, 4], dtype=uint8)
+    """
+    content = path.read_bytes()
+    if content[:2] == b"\x1f\x8b":
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, zlib.error, OSError) as error:
+            raise ValueError(f"{path}: the gzip file is truncated or damaged ({error})") from error
+    if len(content) < 4 or content[:2] != b"\0\0":
+        raise ValueError(f"{path}: not an IDX file, it starts with {content[:4]!r}")
+    if content[2] != _UNSIGNED_BYTES:
+        raise ValueError(f"{path}: holds values of IDX type {content[2]:#04x}; only unsigned bytes are read")
+    start = 4 + 4 * content[3]
+    shape: list[int] = np.frombuffer(content[4:start], ">u4").tolist() if len(content) >= start else []
+    if len(content) != start + math.prod(shape):
+        raise ValueError(
+            f"{path}: {len(content)} bytes do not fit the stated shape {tuple(shape)}; "
+            "the file is truncated or damaged"
+        )
+    values: NDArray[np.uint8] = np.frombuffer(content, np.uint8, offset=start).copy().reshape(shape)
+    return values

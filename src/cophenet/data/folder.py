@@ -11,8 +11,8 @@ from typing import TypeAlias
 import numpy as np
 
 from cophenet._common.checks import check_whole, wrong_argument
+from cophenet.data.augmentation import RandomCrop
 from cophenet.data.dataset import DataSet, Labels, Part, Requirement, Samples
-from cophenet.data.image_augment import RandomCrop
 from cophenet.data.image_files import (
     IMAGENET_MEAN,
     IMAGENET_STD,

@@ -6,12 +6,14 @@ import hashlib
 import os
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -20,8 +22,8 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from cophenet._common.checks import check_whole
+from cophenet.data.augmentation import CentreCrop, RandomCrop, View, colour_matrix
 from cophenet.data.dataset import DataSet, Domain, Inputs, Labels, Part, Samples, split_by_tree
-from cophenet.data.image_augment import CentreCrop, RandomCrop, View, colour_matrix
 from cophenet.data.source import DataSource
 from cophenet.tree import Hierarchy
 
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
+    "FileReport",
     "ImageFileSource",
     "ImageFiles",
+    "check_files",
     "check_same_classes",
     "data_folder",
     "is_image",
@@ -49,6 +53,9 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 EXTENSIONS = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 _HINT = "cophenet data check NAME --data-dir DIR --deep finds all such files"
+
+# Files that are checked by one task, for there may be a million.
+_BLOCK = 256
 
 # What decoders raise on foreign or damaged files.
 _UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error)
@@ -328,3 +335,58 @@ def check_same_classes(root: Path, parts: Mapping[str, Set[tuple[str, ...]]]) ->
             f"class {'/'.join(alone[0])!r} is in {root / has} but not in {root / lacks};"
             f" {len(alone)} classes are in one of them only"
         )
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """What became of the image files of a data set.
+
+    Attributes:
+        images: How many were opened.
+        broken: Why, for each that cannot be read.
+        passed_over: How many files beside them are no images, by ending.
+    """
+
+    images: int
+    broken: tuple[str, ...]
+    passed_over: dict[str, int]
+
+
+def check_files(data: DataSet, *, deep: bool = False) -> FileReport | None:
+    """Open every image file of a data set.
+
+    Args:
+        data: The data set.
+        deep: Whether to decode them too, which also finds files that are cut short, and takes much longer.
+
+    Returns:
+        What was found; None if the data set does not read image files.
+    """
+    paths: set[str] = set()
+    problems: list[str] = []
+    for part in get_args(Part):
+        samples = data.samples(part)
+        files = samples.inputs
+        if not isinstance(files, ImageFiles):
+            return None
+        rows = samples.rows.tolist()
+        paths.update(files.paths[row] for row in rows)
+        blocks = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+        with ThreadPoolExecutor() as pool:
+            for found in pool.map(partial(_problems, files, deep=deep), blocks):
+                problems += found
+    return FileReport(len(paths), tuple(problems), _passed_over(paths))
+
+
+def _problems(files: ImageFiles, rows: list[int], *, deep: bool) -> list[str]:
+    return [problem for row in rows if (problem := files.problem(row, deep=deep))]
+
+
+def _passed_over(paths: set[str]) -> dict[str, int]:
+    """Files in the folders of some images that are no images, by ending, most first."""
+    counts: Counter[str] = Counter()
+    for folder in {Path(path).parent for path in paths}:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+        counts.update(Path(name).suffix.lower() for name in names if not is_image(name))
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

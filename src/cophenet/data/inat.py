@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from cophenet._common.checks import check_choice, wrong_argument
+from cophenet.data.augmentation import INAT_CROP
 from cophenet.data.dataset import DataSet, Part, Requirement, Samples
-from cophenet.data.image_augment import INAT_CROP
 from cophenet.data.image_files import (
     ImageFileSource,
     check_same_classes,

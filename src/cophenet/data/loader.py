@@ -14,8 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from cophenet._common.checks import check_choice, check_whole
 from cophenet.data.augmentation import augment_names, create_augment
 from cophenet.data.dataset import ArrayInputs, Labels, Samples
-from cophenet.data.samplers import HierarchicalBatchSampler
-from cophenet.data.shards import check_rank, shard
+from cophenet.data.samplers import HierarchicalBatchSampler, check_rank, shard
 
 __all__ = ["Loader"]
 

@@ -1,138 +1,26 @@
-"""What a data set looks like: its sizes as numbers, and its images under their names."""
+"""A contact sheet of a data set: its images under the names of their classes and groups."""
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cophenet._common.checks import check_number
 from cophenet._common.files import replaced_file
-from cophenet.data.dataset import DataSet, Domain, Labels, Part, Samples
-from cophenet.data.image_files import ImageFiles, is_image
+from cophenet.data.dataset import Labels, Samples
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFont import FreeTypeFont, ImageFont
 
-__all__ = ["FileReport", "SampleCounts", "check_files", "contact_sheet", "count_samples", "write_sheet"]
+__all__ = ["contact_sheet", "write_sheet"]
 
 _TILE, _GAP, _MARGIN, _COLUMNS = 64, 2, 16, 5
-_BLOCK = 256
 _LABEL, _HEADER, _BETWEEN = 18, 26, 10
 _INK, _GREY, _RULE = (20, 20, 20), (90, 90, 90), (200, 200, 200)
-
-
-@dataclass(frozen=True)
-class SampleCounts:
-    """Sizes of a part and domain.
-
-    Attributes:
-        part: The part.
-        domain: The domain.
-        samples: How many samples.
-        classes: How many classes.
-        least: Samples of the smallest class.
-        most: Samples of the largest class.
-        missing: Why there are none; empty if there are.
-    """
-
-    part: Part
-    domain: Domain
-    samples: int = 0
-    classes: int = 0
-    least: int = 0
-    most: int = 0
-    missing: str = ""
-
-
-def count_samples(data: DataSet) -> list[SampleCounts]:
-    """Sizes of every part and domain; a domain that the data set cannot have says why.
-
-    Example:
-        >>> from cophenet.data.synthetic import Synthetic
-        >>> counts = count_samples(Synthetic(branching=(2, 5)).load(None))
-        >>> [(count.domain, count.classes) for count in counts[:3]]
-        [('full', 10), ('source', 6), ('target', 4)]
-    """
-    return [_count(data, part, domain) for part in get_args(Part) for domain in get_args(Domain)]
-
-
-def _count(data: DataSet, part: Part, domain: Domain) -> SampleCounts:
-    try:
-        samples = data.samples(part, domain)
-    except ValueError as error:
-        # Only a split can be impossible; whatever is wrong with all of the data is an error.
-        if domain == "full":
-            raise
-        return SampleCounts(part, domain, missing=str(error))
-    counts = samples.counts()
-    return SampleCounts(
-        part, domain, len(samples), samples.tree.num_classes, int(counts.min()), int(counts.max())
-    )
-
-
-@dataclass(frozen=True)
-class FileReport:
-    """What became of the image files of a data set.
-
-    Attributes:
-        images: How many were opened.
-        broken: Why, for each that cannot be read.
-        passed_over: How many files beside them are no images, by ending.
-    """
-
-    images: int
-    broken: tuple[str, ...]
-    passed_over: dict[str, int]
-
-
-def check_files(data: DataSet, *, deep: bool = False) -> FileReport | None:
-    """Open every image file of a data set.
-
-    Args:
-        data: The data set.
-        deep: Whether to decode them too, which also finds files that are cut short, and takes much longer.
-
-    Returns:
-        What was found; None if the data set does not read image files.
-    """
-    paths: set[str] = set()
-    problems: list[str] = []
-    for part in get_args(Part):
-        samples = data.samples(part)
-        files = samples.inputs
-        if not isinstance(files, ImageFiles):
-            return None
-        rows = samples.rows.tolist()
-        paths.update(files.paths[row] for row in rows)
-        # A task for many images each, for there may be a million.
-        blocks = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
-        with ThreadPoolExecutor() as pool:
-            for found in pool.map(partial(_problems, files, deep=deep), blocks):
-                problems += found
-    return FileReport(len(paths), tuple(problems), _passed_over(paths))
-
-
-def _problems(files: ImageFiles, rows: list[int], *, deep: bool) -> list[str]:
-    return [problem for row in rows if (problem := files.problem(row, deep=deep))]
-
-
-def _passed_over(paths: set[str]) -> dict[str, int]:
-    """Files in the folders of some images that are no images, by ending, most first."""
-    counts: Counter[str] = Counter()
-    for folder in {Path(path).parent for path in paths}:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")]
-        counts.update(Path(name).suffix.lower() for name in names if not is_image(name))
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def contact_sheet(samples: Samples, *, title: str = "", per_class: int = 3, max_classes: int = 200) -> Image:
