@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from cophenet.data.vectors import Vectors
-
-from .written_vectors import (
+from vectors.written_vectors import (
     FEATURES,
     LABELS,
     NAMES,

@@ -10,11 +10,11 @@ from safetensors.torch import load_file, save_file
 
 from cophenet import HierarchicalEmbedder, Hierarchy
 from cophenet.cli import main
-from cophenet.data.vector_files import read_vectors
-from cophenet.estimator.chunks import read_chunks, spool
-from cophenet.estimator.writers import TableWriter
-from data.written_vectors import WRITERS
+from cophenet.vectors.parts import read_chunks, spool
+from cophenet.vectors.reading import read_vectors
+from cophenet.vectors.writing import TableWriter
 from estimator.vectors import TREE, clouds
+from vectors.written_vectors import WRITERS
 
 ROWS, NAMES = clouds(width=3)
 ROWS = ROWS.astype(np.float32)

@@ -10,8 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from cophenet.estimator import HierarchicalEmbedder, SearchResult
-    from cophenet.estimator.writers import TableWriter
     from cophenet.tree import Hierarchy
+    from cophenet.vectors.writing import TableWriter
 
 __all__ = ["embed", "predict", "search"]
 
@@ -49,7 +49,7 @@ def embed(
     import numpy as np
 
     from cophenet.estimator.storage import check_place
-    from cophenet.estimator.writers import TableWriter
+    from cophenet.vectors.writing import TableWriter
 
     if model is not None and any(given is not None for given in (tree, save, labels)):
         raise ValueError("--model uses a model as it is; leave out --tree, --save and --labels")
@@ -85,7 +85,7 @@ def predict(
     """
     import numpy as np
 
-    from cophenet.estimator.writers import TableWriter
+    from cophenet.vectors.writing import TableWriter
 
     rows = 0
     with TableWriter(output, numbered=("prediction", "path")) as table:
@@ -128,7 +128,7 @@ def search(
     """
     from contextlib import ExitStack
 
-    from cophenet.estimator.writers import TableWriter
+    from cophenet.vectors.writing import TableWriter
 
     start = 0
     with ExitStack() as stack:
@@ -150,7 +150,7 @@ def search(
 
 def _chunks(file: Path) -> Iterator[Any]:
     """Parts of a file, whose errors name the file."""
-    from cophenet.estimator.chunks import read_chunks
+    from cophenet.vectors.parts import read_chunks
 
     return read_chunks(file)
 
@@ -158,8 +158,8 @@ def _chunks(file: Path) -> Iterator[Any]:
 def _names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None) -> list[str]:
     """Labels of a file as names of the tree; the file of a run, which has logits, holds positions."""
     from cophenet._common.checks import check_choice
-    from cophenet.estimator.chunks import label_source
     from cophenet.estimator.labels import as_names
+    from cophenet.vectors.parts import label_source
 
     if kind is not None:
         check_choice("--labels", kind, ("names", "positions"))
@@ -184,8 +184,8 @@ def _fit(
     import numpy as np
 
     from cophenet.estimator import HierarchicalEmbedder
-    from cophenet.estimator.chunks import spool
     from cophenet.tree import Hierarchy
+    from cophenet.vectors.parts import spool
 
     chosen = None if tree is None else Hierarchy.read(tree)
     if chosen is None and kind is not None:
@@ -213,7 +213,7 @@ def _index(embedder: HierarchicalEmbedder, file: Path, kind: str | None, backend
     """Index a file; its labels group the answers, or where it has none what is predicted."""
     import numpy as np
 
-    from cophenet.estimator.chunks import spool
+    from cophenet.vectors.parts import spool
 
     rows, labels = spool(file)
     tree = embedder.given_tree_

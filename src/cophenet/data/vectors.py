@@ -22,8 +22,8 @@ from cophenet.data.dataset import (
 )
 from cophenet.data.source import DataSource, register_source
 from cophenet.data.subsets import check_share, stratified_split
-from cophenet.data.vector_files import Features, check_file, read_vectors
 from cophenet.tree import Hierarchy
+from cophenet.vectors.reading import Features, check_file, read_vectors
 
 __all__ = ["Vectors"]
 

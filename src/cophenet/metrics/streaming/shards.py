@@ -14,8 +14,8 @@ from torch import Tensor
 from cophenet.metrics._blocks import full_precision
 from cophenet.metrics._checks import check_indices
 from cophenet.metrics.mean_average_precision import level_labels
-from cophenet.metrics.streaming.mapped import open_arrays
 from cophenet.tree import Hierarchy
+from cophenet.vectors.safetensors import open_arrays
 
 __all__ = ["FeatureShards"]
 

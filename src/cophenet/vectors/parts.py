@@ -1,7 +1,7 @@
 """Files of vectors read a part at a time, so that they may be larger than memory.
 
 The formats, the names of arrays and columns and the meaning of labels are those of
-`cophenet.data.vector_files`; here labels may be missing.
+`cophenet.vectors.reading`; here labels may be missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cophenet.data.vector_files import is_number
+from cophenet.vectors.reading import is_number
 
 __all__ = ["SUFFIXES", "label_source", "read_chunks", "spool"]
 

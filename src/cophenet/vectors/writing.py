@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cophenet.estimator.chunks import SUFFIXES
+from cophenet.vectors.parts import SUFFIXES
 
 __all__ = ["TableWriter"]
 

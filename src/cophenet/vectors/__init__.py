@@ -1,0 +1,1 @@
+"""Feature vectors in files: read whole, in parts or mapped, and written; each format is known once."""
