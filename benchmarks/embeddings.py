@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from cophenet import HierarchicalEmbedder, Hierarchy, class_distances, cpcc, metrics
 from cophenet.data.digits import digits_tree
-from cophenet.vectors.reading import read_vectors
+from cophenet.vectors import read_vectors
 from timing import table, write_json
 
 LARGE_SAMPLES, LARGE_WIDTH, LARGE_CLASSES, GOAL = 20_000, 512, 100, 60.0

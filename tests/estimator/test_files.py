@@ -10,11 +10,8 @@ from safetensors.torch import load_file, save_file
 
 from cophenet import HierarchicalEmbedder, Hierarchy
 from cophenet.cli import main
-from cophenet.vectors.parts import read_chunks, spool
-from cophenet.vectors.reading import read_vectors
-from cophenet.vectors.writing import TableWriter
+from cophenet.vectors import read_vectors
 from estimator.vectors import TREE, clouds
-from vectors.written_vectors import WRITERS
 
 ROWS, NAMES = clouds(width=3)
 ROWS = ROWS.astype(np.float32)
@@ -203,41 +200,6 @@ def test_a_wrong_onnx_file_does_not_take_its_place(fitted, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("write", WRITERS)
-def test_parts_of_a_file_are_the_file(write, tmp_path):
-    path = tmp_path / write(tmp_path / "some", ROWS, np.arange(len(ROWS)) % 7)
-    features, labels = read_vectors(path)
-    parts = list(read_chunks(path, rows=50))
-    assert [len(part) for part, _ in parts] == [50, 50, 20]
-    assert_allclose(np.concatenate([part for part, _ in parts]), features)
-    assert [label for _, texts in parts for label in texts] == labels
-    rows, texts = spool(path)
-    assert isinstance(rows, np.memmap)
-    assert_allclose(rows, features)
-    assert texts == labels
-
-
-@pytest.mark.parametrize("ending", ["npz", "npy", "safetensors", "parquet", "csv"])
-def test_what_is_written_in_parts_reads_back(ending, tmp_path):
-    path = tmp_path / f"out_features.{ending}"
-    with TableWriter(path) as table:
-        for start in range(0, len(ROWS), 50):
-            part = slice(start, start + 50)
-            table.add({"features": ROWS[part], "labels": np.arange(len(ROWS)).astype(str)[part]})
-    features, labels = read_vectors(path)
-    assert_allclose(features, ROWS, rtol=1e-6)
-    assert labels == [str(row) for row in range(len(ROWS))]
-
-
-def test_a_failed_writer_leaves_what_was_there(tmp_path):
-    path = tmp_path / "out.csv"
-    path.write_text("old")
-    with pytest.raises(ValueError, match="zip"), TableWriter(path) as table:
-        table.add({"features": ROWS, "labels": NAMES[1:]})
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_embed_predict_and_search_from_a_shell(tmp_path, capsys):
     np.savez(tmp_path / "train.npz", features=ROWS, labels=NAMES)
     np.save(tmp_path / "new.npy", ROWS[:5])
@@ -329,37 +291,6 @@ def test_numbers_in_a_file_are_names_or_positions_but_never_guessed(tmp_path, ca
     assert groups == names
     assert model.classes_.tolist() == ["0", "1", "2", "3", "4"]
     assert embed_and_read(tmp_path, plain, TREE, "--labels", "numbers") == 2
-
-
-def test_types_are_kept(tmp_path):
-    wide = ROWS.astype(np.float64)
-    tensors = {"features": torch.from_numpy(wide), "labels": torch.from_numpy(CODES)}
-    save_file(tensors, tmp_path / "some.safetensors")
-    assert next(read_chunks(tmp_path / "some.safetensors"))[0].dtype == np.float64
-    rows, _ = spool(tmp_path / "some.safetensors")
-    assert_array_equal(rows, wide)
-    for write in WRITERS[3:5]:
-        narrow = spool(tmp_path / write(tmp_path / "narrow", ROWS, CODES))[0]
-        assert narrow.dtype == (np.float32 if write is WRITERS[3] else np.float64)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1,2\n3,4\n", r"wrong.csv: the first line must hold the names of the columns"),
-        ("a,b\n1,2\n\n3,x\n", r"wrong.csv: line 4 has 'x' where a number should be"),
-    ],
-)
-def test_a_wrong_csv_file_is_told_with_its_line(tmp_path, text, message):
-    (tmp_path / "wrong.csv").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        list(read_chunks(tmp_path / "wrong.csv"))
-
-
-def test_columns_in_an_archive_are_told_with_the_remedy(tmp_path):
-    np.savez(tmp_path / "by_column.npz", features=np.asfortranarray(ROWS))
-    with pytest.raises(ValueError, match=r"by_column.npz: .*save np.ascontiguousarray\(features\)"):
-        list(read_chunks(tmp_path / "by_column.npz"))
 
 
 @pytest.mark.parametrize(

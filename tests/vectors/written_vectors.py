@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 
 NAMES = ["owl", "jay", "cod", "eel", "gar"]
 FEATURES = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+ROWS = np.random.default_rng(1).normal(size=(120, 3)).astype(np.float32)
 LABELS = [i % 5 for i in range(50)]
 TREE = '{"bird": ["owl", "jay"], "fish": ["cod", "eel", "gar"]}'
 

@@ -7,9 +7,18 @@ import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
-__all__ = ["argument_of", "check_choice", "check_number", "check_options", "check_whole", "wrong_argument"]
+__all__ = [
+    "argument_of",
+    "check_choice",
+    "check_file",
+    "check_number",
+    "check_options",
+    "check_whole",
+    "wrong_argument",
+]
 
 
 def wrong_argument(argument: str, problem: str) -> ValueError:
@@ -51,6 +60,18 @@ def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:
     if not isinstance(value, str) or value not in names:
         hint = _hint(value, names)
         raise wrong_argument(argument, f"must be one of {', '.join(names)}, got {value!r}{hint}")
+
+
+def check_file(argument: str, value: object) -> None:
+    """Refuse what is not the name of a file.
+
+    Example:
+        >>> check_file("train", 3)
+        Traceback (most recent call last):
+        ValueError: train must be the name of a file, got 3
+    """
+    if not isinstance(value, str | Path) or not str(value):
+        raise wrong_argument(argument, f"must be the name of a file, got {value!r}")
 
 
 def check_number(argument: str, value: float, *, above: float = 0.0, least: bool = True) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from cophenet.estimator import HierarchicalEmbedder, SearchResult
-    from cophenet.tree import Hierarchy
-    from cophenet.vectors.writing import TableWriter
+    from cophenet.estimator import SearchResult
 
 __all__ = ["embed", "predict", "search"]
 
@@ -46,28 +45,25 @@ def embed(
 
     Example: cophenet embed features.npz --tree animals.yaml --save model -o reshaped.npz
     """
-    import numpy as np
-
+    from cophenet.estimator.files import embed_file, fit_file, load_model
     from cophenet.estimator.storage import check_place
-    from cophenet.vectors.writing import TableWriter
+    from cophenet.vectors import check_output
 
     if model is not None and any(given is not None for given in (tree, save, labels)):
         raise ValueError("--model uses a model as it is; leave out --tree, --save and --labels")
     if save is not None:
         check_place(save)
-    with TableWriter(output) as table:
-        embedder = _fit(file, tree, labels, objective, seed, table) if model is None else _load(model)
-        if save is not None:
-            embedder.save(save)
-        rows = 0
-        for features, texts in _chunks(file):
-            columns: dict[str, Any] = {"features": embedder.transform(features)}
-            if texts is not None:
-                columns["labels"] = np.array(texts)
-            table.add(columns)
-            rows += len(features)
-    kept = f", model in {save}" if save is not None else ""
-    typer.echo(f"wrote {output}: {rows} vectors of {columns['features'].shape[1]} numbers{kept}")
+    check_output(output)
+    if model is None:
+        options = {"objective": objective, "random_state": seed, "verbose": sys.stderr.isatty()}
+        embedder = fit_file(file, output, tree, labels, **options)
+    else:
+        embedder = load_model(model)
+    if save is not None:
+        embedder.save(save)
+    rows = embed_file(embedder, file, output)
+    saved = f", model in {save}" if save is not None else ""
+    typer.echo(f"wrote {output}: {rows} vectors of {embedder._n_features_out} numbers{saved}")
 
 
 def predict(
@@ -83,26 +79,11 @@ def predict(
 
     Example: cophenet predict new.npy --model model -o answers.csv
     """
-    import numpy as np
+    from cophenet.estimator.files import load_model, predict_file
+    from cophenet.vectors import check_output
 
-    from cophenet.vectors.writing import TableWriter
-
-    rows = 0
-    with TableWriter(output, numbered=("prediction", "path")) as table:
-        embedder = _load(model)
-        for features, _ in _chunks(file):
-            names = embedder.predict(features, decision, error_target)
-            paths = embedder.predict_path(features, decision, error_target)
-            nodes = np.array([embedder.tree_.node(path) for path in paths], dtype=np.int64)
-            table.add(
-                {
-                    "prediction": np.array([str(name) for name in names]),
-                    "path": np.array(["/".join(path) for path in paths]),
-                    "node": nodes,
-                    "probability": embedder.node_probability(features, nodes),
-                }
-            )
-            rows += len(features)
+    check_output(output)
+    rows = predict_file(load_model(model), file, output, decision, error_target)
     typer.echo(f"wrote {output}: {rows} answers")
 
 
@@ -126,105 +107,24 @@ def search(
 
     Example: cophenet search queries.npy --model model --index gallery.npz -k 5 --level kind
     """
-    from contextlib import ExitStack
+    from cophenet.estimator.files import index_file, load_model, search_file, write_answers
+    from cophenet.vectors import check_output
 
-    from cophenet.vectors.writing import TableWriter
-
-    start = 0
-    with ExitStack() as stack:
-        table = None if output is None else stack.enter_context(TableWriter(output, numbered=("group",)))
-        embedder = _load(model)
-        if index is not None:
-            _index(embedder, index, labels, backend)
-        depth = _level(embedder, level)
-        for features, _ in _chunks(file):
-            found = embedder.search(features, k, depth)
-            if table is None:
-                _print_groups(found, start)
-            else:
-                table.add(_long_form(found, start, k))
-            start += len(features)
     if output is not None:
-        typer.echo(f"wrote {output}: {start} queries, {k} answers each")
+        check_output(output)
+    embedder = load_model(model)
+    if index is not None:
+        index_file(embedder, index, labels, backend)
+    results = search_file(embedder, file, k, level)
+    if output is None:
+        _print_groups(results)
+    else:
+        typer.echo(f"wrote {output}: {write_answers(output, results, k)} queries, {k} answers each")
 
 
-def _chunks(file: Path) -> Iterator[Any]:
-    """Parts of a file, whose errors name the file."""
-    from cophenet.vectors.parts import read_chunks
-
-    return read_chunks(file)
-
-
-def _names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None) -> list[str]:
-    """Labels of a file as names of the tree; the file of a run, which has logits, holds positions."""
-    from cophenet._common.checks import check_choice
-    from cophenet.estimator.labels import as_names
-    from cophenet.vectors.parts import label_source
-
-    if kind is not None:
-        check_choice("--labels", kind, ("names", "positions"))
-    try:
-        return as_names(labels, tree, kind, *label_source(file))
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
-
-
-def _level(embedder: HierarchicalEmbedder, level: str | None) -> int | str | None:
-    """The name of a level, or a depth if it is a number that is no name."""
-    if level is not None and level not in embedder.tree_.level_names and level.isdecimal():
-        return int(level)
-    return level
-
-
-def _fit(
-    file: Path, tree: Path | None, kind: str | None, objective: str, seed: int, table: TableWriter
-) -> HierarchicalEmbedder:
-    import sys
-
-    import numpy as np
-
-    from cophenet.estimator import HierarchicalEmbedder
-    from cophenet.tree import Hierarchy
-    from cophenet.vectors.parts import spool
-
-    chosen = None if tree is None else Hierarchy.read(tree)
-    if chosen is None and kind is not None:
-        raise ValueError("--labels is about the names of a tree; give --tree")
-    rows, labels = spool(file, table.path.parent)
-    if labels is None:
-        raise ValueError(f"{file}: has no labels to fit on; give --model to use a saved model")
-    table.check({"labels": np.array(labels)})  # before the work, not after it
-    names = labels if chosen is None else _names(file, labels, chosen, kind)
-    shown = sys.stderr.isatty()
-    return HierarchicalEmbedder(chosen, objective, random_state=seed, verbose=shown).fit(
-        rows, np.array(names)
-    )
-
-
-def _load(model: Path) -> HierarchicalEmbedder:
-    from cophenet.estimator import HierarchicalEmbedder
-
-    if (model / "recipe.yaml").is_file():
-        return HierarchicalEmbedder.from_run(model)
-    return HierarchicalEmbedder.load(model)
-
-
-def _index(embedder: HierarchicalEmbedder, file: Path, kind: str | None, backend: str) -> None:
-    """Index a file; its labels group the answers, or where it has none what is predicted."""
-    import numpy as np
-
-    from cophenet.vectors.parts import spool
-
-    rows, labels = spool(file)
-    tree = embedder.given_tree_
-    if tree is None and kind is not None:
-        raise ValueError("--labels is about the names of a tree, but the model has inferred its own")
-    names = labels if labels is None or tree is None else _names(file, labels, tree, kind)
-    embedder.build_index(rows, None if names is None else np.array(names), backend=backend)
-
-
-def _print_groups(found: SearchResult, start: int) -> None:
-    for query, groups in enumerate(found, start=start):
+def _print_groups(results: Iterable[SearchResult]) -> None:
+    queries = (groups for result in results for groups in result)
+    for query, groups in enumerate(queries):
         typer.echo(f"query {query}")
         for group in groups:
             hits = ", ".join(
@@ -232,18 +132,3 @@ def _print_groups(found: SearchResult, start: int) -> None:
                 for row, similarity in zip(group.rows, group.similarities, strict=True)
             )
             typer.echo(f"  {'/'.join(group.path) or group.name}: {hits}")
-
-
-def _long_form(found: SearchResult, start: int, k: int) -> dict[str, Any]:
-    """One row per answer."""
-    import numpy as np
-
-    nodes = found.nodes.ravel()
-    return {
-        "row": found.rows.ravel(),
-        "query": np.repeat(np.arange(start, start + len(found)), k),
-        "rank": np.tile(np.arange(1, k + 1), len(found)),
-        "similarity": found.similarities.ravel(),
-        "node": nodes,
-        "group": np.array([str(found.names[node]) for node in nodes]),
-    }

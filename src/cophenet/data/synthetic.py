@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cophenet._common.checks import check_number, check_whole, wrong_argument
+from cophenet._common.checks import check_file, check_number, check_whole, wrong_argument
 from cophenet.data.dataset import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
 from cophenet.data.source import DataSource, register_source
 from cophenet.tree import Hierarchy
-from cophenet.vectors.reading import check_file
 
 __all__ = ["Synthetic"]
 

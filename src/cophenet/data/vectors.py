@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import torch
 
-from cophenet._common.checks import check_choice, check_whole, wrong_argument
+from cophenet._common.checks import check_choice, check_file, check_whole, wrong_argument
 from cophenet.data.dataset import (
     ArrayInputs,
     DataSet,
@@ -23,7 +23,8 @@ from cophenet.data.dataset import (
 from cophenet.data.source import DataSource, register_source
 from cophenet.data.subsets import check_share, stratified_split
 from cophenet.tree import Hierarchy
-from cophenet.vectors.reading import Features, check_file, read_vectors
+from cophenet.vectors import read_vectors
+from cophenet.vectors.reading import Features
 
 __all__ = ["Vectors"]
 

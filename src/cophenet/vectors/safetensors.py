@@ -1,103 +1,140 @@
-"""Arrays of npy and safetensors files, mapped into memory. Nothing is unpickled."""
+"""safetensors: tensors "features", "labels" and "logits" behind a header in JSON. Needs no package."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
-__all__ = ["ARRAYS", "open_arrays"]
+from cophenet._common.files import replaced_file
+from cophenet.vectors.columns import collect
+from cophenet.vectors.formats import (
+    Array,
+    Columns,
+    LabelFacts,
+    Part,
+    VectorFormat,
+    register_format,
+    split_rows,
+    to_tensor,
+)
 
-# What a file may hold; other arrays are not looked at.
-ARRAYS = ("features", "labels", "logits")
+__all__ = ["Safetensors"]
 
-# Types of safetensors as numpy knows them; it has no bfloat16, which torch reads from the same bytes.
-_TYPES = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "BF16": "<i2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "<i1",
-    "U8": "<u1",
+_TYPES: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype("<f8"),
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "I16": np.dtype("<i2"),
+    "I8": np.dtype("<i1"),
+    "U64": np.dtype("<u8"),
+    "U32": np.dtype("<u4"),
+    "U16": np.dtype("<u2"),
+    "U8": np.dtype("<u1"),
+    "BOOL": np.dtype("?"),
+    # What numpy lacks, under the name that torch has for it.
+    "BF16": np.dtype([("bfloat16", "<i2")]),
+    "F8_E5M2": np.dtype([("float8_e5m2", "<i1")]),
+    "F8_E4M3": np.dtype([("float8_e4m3fn", "<i1")]),
 }
-_HEADER_BYTES = 8
+_LENGTH_BYTES = 8
 
 
-def open_arrays(path: Path) -> dict[str, Tensor]:
-    """The arrays of a file by name, mapped.
+@register_format
+class Safetensors(VectorFormat):
+    """Tensors `features` (n, d), `labels` (n,) and `logits`; holds numbers only."""
 
-    Args:
-        path: A safetensors file; or an npy file with "features" in its name, whose labels and logits are the
-            files beside it with these words instead, such as `a_features.npy` and `a_labels.npy`.
+    extension: ClassVar[str] = ".safetensors"
+    order: ClassVar[int] = 2
+    mapped: ClassVar[bool] = True
+    text: ClassVar[bool] = False
 
-    Raises:
-        FileNotFoundError: If there is no such file, or none of labels beside it.
-        ValueError: If it cannot be read, or has no features or labels.
-    """
-    if path.suffix not in (".npy", ".safetensors"):
-        raise ValueError(f"{path}: the extension must be .npy or .safetensors")
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing; put the file with features there")
-    arrays = _open_npy(path) if path.suffix == ".npy" else _open_safetensors(path)
-    for name in ARRAYS[:2]:
-        if name not in arrays:
-            raise ValueError(f"{path}: has no array {name!r}, only {sorted(arrays)!r}")
-    return arrays
+    def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
+        """Slices of the mapped file; unsigned numbers and truth values become float32."""
+        arrays = self._map(path, ("features", "labels"), labelled, "r")
+        labels = _as_numpy_type(arrays["labels"]) if "labels" in arrays else None
+        for features, own in split_rows(arrays["features"], labels, rows):
+            values = _as_numpy_type(features)
+            yield values if values.dtype.kind in "fi" else values.astype(np.float32), own
+
+    def write(self, path: Path, parts: Iterable[Columns]) -> None:
+        """One tensor for each column."""
+        kinds = {dtype: kind for kind, dtype in _TYPES.items()}
+        with replaced_file(path) as temporary, collect(parts) as columns, temporary.open("wb") as stream:
+            header, end = {}, 0
+            for name, column in columns.items():
+                begin, end = end, end + column.dtype.itemsize * math.prod(column.shape)
+                kind = kinds[column.dtype]
+                header[name] = {"dtype": kind, "shape": list(column.shape), "data_offsets": [begin, end]}
+            text = json.dumps(header).encode()
+            text += b" " * (-len(text) % 8)
+            stream.write(len(text).to_bytes(_LENGTH_BYTES, "little") + text)
+            for column in columns.values():
+                column.copy_to(stream)
+
+    def label_facts(self, path: Path) -> LabelFacts:
+        """Labels are numbers always."""
+        return LabelFacts(numbers=True, logits="logits" in _read_header(path)[0])
+
+    def map(self, path: Path, labelled: bool, mode: Literal["r", "c"]) -> dict[str, Array]:
+        """A map of each tensor."""
+        return self._map(path, ("features", "labels", "logits"), labelled, mode)
+
+    def _map(
+        self, path: Path, names: Iterable[str], labelled: bool, mode: Literal["r", "c"]
+    ) -> dict[str, Array]:
+        header, begin = _read_header(path)
+        for name in ("features", "labels") if labelled else ("features",):
+            if name not in header:
+                raise ValueError(f"has no array {name!r}, only {sorted(header)!r}")
+        return {name: _map_tensor(path, header[name], begin, mode) for name in names if name in header}
 
 
-def _open_npy(path: Path) -> dict[str, Tensor]:
-    if "features" not in path.name:
-        raise ValueError(
-            f"{path}: a .npy file of features needs 'features' in its name, so that the labels are found "
-            "in the file with 'labels' there"
-        )
-    files = {name: path.with_name(path.name.replace("features", name)) for name in ARRAYS}
-    if not files["labels"].is_file():
-        raise FileNotFoundError(f"{files['labels']} is missing; put the labels of {path.name} there")
-    return {name: _map_npy(file) for name, file in files.items() if file.is_file()}
-
-
-def _map_npy(path: Path) -> Tensor:
+@contextmanager
+def _refuse_damaged() -> Iterator[None]:
     try:
-        # Copied where it is written to, which it never is: torch takes no arrays that cannot be written to.
-        return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
-    except (ValueError, TypeError, EOFError, OSError) as error:
-        raise ValueError(f"{path}: cannot be read as an array of numbers: {error}") from error
-
-
-def _open_safetensors(path: Path) -> dict[str, Tensor]:
-    size = path.stat().st_size
-    try:
-        with path.open("rb") as stream:
-            length = int.from_bytes(stream.read(_HEADER_BYTES), "little")
-            if not 0 < length <= size - _HEADER_BYTES:
-                raise ValueError(f"a header of {length} bytes")
-            header: dict[str, Any] = json.loads(stream.read(length))
-        begin = _HEADER_BYTES + length
-        return {name: _map_tensor(path, header[name], begin, size) for name in ARRAYS if name in header}
+        yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: truncated, damaged or not a safetensors file: {error}") from error
+        raise ValueError(f"truncated, damaged or not a safetensors file: {error}") from error
 
 
-def _map_tensor(path: Path, entry: dict[str, Any], begin: int, size: int) -> Tensor:
-    kind, shape = entry["dtype"], tuple(entry["shape"])
-    if kind not in _TYPES:
-        raise ValueError(f"numbers of type {kind}, which is none of {', '.join(_TYPES)}")
-    start, stop = (begin + offset for offset in entry["data_offsets"])
-    dtype = np.dtype(_TYPES[kind])
-    if stop > size or stop - start != dtype.itemsize * math.prod(shape):
-        raise ValueError(f"bytes {start} to {stop} of {size} for shape {shape}")
-    if start == stop:
-        array: Any = np.empty(shape, dtype)
-    else:
-        array = np.memmap(path, dtype, "c", start, shape)
-    values = torch.from_numpy(array)
-    return values.view(torch.bfloat16) if kind == "BF16" else values
+def _read_header(path: Path) -> tuple[dict[str, Any], int]:
+    """The tensors by name, and where their bytes begin in the file."""
+    size = path.stat().st_size
+    with _refuse_damaged(), path.open("rb") as stream:
+        length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
+        if not 0 < length <= size - _LENGTH_BYTES:
+            raise ValueError(f"a header of {length} bytes")
+        header: dict[str, Any] = json.loads(stream.read(length))
+        header.pop("__metadata__", None)
+        begin = _LENGTH_BYTES + length
+        end = begin + max((entry["data_offsets"][1] for entry in header.values()), default=0)
+        if end != size:
+            raise ValueError(f"{size} bytes, but its tensors end at {end}")
+        return header, begin
+
+
+def _map_tensor(path: Path, entry: dict[str, Any], begin: int, mode: Literal["r", "c"]) -> Array:
+    with _refuse_damaged():
+        kind, shape = entry["dtype"], tuple(entry["shape"])
+        if kind not in _TYPES:
+            raise ValueError(f"numbers of type {kind}, which is none of {', '.join(_TYPES)}")
+        start, stop = (begin + offset for offset in entry["data_offsets"])
+        dtype = _TYPES[kind]
+        if start < begin or stop - start != dtype.itemsize * math.prod(shape):
+            raise ValueError(f"bytes {start} to {stop} for shape {shape}")
+        if start == stop:
+            return np.empty(shape, dtype)
+        return np.memmap(path, dtype, mode, start, shape)
+
+
+def _as_numpy_type(values: Array) -> Array:
+    """Numbers of a type that numpy lacks in float32, others as they are."""
+    return to_tensor(np.array(values)).float().numpy() if values.dtype.names else values

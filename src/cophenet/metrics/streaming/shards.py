@@ -15,7 +15,7 @@ from cophenet.metrics._blocks import full_precision
 from cophenet.metrics._checks import check_indices
 from cophenet.metrics.mean_average_precision import level_labels
 from cophenet.tree import Hierarchy
-from cophenet.vectors.safetensors import open_arrays
+from cophenet.vectors import map_arrays
 
 __all__ = ["FeatureShards"]
 
@@ -76,7 +76,7 @@ class FeatureShards:
             4
         """
         files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-        opened = [open_arrays(Path(file)) for file in files]
+        opened = [map_arrays(Path(file)) for file in files]
         labels = []
         for file, arrays in zip(files, opened, strict=True):
             given = arrays["labels"]

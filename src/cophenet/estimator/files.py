@@ -1,0 +1,165 @@
+"""The estimator on files of vectors, which may be larger than memory: fit, embed, predict, index, search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cophenet._common.checks import check_choice
+from cophenet.estimator.embedder import HierarchicalEmbedder
+from cophenet.estimator.index import SearchResult
+from cophenet.estimator.labels import as_names
+from cophenet.tree import Hierarchy
+from cophenet.vectors import check_columns, label_facts, map_rows, read_parts, write_vectors
+
+__all__ = [
+    "embed_file",
+    "fit_file",
+    "index_file",
+    "load_model",
+    "predict_file",
+    "search_file",
+    "write_answers",
+]
+
+
+def load_model(folder: Path) -> HierarchicalEmbedder:
+    """The estimator of a saved model, or of a run."""
+    if (folder / "recipe.yaml").is_file():
+        return HierarchicalEmbedder.from_run(folder)
+    return HierarchicalEmbedder.load(folder)
+
+
+def fit_file(
+    file: Path, output: Path, tree: Path | None, labels: str | None, **parameters: Any
+) -> HierarchicalEmbedder:
+    """Fit an estimator on the vectors and labels of a file.
+
+    Args:
+        file: The vectors.
+        output: Where they shall be written by `embed_file`; refused before the work if it cannot hold them.
+        tree: Tree file; None to infer a tree.
+        labels: What numbers as labels are: "names", "positions", or None to find out.
+        **parameters: Of the estimator.
+
+    Raises:
+        ValueError: If the file has no labels, or they do not fit the tree.
+    """
+    chosen = None if tree is None else Hierarchy.read(tree)
+    if chosen is None and labels is not None:
+        raise ValueError("--labels is about the names of a tree; give --tree")
+    rows, texts = map_rows(file, output.parent)
+    if texts is None:
+        raise ValueError(f"{file}: has no labels to fit on; give --model to use a saved model")
+    check_columns(output, {"labels": np.array(texts)})  # before the work, not after it
+    names = texts if chosen is None else _names(file, texts, chosen, labels)
+    return HierarchicalEmbedder(chosen, **parameters).fit(rows, np.array(names))
+
+
+def embed_file(embedder: HierarchicalEmbedder, file: Path, output: Path) -> int:
+    """Write the reshaped vectors of a file, with its labels if it has any.
+
+    Returns:
+        How many they are.
+    """
+
+    def parts() -> Iterator[dict[str, Any]]:
+        for features, texts in read_parts(file):
+            labels = {} if texts is None else {"labels": np.array(texts)}
+            yield {"features": embedder.transform(features), **labels}
+
+    return write_vectors(output, parts())
+
+
+def predict_file(
+    embedder: HierarchicalEmbedder, file: Path, output: Path, decision: str, error_target: float | None
+) -> int:
+    """Write the answer for each vector of a file: its name, path, node of the tree, and probability.
+
+    Returns:
+        How many they are.
+    """
+
+    def parts() -> Iterator[dict[str, Any]]:
+        for features, _ in read_parts(file):
+            names = embedder.predict(features, decision, error_target)
+            paths = embedder.predict_path(features, decision, error_target)
+            nodes = np.array([embedder.tree_.node(path) for path in paths], dtype=np.int64)
+            yield {
+                "prediction": np.array([str(name) for name in names]),
+                "path": np.array(["/".join(path) for path in paths]),
+                "node": nodes,
+                "probability": embedder.node_probability(features, nodes),
+            }
+
+    return write_vectors(output, parts(), numbered=("prediction", "path"))
+
+
+def index_file(embedder: HierarchicalEmbedder, file: Path, labels: str | None, backend: str) -> None:
+    """Make the vectors of a file searchable; its labels group the answers, or where it has none predictions.
+
+    Args:
+        embedder: The estimator.
+        file: The vectors.
+        labels: What numbers as labels are: "names", "positions", or None to find out.
+        backend: Who searches.
+    """
+    rows, texts = map_rows(file)
+    tree = embedder.given_tree_
+    if tree is None and labels is not None:
+        raise ValueError("--labels is about the names of a tree, but the model has inferred its own")
+    names = texts if texts is None or tree is None else _names(file, texts, tree, labels)
+    embedder.build_index(rows, None if names is None else np.array(names), backend=backend)
+
+
+def search_file(
+    embedder: HierarchicalEmbedder, file: Path, k: int, level: str | None
+) -> Iterator[SearchResult]:
+    """The answers to the vectors of a file, some of them at a time.
+
+    Args:
+        embedder: The estimator, which has an index.
+        file: The queries.
+        k: Answers per query.
+        level: The name of a level, or a depth where it is a number that is no name.
+    """
+    depth = int(level) if level and level not in embedder.tree_.level_names and level.isdecimal() else level
+    for features, _ in read_parts(file):
+        yield embedder.search(features, k, depth)
+
+
+def write_answers(output: Path, results: Iterator[SearchResult], k: int) -> int:
+    """Write answers, one row for each of the k of a query.
+
+    Returns:
+        How many queries they are of.
+    """
+
+    def parts() -> Iterator[dict[str, Any]]:
+        start = 0
+        for result in results:
+            nodes, stop = result.nodes.ravel(), start + len(result)
+            yield {
+                "row": result.rows.ravel(),
+                "query": np.repeat(np.arange(start, stop), k),
+                "rank": np.tile(np.arange(1, k + 1), len(result)),
+                "similarity": result.similarities.ravel(),
+                "node": nodes,
+                "group": np.array([str(result.names[node]) for node in nodes]),
+            }
+            start = stop
+
+    return write_vectors(output, parts(), numbered=("group",)) // k
+
+
+def _names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None) -> list[str]:
+    """Labels of a file as names of the tree; the file of a run, which has logits, holds positions."""
+    if kind is not None:
+        check_choice("--labels", kind, ("names", "positions"))
+    try:
+        return as_names(labels, tree, kind, *label_facts(file))
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error

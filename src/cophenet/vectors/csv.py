@@ -1,0 +1,105 @@
+"""CSV: a line with the names of the columns, one of them "label", all others numbers."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cophenet._common.files import replaced_file
+from cophenet.vectors.formats import (
+    Array,
+    Columns,
+    Part,
+    VectorFormat,
+    check_label_column,
+    is_missing,
+    register_format,
+)
+
+__all__ = ["Csv"]
+
+
+@register_format
+class Csv(VectorFormat):
+    """A column `label`, all others are features; blank lines are passed over.
+
+    One column is written for each number; `features` become x0, x1, ... Labels are text, also where they look
+    like numbers.
+    """
+
+    extension: ClassVar[str] = ".csv"
+    order: ClassVar[int] = 4
+
+    def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
+        """Lines of cells."""
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as stream:
+                yield from _parse(csv.reader(stream, strict=True), rows, labelled)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise ValueError(f"not a CSV file in UTF-8: {error}") from error
+
+    def write(self, path: Path, parts: Iterable[Columns]) -> None:
+        """Lines of cells."""
+        with replaced_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            for number, columns in enumerate(parts):
+                if number == 0:
+                    writer.writerow(cell for item in columns.items() for cell in _header(*item))
+                cells = [values.reshape(len(values), -1).tolist() for values in columns.values()]
+                writer.writerows(
+                    [cell for group in row for cell in group] for row in zip(*cells, strict=True)
+                )
+
+
+def _header(name: str, values: Array) -> list[str]:
+    if values.ndim == 1:
+        return ["label" if name == "labels" else name]
+    start = "x" if name == "features" else name
+    return [f"{start}{i}" for i in range(values.shape[1])]
+
+
+def _parse(lines: Any, rows: int | None, labelled: bool) -> Iterator[Part]:
+    filled = (row for row in lines if row)  # a blank line has no cells
+    header: list[str] = next(filled, [])
+    if labelled:
+        check_label_column(header)
+    elif header and all(_is_number(cell) for cell in header):
+        raise ValueError("the first line must hold the names of the columns, but it holds numbers")
+    at = header.index("label") if "label" in header else None
+    features: list[Array] = []
+    labels: list[str] = []
+
+    def part() -> Part:
+        values = np.array(features).reshape(len(features), len(header) - (at is not None))
+        return values, None if at is None else np.array(labels, dtype=np.str_)
+
+    for row in filled:
+        line = f"line {lines.line_num}"
+        if len(row) != len(header):
+            raise ValueError(f"{line} has {len(row)} cells, the first line has {len(header)}")
+        if at is not None:
+            labels.append(row.pop(at))
+            if labelled and is_missing(labels[-1]):
+                raise ValueError(f"{line} has no label but {labels[-1]!r}; every line needs one")
+        try:
+            features.append(np.array(row, dtype=np.float64))
+        except ValueError:
+            cell = next(cell for cell in row if not _is_number(cell))
+            raise ValueError(f"{line}: {cell!r} is not a number") from None
+        if len(features) == rows:
+            yield part()
+            features, labels = [], []
+    if features or rows is None:
+        yield part()
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

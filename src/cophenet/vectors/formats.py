@@ -1,0 +1,222 @@
+"""What a format of vector files knows, and the list of the formats.
+
+A format is one file of this folder: a subclass of `VectorFormat` with the decorator `register_format`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cophenet._common.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "Array",
+    "Columns",
+    "LabelFacts",
+    "Part",
+    "VectorFormat",
+    "check_features",
+    "check_label_column",
+    "find_format",
+    "is_missing",
+    "register_format",
+    "split_rows",
+    "to_tensor",
+]
+
+Array: TypeAlias = NDArray[Any]
+# Features (n, d) and labels (n,), whole numbers or text; None where the file has no labels.
+Part: TypeAlias = tuple[Array, Array | None]
+# Columns (n,) or (n, d) of numbers or text, by name.
+Columns: TypeAlias = Mapping[str, Array]
+
+_Format = TypeVar("_Format", bound="type[VectorFormat]")
+
+
+class LabelFacts(NamedTuple):
+    """What helps to tell names from positions where labels are numbers.
+
+    Attributes:
+        numbers: Whether the labels are numbers, not text.
+        logits: Whether the file has logits, as the files of a run do; their labels are positions.
+    """
+
+    numbers: bool
+    logits: bool
+
+
+class VectorFormat(ABC):
+    """A format of files with feature vectors.
+
+    Wrong files are a `ValueError` without the name of the file, which the callers put before it.
+
+    Attributes:
+        extension: How the names of such files end, with the dot.
+        order: Place in listings; formats of the same place are sorted by extension.
+        mapped: Whether there is `map`.
+        text: Whether text can be written; numbers always can.
+    """
+
+    extension: ClassVar[str]
+    order: ClassVar[int] = 100
+    mapped: ClassVar[bool] = False
+    text: ClassVar[bool] = True
+
+    @abstractmethod
+    def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
+        """Features and labels, some rows at a time.
+
+        Args:
+            path: The file, which exists.
+            rows: Rows at a time; None for one part with all of them.
+            labelled: Whether to refuse a file without labels.
+        """
+
+    @abstractmethod
+    def write(self, path: Path, parts: Iterable[Columns]) -> None:
+        """Write columns, some rows at a time; a file that is there is replaced as a whole or not at all.
+
+        Args:
+            path: The file.
+            parts: At least one; all have the same columns. `read` must find "features" and "labels" again.
+        """
+
+    def check_columns(self, path: Path, names: Iterable[str]) -> None:
+        """Refuse columns that cannot be written to a file of this name."""
+        _ = path, names
+
+    def label_facts(self, path: Path) -> LabelFacts:
+        """What is known about the labels of a file, which may have none."""
+        _ = path
+        return LabelFacts(numbers=False, logits=False)
+
+    def map(self, path: Path, labelled: bool, mode: Literal["r", "c"]) -> dict[str, Array]:
+        """The arrays "features", "labels" and "logits" that there are, as memory maps.
+
+        Numbers of a type that numpy lacks, such as bfloat16, have a structured type, see `to_tensor`.
+
+        Args:
+            path: The file, which exists.
+            labelled: Whether to refuse a file without labels.
+            mode: Of `numpy.memmap`: to read only, or to write to a copy in memory.
+        """
+        raise NotImplementedError(f"{path}: {self.extension} files are not mapped ({labelled=}, {mode=})")
+
+
+_FORMATS: Registry[type[VectorFormat]] = Registry("format", "cophenet.vectors", "cophenet.vectors")
+
+
+def register_format(cls: _Format) -> _Format:
+    """Class decorator: files with the `extension` of a format are read and written by it.
+
+    Raises:
+        ValueError: If the extension is taken.
+
+    Example:
+        >>> from cophenet.vectors.npz import Npz
+        >>> register_format(Npz)
+        Traceback (most recent call last):
+        ValueError: a format named '.npz' exists already
+    """
+    _FORMATS.register(cls.extension)(cls)
+    return cls
+
+
+def find_format(path: Path, mapped: bool = False) -> VectorFormat:
+    """The format of a file, by its extension.
+
+    Args:
+        path: The file, which need not exist.
+        mapped: Whether only formats that can be mapped are allowed.
+
+    Example:
+        >>> find_format(Path("birds.CSV")).extension
+        '.csv'
+        >>> find_format(Path("birds.xls"))
+        Traceback (most recent call last):
+        ValueError: birds.xls: the extension must be one of .npz, .npy, .safetensors, .parquet, .csv
+    """
+    formats = sorted(_FORMATS.members().values(), key=lambda form: (form.order, form.extension))
+    allowed = [form.extension for form in formats if form.mapped or not mapped]
+    if path.suffix.lower() not in allowed:
+        listed = " or ".join(allowed) if mapped else f"one of {', '.join(allowed)}"
+        raise ValueError(f"{path}: the extension must be {listed}")
+    return _FORMATS.get(path.suffix.lower())()
+
+
+def check_features(features: Array) -> None:
+    """Refuse what is not (n, d) real numbers.
+
+    Example:
+        >>> check_features(np.array(["owl"]))
+        Traceback (most recent call last):
+        ValueError: features must be (n, d) real numbers, got shape (1,) of <U3
+    """
+    if features.ndim != 2 or features.dtype.kind not in "fiu":
+        given = f"shape {features.shape} of {features.dtype}"
+        raise ValueError(f"features must be (n, d) real numbers, got {given}")
+
+
+def check_label_column(names: list[str]) -> None:
+    """Refuse a table without a column of labels, or without columns of features.
+
+    Example:
+        >>> check_label_column(["x0", "x1"])
+        Traceback (most recent call last):
+        ValueError: needs one column called 'label' and columns of features, got ['x0', 'x1']
+    """
+    if names.count("label") != 1 or len(names) < 2:
+        raise ValueError(f"needs one column called 'label' and columns of features, got {names[:6]!r}")
+
+
+def is_missing(label: str) -> bool:
+    """Whether a label is one that tables have in empty cells.
+
+    Example:
+        >>> is_missing(" "), is_missing("NaN"), is_missing("nandu")
+        (True, True, False)
+    """
+    return label.strip() in ("", "nan", "NaN")
+
+
+def split_rows(features: Array, labels: Array | None, rows: int | None) -> Iterator[Part]:
+    """Arrays as parts of some rows; without `rows` as they are.
+
+    Example:
+        >>> [len(part) for part, _ in split_rows(np.eye(5), None, 2)]
+        [2, 2, 1]
+    """
+    if rows is None:
+        yield features, labels
+        return
+    if features.ndim != 2:
+        raise ValueError(f"features must be (n, d), got shape {features.shape}")
+    if labels is not None and len(labels) != len(features):
+        raise ValueError(f"{len(features)} rows of features, but {len(labels)} labels")
+    for start in range(0, len(features), rows):
+        stop = start + rows
+        yield np.asarray(features[start:stop]), None if labels is None else labels[start:stop]
+
+
+def to_tensor(array: Array) -> Tensor:
+    """An array as a tensor that shares its memory; a structured type of one field is torch's of that name.
+
+    Example:
+        >>> to_tensor(np.array([(16256,)], dtype=[("bfloat16", "<i2")]))
+        tensor([1.], dtype=torch.bfloat16)
+    """
+    import torch
+
+    if array.dtype.names is None:
+        return torch.from_numpy(array)
+    (name,) = array.dtype.names
+    return torch.from_numpy(array[name]).view(getattr(torch, name))

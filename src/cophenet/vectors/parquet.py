@@ -1,0 +1,111 @@
+"""parquet: a column "label", and columns of numbers or of lists of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cophenet._common.files import replaced_file
+from cophenet.vectors.formats import (
+    Array,
+    Columns,
+    LabelFacts,
+    Part,
+    VectorFormat,
+    check_label_column,
+    register_format,
+)
+
+__all__ = ["Parquet"]
+
+_FLOATS = {"float": np.float32, "halffloat": np.float16}
+
+
+@register_format
+class Parquet(VectorFormat):
+    """A column `label`, all others are features; (n, d) is written as one column of lists."""
+
+    extension: ClassVar[str] = ".parquet"
+    order: ClassVar[int] = 3
+
+    def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
+        """Batches of rows, in the float type of the columns."""
+        with _opened(path) as file:
+            if labelled:
+                check_label_column(file.schema_arrow.names)
+            for batch in [file.read()] if rows is None else file.iter_batches(rows):
+                columns = {name: batch.column(name) for name in batch.schema.names}
+                for name, column in columns.items():
+                    if column.null_count:
+                        raise ValueError(f"column {name!r} has {column.null_count} empty cells")
+                labels = np.array(columns.pop("label").to_pylist()) if "label" in columns else None
+                if not columns:
+                    raise ValueError("columns other than 'label' must hold numbers or lists of numbers")
+                yield np.concatenate([_numbers(*item) for item in columns.items()], axis=1), labels
+
+    def write(self, path: Path, parts: Iterable[Columns]) -> None:
+        """One column for each."""
+        pa, pq = _packages()
+        with replaced_file(path) as temporary:
+            writer = None
+            try:
+                for columns in parts:
+                    cells = {name: _arrow(pa, values) for name, values in columns.items()}
+                    table = pa.table({"label" if name == "labels" else name: cells[name] for name in cells})
+                    writer = writer or pq.ParquetWriter(temporary, table.schema)
+                    writer.write_table(table)
+            finally:
+                if writer is not None:
+                    writer.close()
+
+    def label_facts(self, path: Path) -> LabelFacts:
+        """From the schema."""
+        pa, _ = _packages()
+        with _opened(path) as file:
+            schema = file.schema_arrow
+            numbers = "label" in schema.names and pa.types.is_integer(schema.field("label").type)
+            return LabelFacts(numbers, logits=False)
+
+
+def _packages() -> tuple[Any, Any]:
+    try:
+        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow.parquet  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError("parquet files need pyarrow: pip install 'cophenet[data]'") from error
+    return pyarrow, pyarrow.parquet
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    pa, pq = _packages()
+    try:
+        with pq.ParquetFile(path) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"truncated, damaged or not a parquet file: {error}") from error
+
+
+def _numbers(name: str, column: Any) -> Array:
+    """(n, 1) numbers, or (n, d) if every cell is a list, in the float type of the column."""
+    cells = column.to_pylist()
+    try:
+        values = np.array(cells)
+    except ValueError:
+        lengths = sorted({len(cell) for cell in cells})
+        raise ValueError(f"column {name!r} is ragged, with lists of {lengths[:5]} numbers") from None
+    if values.dtype.kind not in "fiu" or values.ndim > 2:
+        raise ValueError(f"column {name!r} must hold numbers or lists of numbers")
+    kind = str(getattr(column.type, "value_type", column.type))
+    if kind in _FLOATS and values.dtype.kind == "f":
+        values = values.astype(_FLOATS[kind])
+    return values.reshape(len(values), -1) if len(values) else values.reshape(0, 1)
+
+
+def _arrow(pa: Any, values: Array) -> Any:
+    flat = pa.array(values.ravel().tolist() if values.dtype.kind in "OU" else values.ravel())
+    return pa.FixedSizeListArray.from_arrays(flat, values.shape[1]) if values.ndim == 2 else flat

@@ -1,0 +1,30 @@
+"""Files of vectors written some rows at a time."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from cophenet.vectors import read_vectors, write_vectors
+from vectors.written_vectors import ROWS
+
+NAMES = np.array(["owl", "jay", "cod"] * 40)
+
+
+@pytest.mark.parametrize("ending", ["npz", "npy", "safetensors", "parquet", "csv"])
+def test_what_is_written_in_parts_reads_back(ending, tmp_path):
+    path = tmp_path / f"out_features.{ending}"
+    labels = np.arange(len(ROWS)).astype(str)
+    parts = (slice(start, start + 50) for start in range(0, len(ROWS), 50))
+    assert write_vectors(path, ({"features": ROWS[p], "labels": labels[p]} for p in parts)) == len(ROWS)
+    features, labels = read_vectors(path)
+    assert_allclose(features, ROWS, rtol=1e-6)
+    assert labels == [str(row) for row in range(len(ROWS))]
+
+
+def test_a_failed_writer_leaves_what_was_there(tmp_path):
+    path = tmp_path / "out.csv"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="zip"):
+        write_vectors(path, [{"features": ROWS, "labels": NAMES[1:]}])
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
