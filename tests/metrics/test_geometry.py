@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cophenet import CPCCLoss, class_distances, cpcc, metrics
 from cophenet.metrics import _blocks
-from cophenet.metrics.modules.base import METRIC_OPTIONS
+from cophenet.metrics._base import METRIC_OPTIONS
 from metrics.cases import TREE
 from support import DEVICE, double, random_batch
 

@@ -1,11 +1,13 @@
-"""Names of a package that load on first use, so that importing the package is cheap."""
+"""Names of a package, and torch, that load on first use, so that importing is cheap."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-__all__ = ["lazy_names"]
+__all__ = ["lazy_names", "torch"]
 
 
 def lazy_names(
@@ -39,3 +41,17 @@ def lazy_names(
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return load, lambda: sorted({*home, *rooms, *also})
+
+
+class _LazyModule(ModuleType):
+    """A module that is imported when one of its names is used first."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(import_module(self.__name__), name)
+
+
+# For rooms whose descriptions are read, in compare or in a shell's completion, where nothing is computed.
+if TYPE_CHECKING:
+    import torch as torch
+else:
+    torch = _LazyModule("torch")

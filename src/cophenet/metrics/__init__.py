@@ -1,137 +1,64 @@
-"""Metrics of classification, retrieval and geometry on a label tree.
+"""Metrics of classification, retrieval and geometry on a label tree, one file per family.
 
-A metric is a plain function on tensors (`level_accuracy`) and a torchmetrics class of the same meaning
-(`LevelAccuracy`) that only keeps its sums or samples between batches and processes. The functions need torch
-alone; the classes, in `modules`, are loaded on first use and need `pip install cophenet[metrics]`.
+A file holds the function on tensors (`level_accuracy`), the torchmetrics class of the same meaning
+(`LevelAccuracy`), which only collects sums or samples between batches and processes, and what a report must
+know of it. The functions need torch alone, the classes `pip install cophenet[metrics]`.
+
+All names in `__all__` of the files here, but those whose own name begins with an underscore, are names of
+this package; they load on first use.
 """
+
+# ruff: noqa: F403, F405 - the names are listed in the files that have them
 
 from __future__ import annotations
 
+import pkgutil
+from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cophenet.metrics.accuracy import full_path_accuracy, level_accuracy
-    from cophenet.metrics.calibration import level_calibration_error
-    from cophenet.metrics.decisions import decision_cost, expected_cost
-    from cophenet.metrics.geometry import delta_hyperbolicity, tree_distortion
-    from cophenet.metrics.hierarchical_precision import (
-        average_hierarchical_precision,
-        hierarchical_precision_at_k,
-    )
-    from cophenet.metrics.mean_average_precision import class_prototypes, level_labels, prototype_map
-    from cophenet.metrics.mistakes import (
-        hierarchical_distance,
-        hierarchical_precision_recall,
-        mistake_severity,
-    )
-    from cophenet.metrics.modules.classification import (
-        DecisionCost,
-        FullPathAccuracy,
-        HierarchicalDistance,
-        HierarchicalPrecisionRecall,
-        LevelAccuracy,
-        LevelCalibrationError,
-        MistakeSeverity,
-    )
-    from cophenet.metrics.modules.geometry import CPCC, DeltaHyperbolicity, TreeDistortion
-    from cophenet.metrics.modules.retrieval import (
-        AverageHierarchicalPrecision,
-        HierarchicalPrecisionAtK,
-        MAPAtR,
-        PrototypeMAP,
-    )
-    from cophenet.metrics.retrieval import map_at_r
-
-__all__ = [
-    "CPCC",
-    "AverageHierarchicalPrecision",
-    "DecisionCost",
-    "DeltaHyperbolicity",
-    "FullPathAccuracy",
-    "HierarchicalDistance",
-    "HierarchicalPrecisionAtK",
-    "HierarchicalPrecisionRecall",
-    "LevelAccuracy",
-    "LevelCalibrationError",
-    "MAPAtR",
-    "MistakeSeverity",
-    "PrototypeMAP",
-    "TreeDistortion",
-    "average_hierarchical_precision",
-    "class_prototypes",
-    "decision_cost",
-    "delta_hyperbolicity",
-    "expected_cost",
-    "full_path_accuracy",
-    "hierarchical_distance",
-    "hierarchical_precision_at_k",
-    "hierarchical_precision_recall",
-    "level_accuracy",
-    "level_calibration_error",
-    "level_labels",
-    "map_at_r",
-    "metric_names",
-    "mistake_severity",
-    "prototype_map",
-    "tree_distortion",
-]
-
-_FUNCTIONS = {
-    "average_hierarchical_precision": "hierarchical_precision",
-    "class_prototypes": "mean_average_precision",
-    "decision_cost": "decisions",
-    "delta_hyperbolicity": "geometry",
-    "expected_cost": "decisions",
-    "full_path_accuracy": "accuracy",
-    "hierarchical_distance": "mistakes",
-    "hierarchical_precision_at_k": "hierarchical_precision",
-    "hierarchical_precision_recall": "mistakes",
-    "level_accuracy": "accuracy",
-    "level_calibration_error": "calibration",
-    "level_labels": "mean_average_precision",
-    "map_at_r": "retrieval",
-    "mistake_severity": "mistakes",
-    "prototype_map": "mean_average_precision",
-    "tree_distortion": "geometry",
-}
-
-_CLASSES = {
-    "AverageHierarchicalPrecision": "modules.retrieval",
-    "CPCC": "modules.geometry",
-    "DecisionCost": "modules.classification",
-    "DeltaHyperbolicity": "modules.geometry",
-    "FullPathAccuracy": "modules.classification",
-    "HierarchicalDistance": "modules.classification",
-    "HierarchicalPrecisionAtK": "modules.retrieval",
-    "HierarchicalPrecisionRecall": "modules.classification",
-    "LevelAccuracy": "modules.classification",
-    "LevelCalibrationError": "modules.classification",
-    "MAPAtR": "modules.retrieval",
-    "MistakeSeverity": "modules.classification",
-    "PrototypeMAP": "modules.retrieval",
-    "TreeDistortion": "modules.geometry",
-}
+    from cophenet.metrics.accuracy import *
+    from cophenet.metrics.calibration import *
+    from cophenet.metrics.cophenetic_correlation import *
+    from cophenet.metrics.decisions import *
+    from cophenet.metrics.geometry import *
+    from cophenet.metrics.hierarchical_precision import *
+    from cophenet.metrics.mean_average_precision import *
+    from cophenet.metrics.mistakes import *
+    from cophenet.metrics.retrieval import *
 
 
 def metric_names() -> tuple[str, ...]:
     """Names of all metric classes."""
-    return tuple(_CLASSES)
+    return tuple(sorted(name for name, module in _homes().items() if _is_class(getattr(module, name))))
+
+
+@cache
+def _homes() -> dict[str, ModuleType]:
+    """Name -> the module that has it."""
+    files = [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]
+    modules = [import_module(f"{__name__}.{name}") for name in files if not name.startswith("_")]
+    return {name: module for module in modules for name in module.__all__}
+
+
+def _is_class(member: object) -> bool:
+    from cophenet.metrics._base import MetricClass
+
+    return isinstance(member, type) and issubclass(member, MetricClass)
 
 
 def __getattr__(name: str) -> object:
-    if name in _FUNCTIONS:
-        return getattr(import_module(f"cophenet.metrics.{_FUNCTIONS[name]}"), name)
-    if name not in _CLASSES:
-        raise AttributeError(f"module 'cophenet.metrics' has no attribute {name!r}")
-    try:
-        import torchmetrics  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            f"cophenet.metrics.{name} needs torchmetrics: pip install cophenet[metrics]"
-        ) from error
-    return getattr(import_module(f"cophenet.metrics.{_CLASSES[name]}"), name)
+    if name == "__all__":
+        return __dir__()
+    if name.startswith("_") or name not in _homes():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cophenet.metrics._base import with_torchmetrics
+
+    member = getattr(_homes()[name], name)
+    return with_torchmetrics(member) if _is_class(member) else member
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*_homes(), "metric_names"])

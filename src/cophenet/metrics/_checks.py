@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from cophenet._common.lazy import torch
 from cophenet.tree import Hierarchy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "check_features",
@@ -49,7 +51,7 @@ def check_k(name: str, value: int | None, highest: int, lowest: int = 1) -> None
 
 def check_indices(name: str, indices: Tensor, length: int, bound: int | None) -> Tensor:
     """The indices as int64; raise unless they are (length,) integers, in 0..bound-1 where it is given."""
-    if not isinstance(indices, Tensor):
+    if not isinstance(indices, torch.Tensor):
         raise ValueError(f"{name} must be a torch tensor, got {type(indices).__name__}")
     if indices.shape != (length,):
         raise ValueError(f"{name} must have shape ({length},), got {tuple(indices.shape)}")
@@ -64,7 +66,7 @@ def check_indices(name: str, indices: Tensor, length: int, bound: int | None) ->
 
 
 def _check_matrix(name: str, values: Tensor, width: int | None) -> None:
-    if not isinstance(values, Tensor):
+    if not isinstance(values, torch.Tensor):
         raise ValueError(f"{name} must be a torch tensor, got {type(values).__name__}")
     expected = "(N, d)" if width is None else f"(N, {width})"
     if values.ndim != 2 or not values.is_floating_point() or values.shape[1] != (width or values.shape[1]):

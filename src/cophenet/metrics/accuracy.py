@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet._common.checks import check_choice
+from cophenet._common.lazy import torch
+from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import full_precision, row_blocks
 from cophenet.metrics._checks import check_k, check_probabilities, check_scores, check_tree, ratio
 from cophenet.tree.tables import TreeTables, tree_tables
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from cophenet.tree import Hierarchy
 
-__all__ = ["full_path_accuracy", "level_accuracy"]
+__all__ = [
+    "FullPathAccuracy",
+    "LevelAccuracy",
+    "full_path_accuracy",
+    "level_accuracy",
+]
 
 By = Literal["sum", "argmax"]
 
@@ -142,3 +148,70 @@ def full_path_accuracy(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -
         0.5
     """
     return full_path_compute(*full_path_update(probabilities, labels, tree))
+
+
+class LevelAccuracy(SumMetric):
+    """Accuracy at each level of the tree, as `level_accuracy`.
+
+    Args:
+        tree: The label tree.
+        by: "sum" or "argmax".
+        top_k: A prediction counts if it is among the `top_k` best.
+        **kwargs: Options of `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.metrics import LevelAccuracy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> metric = LevelAccuracy(tree)
+        >>> metric.update(torch.tensor([[0.3, 0.3, 0.4], [0.1, 0.8, 0.1]]), torch.tensor([0, 1]))
+        >>> {name: value.item() for name, value in metric.compute().items()}
+        {'level1': 1.0, 'level2': 0.5}
+    """
+
+    higher_is_better = True
+
+    def __init__(self, tree: Hierarchy, by: By = "sum", top_k: int = 1, **kwargs: Any) -> None:
+        check_accuracy_options(tree, by, top_k)
+        super().__init__((tree.num_levels,), **kwargs)
+        self.tree, self.by, self.top_k = tree, by, top_k
+
+    def update(self, scores: Tensor, labels: Tensor) -> None:
+        """Add a batch: scores (B, C), probabilities unless `by="argmax"`, and labels (B,)."""
+        self.add(*accuracy_update(scores, labels, self.tree, self.by, self.top_k))
+
+    def compute(self) -> dict[str, Tensor]:
+        """Accuracy of each level by name."""
+        return accuracy_compute(self.total, self.samples, self.tree)
+
+
+class FullPathAccuracy(SumMetric):
+    """Share of samples that are right at every level, as `full_path_accuracy`.
+
+    Args:
+        tree: The label tree.
+        **kwargs: Options of `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.metrics import FullPathAccuracy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> metric = FullPathAccuracy(tree)
+        >>> metric(torch.tensor([[0.3, 0.3, 0.4], [0.1, 0.8, 0.1]]), torch.tensor([2, 1])).item()
+        0.5
+    """
+
+    higher_is_better = True
+
+    def __init__(self, tree: Hierarchy, **kwargs: Any) -> None:
+        check_tree(tree)
+        super().__init__(**kwargs)
+        self.tree = tree
+
+    def update(self, probabilities: Tensor, labels: Tensor) -> None:
+        """Add a batch: probabilities (B, C) and labels (B,)."""
+        self.add(*full_path_update(probabilities, labels, self.tree))
+
+    def compute(self) -> Tensor:
+        """A scalar in [0, 1]."""
+        return full_path_compute(self.total, self.samples)

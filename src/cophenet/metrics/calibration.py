@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
+from cophenet._common.lazy import torch
+from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import full_precision, row_blocks
-from cophenet.metrics._checks import check_k, check_probabilities, check_scores, ratio
+from cophenet.metrics._checks import check_k, check_probabilities, check_scores, check_tree, ratio
 from cophenet.tree.tables import tree_tables
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from cophenet.tree import Hierarchy
 
-__all__ = ["level_calibration_error"]
+__all__ = [
+    "LevelCalibrationError",
+    "level_calibration_error",
+]
 
 # More bins than this hold no samples to speak of.
 MOST_BINS = 10_000
@@ -75,3 +79,37 @@ def level_calibration_error(
     """
     check_k("bins", bins, MOST_BINS)
     return calibration_compute(*calibration_update(probabilities, labels, tree, bins), tree)
+
+
+class LevelCalibrationError(SumMetric):
+    """Expected calibration error at each level, as `level_calibration_error`.
+
+    Args:
+        tree: The label tree.
+        bins: How many bins of equal width.
+        **kwargs: Options of `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.metrics import LevelCalibrationError
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> metric = LevelCalibrationError(tree)
+        >>> metric(torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([0]))["level2"].item()
+        0.5
+    """
+
+    higher_is_better = False
+
+    def __init__(self, tree: Hierarchy, bins: int = 15, **kwargs: Any) -> None:
+        check_tree(tree)
+        check_k("bins", bins, MOST_BINS)
+        super().__init__((tree.num_levels, bins), **kwargs)
+        self.tree, self.bins = tree, bins
+
+    def update(self, probabilities: Tensor, labels: Tensor) -> None:
+        """Add a batch: probabilities (B, C) and labels (B,)."""
+        self.add(*calibration_update(probabilities, labels, self.tree, self.bins))
+
+    def compute(self) -> dict[str, Tensor]:
+        """Error of each level by name."""
+        return calibration_compute(self.total, self.samples, self.tree)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet._common.checks import check_choice
+from cophenet._common.lazy import torch
+from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import full_precision, product, row_blocks
-from cophenet.metrics._checks import check_probabilities, check_scores, ratio
+from cophenet.metrics._checks import check_probabilities, check_scores, check_tree, ratio
 from cophenet.tree.tables import TreeTables, add_columns, tree_tables
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from cophenet.tree import Hierarchy
 
-__all__ = ["decision_cost", "expected_cost"]
+__all__ = [
+    "DecisionCost",
+    "decision_cost",
+    "expected_cost",
+]
 
 Kind = Literal["lca-height", "path"]
 KINDS = ("lca-height", "path")
@@ -134,3 +139,37 @@ def decision_cost(
     """
     check_choice("kind", kind, KINDS)
     return decision_compute(*decision_update(probabilities, labels, tree, kind))
+
+
+class DecisionCost(SumMetric):
+    """Mean cost of the least-expected-cost decisions, as `decision_cost`.
+
+    Args:
+        tree: The label tree.
+        kind: "lca-height" or "path".
+        **kwargs: Options of `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.metrics import DecisionCost
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> metric = DecisionCost(tree)
+        >>> metric(torch.tensor([[0.35, 0.25, 0.4]]), torch.tensor([1])).item()
+        1.0
+    """
+
+    higher_is_better = False
+
+    def __init__(self, tree: Hierarchy, kind: Kind = "lca-height", **kwargs: Any) -> None:
+        check_tree(tree)
+        check_choice("kind", kind, KINDS)
+        super().__init__(**kwargs)
+        self.tree, self.kind = tree, kind
+
+    def update(self, probabilities: Tensor, labels: Tensor) -> None:
+        """Add a batch: probabilities (B, C) and labels (B,)."""
+        self.add(*decision_update(probabilities, labels, self.tree, self.kind))
+
+    def compute(self) -> Tensor:
+        """A scalar, at least 0."""
+        return decision_compute(self.total, self.samples)

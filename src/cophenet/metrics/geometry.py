@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from cophenet._common.lazy import torch
 from cophenet.metrics._blocks import full_precision, row_blocks
-from cophenet.metrics._checks import check_k
+from cophenet.metrics._checks import check_k, undefined
+from cophenet.metrics.cophenetic_correlation import DistanceMetric
 
-__all__ = ["delta_hyperbolicity", "tree_distortion"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "DeltaHyperbolicity",
+    "TreeDistortion",
+    "delta_hyperbolicity",
+    "tree_distortion",
+]
 
 MOST_SAMPLES = 2**40
 
 
 def _check_condensed(name: str, values: Tensor) -> Tensor:
     """The distances in float64; raise unless they are (P,), finite and not negative."""
-    if not isinstance(values, Tensor) or values.ndim != 1 or not values.is_floating_point():
-        given = (
-            f"{tuple(values.shape)} {values.dtype}" if isinstance(values, Tensor) else type(values).__name__
-        )
+    if not isinstance(values, torch.Tensor) or values.ndim != 1 or not values.is_floating_point():
+        tensor = isinstance(values, torch.Tensor)
+        given = f"{tuple(values.shape)} {values.dtype}" if tensor else type(values).__name__
         raise ValueError(f"{name} must be a floating-point tensor of shape (P,), got {given}")
     result = full_precision(values).double()
     if not (torch.isfinite(result) & (result >= 0)).all():
@@ -156,3 +164,74 @@ def delta_hyperbolicity(
         gap = _sampled_gap(table, samples, generator)
     widest = table.amax()
     return {"delta": gap / 2, "relative": gap / widest if widest > 0 else torch.zeros_like(gap)}
+
+
+def _nothing(name: str, rho: Tensor) -> Tensor:
+    value = undefined(name, "there are no samples")
+    return torch.tensor(value, dtype=torch.float64, device=rho.device)
+
+
+class TreeDistortion(DistanceMetric):
+    """How unevenly class distances stretch the tree metric, as `tree_distortion`.
+
+    Without samples the values are NaN, with a warning.
+
+    Args:
+        tree: The label tree.
+        distance: Distance between two classes, by name or as an object.
+        level: Group the samples by their ancestors at this level, by depth or name, instead of by class.
+        flow_weights: "uniform", "distance" or "inverse": how much each sample of a class weighs.
+        **options: The distance's own options, such as `reg=10.0` for "sinkhorn", and those of
+            `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.metrics import TreeDistortion
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> values = TreeDistortion(tree)(torch.tensor([[0.0], [2.0], [5.0]]), torch.tensor([0, 1, 2]))
+        >>> round(values["average"].item(), 4), round(values["worst"].item(), 4)
+        (0.1667, 1.6667)
+    """
+
+    higher_is_better = False
+
+    def compute(self) -> dict[str, Tensor]:
+        """Scalars "average" and "worst"."""
+        classes, rho = self.distances()
+        if not len(classes):
+            nothing = _nothing("tree distortion", rho)
+            return {"average": nothing, "worst": nothing}
+        return tree_distortion(rho, self.tree_distances(classes))
+
+
+class DeltaHyperbolicity(DistanceMetric):
+    """Gromov's four-point delta of the class distances, as `delta_hyperbolicity`, over all quadruples.
+
+    Without samples the values are NaN, with a warning.
+
+    Args:
+        tree: The label tree.
+        distance: Distance between two classes, by name or as an object.
+        level: Group the samples by their ancestors at this level, by depth or name, instead of by class.
+        flow_weights: "uniform", "distance" or "inverse": how much each sample of a class weighs.
+        **options: The distance's own options, such as `reg=10.0` for "sinkhorn", and those of
+            `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.metrics import DeltaHyperbolicity
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus", "car/van"], sep="/")
+        >>> corners = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+        >>> round(DeltaHyperbolicity(tree)(corners, torch.arange(4))["delta"].item(), 4)
+        0.4142
+    """
+
+    higher_is_better = False
+
+    def compute(self) -> dict[str, Tensor]:
+        """Scalars "delta" and "relative"."""
+        classes, rho = self.distances()
+        if not len(classes):
+            nothing = _nothing("delta-hyperbolicity", rho)
+            return {"delta": nothing, "relative": nothing}
+        return delta_hyperbolicity(rho)

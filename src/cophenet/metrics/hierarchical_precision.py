@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet._common.checks import check_choice
+from cophenet._common.lazy import torch
+from cophenet.metrics._base import SampleMetric
 from cophenet.metrics._blocks import row_blocks
 from cophenet.metrics._checks import check_k, check_tree, ratio
 from cophenet.metrics.retrieval import Gallery, Search, make_search
 from cophenet.tree.tables import TreeTables, tree_tables
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from cophenet.tree import Hierarchy
 
-__all__ = ["average_hierarchical_precision", "hierarchical_precision_at_k"]
+__all__ = [
+    "AverageHierarchicalPrecision",
+    "HierarchicalPrecisionAtK",
+    "average_hierarchical_precision",
+    "hierarchical_precision_at_k",
+]
 
 Similarity = Literal["lca-height", "wu-palmer"]
 
@@ -176,3 +182,73 @@ def average_hierarchical_precision(
     check_precision_options(tree, k, similarity, average=True)
     search = make_search(features, labels, gallery, tree.num_classes)
     return precision_compute(search, tree, k, similarity, average=True)
+
+
+class HierarchicalPrecisionAtK(SampleMetric):
+    """HP@k of samples searching each other, as `hierarchical_precision_at_k`.
+
+    Args:
+        tree: The label tree.
+        k: How many samples to retrieve, fewer than there are samples.
+        similarity: "lca-height" or "wu-palmer".
+        **kwargs: Options of `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.metrics import HierarchicalPrecisionAtK
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> metric = HierarchicalPrecisionAtK(tree, k=1)
+        >>> features = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.6, 0.5]])
+        >>> metric(features, torch.tensor([0, 0, 2, 1])).item()
+        1.0
+    """
+
+    higher_is_better = True
+
+    def __init__(self, tree: Hierarchy, k: int, similarity: Similarity = "lca-height", **kwargs: Any) -> None:
+        check_precision_options(tree, k, similarity, average=False)
+        super().__init__(tree.num_classes, **kwargs)
+        self.tree, self.k, self.similarity = tree, k, similarity
+
+    def compute(self) -> Tensor:
+        """A scalar in [0, 1]."""
+        search = make_search(*self.collected(), None, self.num_classes)
+        return precision_compute(search, self.tree, self.k, self.similarity, average=False)
+
+
+class AverageHierarchicalPrecision(SampleMetric):
+    """AHP of samples searching each other, as `average_hierarchical_precision`.
+
+    Args:
+        tree: The label tree.
+        k: The last rank, at least 2 and fewer than there are samples; None for all.
+        similarity: "lca-height" or "wu-palmer".
+        **kwargs: Options of `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.metrics import AverageHierarchicalPrecision
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> metric = AverageHierarchicalPrecision(tree, k=2)
+        >>> features = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.6, 0.5]])
+        >>> metric(features, torch.tensor([0, 0, 2, 1])).item()
+        0.5
+    """
+
+    higher_is_better = True
+
+    def __init__(
+        self,
+        tree: Hierarchy,
+        k: int | None = None,
+        similarity: Similarity = "lca-height",
+        **kwargs: Any,
+    ) -> None:
+        check_precision_options(tree, k, similarity, average=True)
+        super().__init__(tree.num_classes, **kwargs)
+        self.tree, self.k, self.similarity = tree, k, similarity
+
+    def compute(self) -> Tensor:
+        """A scalar in [0, 1)."""
+        search = make_search(*self.collected(), None, self.num_classes)
+        return precision_compute(search, self.tree, self.k, self.similarity, average=True)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-from torch.nn.functional import normalize
-
+from cophenet._common.lazy import torch
+from cophenet.metrics._base import SampleMetric
 from cophenet.metrics._blocks import full_precision, product, row_blocks
 from cophenet.metrics._checks import check_features, check_indices, check_tree, ratio
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from cophenet.tree import Hierarchy
 
-__all__ = ["class_prototypes", "level_labels", "prototype_map"]
+__all__ = [
+    "PrototypeMAP",
+    "class_prototypes",
+    "level_labels",
+    "prototype_map",
+]
 
 
 def level_labels(labels: Tensor, tree: Hierarchy, level: int | str) -> Tensor:
@@ -105,7 +110,7 @@ def average_precisions(features: Tensor, labels: Tensor, prototypes: Tensor, cla
     sample, row, counts = _positives(labels, classes)
     used = counts > 0
     rows = (used.cumsum(0) - 1)[row]
-    weights, counts = normalize(prototypes.to(tests))[used], counts[used]
+    weights, counts = torch.nn.functional.normalize(prototypes.to(tests))[used], counts[used]
     ends = counts.cumsum(0)
     place = torch.arange(len(rows), device=rows.device) - (ends - counts)[rows]
     offsets = [0, *ends.tolist()]
@@ -119,7 +124,7 @@ def average_precisions(features: Tensor, labels: Tensor, prototypes: Tensor, cla
 
 def check_prototypes(prototypes: Tensor, classes: Tensor | None) -> Tensor:
     """The class of each prototype; raise unless there are some, finite and of different classes."""
-    if not isinstance(prototypes, Tensor):
+    if not isinstance(prototypes, torch.Tensor):
         hint = "; unpack what class_prototypes gives: classes, prototypes = class_prototypes(...)"
         given = f"{type(prototypes).__name__}{hint if isinstance(prototypes, tuple) else ''}"
         raise ValueError(f"prototypes must be a torch tensor, got {given}")
@@ -177,3 +182,51 @@ def prototype_map(
     """
     labels = check_features(features, labels)
     return prototype_compute(features, labels, prototypes, check_prototypes(prototypes, classes))
+
+
+class PrototypeMAP(SampleMetric):
+    """Mean average precision of retrieving test samples by class prototypes, as `prototype_map`.
+
+    Args:
+        prototypes: (k, d) one for each class, such as the mean training features.
+        classes: (k,) class of each prototype; 0, 1, ... by default. At a level, classes of `tree.cut(level)`.
+        tree: The label tree, needed with `level`.
+        level: Group the labels that `update` gets by their ancestors at this level.
+        **kwargs: Options of `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet.metrics import PrototypeMAP
+        >>> metric = PrototypeMAP(torch.eye(2))
+        >>> metric.update(torch.tensor([[1.0, 0.1], [0.9, 0.3]]), torch.tensor([0, 1]))
+        >>> metric.update(torch.tensor([[0.2, 1.0], [0.8, 0.4]]), torch.tensor([1, 0]))
+        >>> round(metric.compute().item(), 4)
+        0.8333
+    """
+
+    higher_is_better = True
+    prototypes: Tensor
+    classes: Tensor
+
+    def __init__(
+        self,
+        prototypes: Tensor,
+        classes: Tensor | None = None,
+        tree: Hierarchy | None = None,
+        level: int | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if (tree is None) != (level is None):
+            raise ValueError(f"tree and level go together, got {tree!r} and level {level!r}")
+        if tree is not None:
+            check_tree(tree)
+        super().__init__(None if tree is None else tree.num_classes, **kwargs)
+        self.tree, self.level = tree, level
+        self.register_buffer("classes", check_prototypes(prototypes, classes), persistent=False)
+        self.register_buffer("prototypes", prototypes.detach(), persistent=False)
+
+    def compute(self) -> Tensor:
+        """A scalar in [0, 1]."""
+        features, labels = self.collected()
+        if self.tree is not None and self.level is not None:
+            labels = level_labels(labels, self.tree, self.level)
+        return prototype_compute(features, labels, self.prototypes, self.classes)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet._common.checks import check_choice
+from cophenet._common.lazy import torch
+from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import row_blocks
 from cophenet.metrics._checks import check_indices, check_k, check_scores, check_tree, ratio
 from cophenet.tree.tables import tree_tables
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from cophenet.tree import Hierarchy
 
-__all__ = ["hierarchical_distance", "hierarchical_precision_recall", "mistake_severity"]
+__all__ = [
+    "HierarchicalDistance",
+    "HierarchicalPrecisionRecall",
+    "MistakeSeverity",
+    "hierarchical_distance",
+    "hierarchical_precision_recall",
+    "mistake_severity",
+]
 
 Average = Literal["micro", "macro"]
 
@@ -183,3 +191,113 @@ def hierarchical_precision_recall(
     """
     check_choice("average", average, ("micro", "macro"))
     return path_compute(*path_update(predictions, labels, tree, average, nodes), average)
+
+
+class HierarchicalDistance(SumMetric):
+    """Mean height of the lowest common ancestor of label and k best classes, as `hierarchical_distance`.
+
+    Args:
+        tree: The label tree.
+        k: How many classes to take for each sample.
+        best: Take the nearest of the k classes instead of their mean.
+        **kwargs: Options of `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.metrics import HierarchicalDistance
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> metric = HierarchicalDistance(tree, k=2)
+        >>> metric(torch.tensor([[3.0, 2.0, 1.0], [3.0, 1.0, 2.0]]), torch.tensor([0, 1])).item()
+        1.0
+    """
+
+    higher_is_better = False
+
+    def __init__(self, tree: Hierarchy, k: int = 1, best: bool = False, **kwargs: Any) -> None:
+        check_tree(tree)
+        check_k("k", k, tree.num_classes)
+        super().__init__(**kwargs)
+        self.tree, self.k, self.best = tree, k, best
+
+    def update(self, scores: Tensor, labels: Tensor) -> None:
+        """Add a batch: scores (B, C) and labels (B,)."""
+        self.add(*distance_update(scores, labels, self.tree, self.k, self.best, mistakes_only=False))
+
+    def compute(self) -> Tensor:
+        """A scalar in [0, tree.height]."""
+        return distance_compute(self.total, self.samples)
+
+
+class MistakeSeverity(SumMetric):
+    """Mean height of the lowest common ancestor of label and prediction over mistakes, as `mistake_severity`.
+
+    Args:
+        tree: The label tree.
+        k: Average over the k best classes of every mistake.
+        **kwargs: Options of `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.metrics import MistakeSeverity
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> metric = MistakeSeverity(tree)
+        >>> metric(torch.tensor([[3.0, 2.0, 1.0], [3.0, 1.0, 2.0]]), torch.tensor([1, 2])).item()
+        1.5
+    """
+
+    higher_is_better = False
+    mistakes: Tensor
+
+    def __init__(self, tree: Hierarchy, k: int = 1, **kwargs: Any) -> None:
+        check_tree(tree)
+        check_k("k", k, tree.num_classes)
+        super().__init__(**kwargs)
+        self.add_state("mistakes", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+        self.tree, self.k = tree, k
+
+    def update(self, scores: Tensor, labels: Tensor) -> None:
+        """Add a batch: scores (B, C) and labels (B,)."""
+        total, count = distance_update(scores, labels, self.tree, self.k, best=False, mistakes_only=True)
+        self.add(total, len(labels))
+        self.mistakes += count
+
+    def compute(self) -> Tensor:
+        """A scalar, 0 without mistakes."""
+        return severity_compute(self.total, self.mistakes, self.samples)
+
+
+class HierarchicalPrecisionRecall(SumMetric):
+    """Precision, recall and F1 of the nodes on the path, as `hierarchical_precision_recall`.
+
+    Args:
+        tree: The label tree.
+        average: "micro" or "macro".
+        nodes: The predictions are node numbers of the tree.
+        **kwargs: Options of `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.metrics import HierarchicalPrecisionRecall
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> metric = HierarchicalPrecisionRecall(tree)
+        >>> metric(torch.tensor([1, 2]), torch.tensor([0, 2]))["f1"].item()
+        0.75
+    """
+
+    higher_is_better = True
+
+    def __init__(
+        self, tree: Hierarchy, average: Average = "micro", nodes: bool = False, **kwargs: Any
+    ) -> None:
+        check_tree(tree)
+        check_choice("average", average, ("micro", "macro"))
+        super().__init__((3,), **kwargs)
+        self.tree, self.average, self.nodes = tree, average, nodes
+
+    def update(self, predictions: Tensor, labels: Tensor) -> None:
+        """Add a batch: predicted classes (or nodes) and labels, both (B,)."""
+        self.add(*path_update(predictions, labels, self.tree, self.average, self.nodes))
+
+    def compute(self) -> dict[str, Tensor]:
+        """Scalars "precision", "recall" and "f1"."""
+        return path_compute(self.total, self.samples, self.average)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-from torch.nn.functional import normalize
-
+from cophenet._common.lazy import torch
+from cophenet.metrics._base import SampleMetric
 from cophenet.metrics._blocks import full_precision, product, row_blocks
 from cophenet.metrics._checks import check_features, ratio
 
-__all__ = ["Gallery", "Search", "make_search", "map_at_r"]
+if TYPE_CHECKING:
+    from torch import Tensor
 
-Gallery = tuple[Tensor, Tensor]
+__all__ = [
+    "MAPAtR",
+    "map_at_r",
+]
+
+Gallery = tuple["Tensor", "Tensor"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +63,7 @@ def make_search(
 ) -> Search:
     """Check and normalise; without a gallery the samples search each other."""
     labels = check_features(features, labels, num_classes)
-    queries = normalize(full_precision(features))
+    queries = torch.nn.functional.normalize(full_precision(features))
     if gallery is None:
         return Search(queries, labels, queries, labels, itself=1)
     others, other_labels = gallery
@@ -68,7 +73,8 @@ def make_search(
         raise ValueError(
             f"gallery features must have shape (M, {features.shape[1]}) on {features.device}, got {given}"
         )
-    return Search(queries, labels, normalize(full_precision(others).to(queries)), other_labels, itself=0)
+    answers = torch.nn.functional.normalize(full_precision(others).to(queries))
+    return Search(queries, labels, answers, other_labels, itself=0)
 
 
 def _precision_up_to(relevant: Tensor, scores: Tensor, wanted: Tensor) -> Tensor:
@@ -128,3 +134,27 @@ def map_at_r(features: Tensor, labels: Tensor, gallery: Gallery | None = None) -
         0.75
     """
     return map_at_r_compute(make_search(features, labels, gallery))
+
+
+class MAPAtR(SampleMetric):
+    """MAP@R of samples searching each other, as `map_at_r`.
+
+    Args:
+        **kwargs: Options of `torchmetrics.Metric`.
+
+    Example:
+        >>> from cophenet.metrics import MAPAtR
+        >>> metric = MAPAtR()
+        >>> features = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.6, 0.5]])
+        >>> metric(features, torch.tensor([0, 0, 1, 1])).item()
+        0.75
+    """
+
+    higher_is_better = True
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(None, **kwargs)
+
+    def compute(self) -> Tensor:
+        """A scalar in [0, 1]."""
+        return map_at_r_compute(make_search(*self.collected(), None))

@@ -11,13 +11,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from cophenet._common.lazy import torch
 from cophenet.tree.derive import lowest_common_ancestors
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from cophenet.tree.hierarchy import Hierarchy
 
 __all__ = ["TreeTables", "add_columns", "tree_tables"]

@@ -1,18 +1,26 @@
-"""What the shells share: states that add up, and states that collect samples."""
+"""What the metric classes share: states that add up, states that collect samples, torchmetrics on first use.
+
+Loading torchmetrics takes longer than loading torch, and it is optional. So a metric class is written beside
+its function without it, and `with_torchmetrics` completes the class when it is first used.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import types
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-import torch
-from torch import Tensor
-from torchmetrics import Metric
-from torchmetrics.utilities import dim_zero_cat
-
+from cophenet._common.lazy import torch
 from cophenet.metrics._checks import check_features
 
-__all__ = ["METRIC_OPTIONS", "SampleMetric", "SumMetric"]
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torchmetrics import Metric
+else:
+    Metric = object
+
+__all__ = ["METRIC_OPTIONS", "MetricClass", "SampleMetric", "SumMetric", "with_torchmetrics"]
 
 # Options of `torchmetrics.Metric`, for classes that have other options besides.
 METRIC_OPTIONS = (
@@ -26,7 +34,48 @@ METRIC_OPTIONS = (
 )
 
 
-class SumMetric(Metric):
+class MetricClass(Metric):
+    """A metric class without torchmetrics; `cophenet.metrics` has it complete under the same name."""
+
+    is_differentiable = False
+    full_state_update = False
+
+    def __init__(self, **kwargs: Any) -> None:
+        if with_torchmetrics(type(self)) is not type(self):
+            raise TypeError(f"make it as cophenet.metrics.{type(self).__name__}, which is complete")
+        super().__init__(**kwargs)
+
+
+C = TypeVar("C", bound=type[MetricClass])
+
+
+@cache
+def with_torchmetrics(cls: C) -> C:
+    """The same metric class as a subclass of `torchmetrics.Metric`.
+
+    Raises:
+        ImportError: If torchmetrics is missing; says how to install it.
+
+    Example:
+        >>> from torchmetrics import Metric
+        >>> from cophenet.metrics.accuracy import LevelAccuracy
+        >>> issubclass(LevelAccuracy, Metric), issubclass(with_torchmetrics(LevelAccuracy), Metric)
+        (False, True)
+    """
+    try:
+        from torchmetrics import Metric
+    except ImportError as error:
+        raise ImportError(
+            f"cophenet.metrics.{cls.__name__} needs torchmetrics: pip install cophenet[metrics]"
+        ) from error
+    if issubclass(cls, Metric):
+        return cls
+    # It is pickled by the name that the package has it under.
+    members = {"__doc__": cls.__doc__, "__module__": "cophenet.metrics"}
+    return types.new_class(cls.__name__, (cls, Metric), exec_body=lambda space: space.update(members))
+
+
+class SumMetric(MetricClass):
     """A metric made of a sum over samples and their number.
 
     Args:
@@ -34,8 +83,6 @@ class SumMetric(Metric):
         **kwargs: Options of `torchmetrics.Metric`.
     """
 
-    is_differentiable = False
-    full_state_update = False
     total: Tensor
     samples: Tensor
     identity: Tensor
@@ -54,8 +101,8 @@ class SumMetric(Metric):
         self.samples += samples
 
 
-class SampleMetric(Metric):
-    """A metric that needs all samples at once: it keeps features and labels.
+class SampleMetric(MetricClass):
+    """A metric that needs all samples at once: it collects features and labels.
 
     In distributed use every process must call `update` at least once, if need be with an empty batch.
 
@@ -64,8 +111,6 @@ class SampleMetric(Metric):
         **kwargs: Options of `torchmetrics.Metric`.
     """
 
-    is_differentiable = False
-    full_state_update = False
     features: list[Tensor]
     labels: list[Tensor]
 
@@ -76,7 +121,7 @@ class SampleMetric(Metric):
         self.add_state("labels", [], dist_reduce_fx="cat")
 
     def update(self, features: Tensor, labels: Tensor) -> None:
-        """Keep a batch.
+        """Collect a batch.
 
         Args:
             features: (B, d).
@@ -88,6 +133,8 @@ class SampleMetric(Metric):
 
     def collected(self) -> tuple[Tensor, Tensor]:
         """All features (N, d) and labels (N,)."""
+        from torchmetrics.utilities import dim_zero_cat
+
         if not len(self.features):
             return torch.zeros(0, 1, device=self.device), torch.zeros(
                 0, dtype=torch.int64, device=self.device

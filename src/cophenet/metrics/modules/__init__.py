@@ -1,1 +1,0 @@
-"""torchmetrics shells of the metrics: each keeps sums or samples, and calls the functions for the rest."""
