@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cophenet import Hierarchy
 from cophenet.objectives import TreePaths, create
-from cophenet.objectives.levels import group_logsumexp
+from cophenet.objectives.paths import group_logsumexp
 from support import DEVICE
 
 from ..tree.trees import line_up, slow_ancestor, trees

@@ -5,20 +5,24 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
     "argument_of",
     "check_choice",
     "check_file",
+    "check_flag",
     "check_number",
     "check_options",
+    "check_pair",
     "check_whole",
     "wrong_argument",
 ]
+
+_Value = TypeVar("_Value")
 
 
 def wrong_argument(argument: str, problem: str) -> ValueError:
@@ -99,6 +103,32 @@ def check_whole(argument: str, value: object, least: int) -> None:
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:  # type: ignore[operator]
         raise wrong_argument(argument, f"must be a whole number of at least {least}, got {value!r}")
+
+
+def check_flag(argument: str, value: bool) -> None:
+    """Refuse what is neither True nor False.
+
+    Example:
+        >>> check_flag("normalize", "no")
+        Traceback (most recent call last):
+        ValueError: normalize must be True or False, got 'no'
+    """
+    if not isinstance(value, bool):
+        raise wrong_argument(argument, f"must be True or False, got {value!r}")
+
+
+def check_pair(argument: str, values: Collection[_Value], what: str) -> tuple[_Value, _Value]:
+    """The two values; refuse what is not a pair.
+
+    Example:
+        >>> check_pair("margins", 0.2, "two numbers")
+        Traceback (most recent call last):
+        ValueError: margins must be two numbers, got 0.2
+    """
+    if not isinstance(values, Collection) or isinstance(values, (str, Mapping, set)) or len(values) != 2:
+        raise wrong_argument(argument, f"must be {what}, got {values!r}")
+    first, second = values
+    return first, second
 
 
 def check_options(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, cast, get_args
 
 import numpy as np
@@ -29,7 +30,7 @@ from cophenet.transport.ground import first_order
 from cophenet.transport.grouping import (
     Scheme,
     check_batch,
-    group_by_class,
+    group_checked,
     regrouped,
     without_autocast,
 )
@@ -187,17 +188,33 @@ class CPCCLoss(nn.Module):
         Returns:
             A scalar, in float32 or float64.
         """
-        if torch.compiler.is_compiling():
-            # What is grouped depends on the data, so it is not traced; to say so costs a second of imports.
-            eager = torch.compiler.disable(_loss)  # type: ignore[no-untyped-call]
-            return cast(Tensor, eager(self, features, labels, flow_weights, shards))
-        return _loss(self, features, labels, flow_weights, shards)
+        return _untraced(_loss)(self, features, labels, flow_weights, shards)
+
+    def of_checked(self, features: Tensor, labels: Tensor, shards: Shards | None) -> Tensor:
+        """The loss of a batch that an objective has checked already, and gathered if there are shards.
+
+        Args:
+            features: (B, d) float32 or float64.
+            labels: (B,) int64.
+            shards: As for `forward`.
+        """
+        return _untraced(_loss_of_checked)(self, features, labels, None, shards)
 
     def tree_distances(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
         """(P,) tree distances of class pairs."""
         if self._table is None:
             return self.tree.pair_distances(first, second)
         return np.asarray(self._table[first, second])
+
+
+_Loss = Callable[[CPCCLoss, Tensor, Tensor, "Tensor | None", "Shards | None"], Tensor]
+
+
+def _untraced(loss: _Loss) -> _Loss:
+    """What is grouped depends on the data, so a compiler does not trace it."""
+    if not torch.compiler.is_compiling():  # to say so costs a second of imports
+        return loss
+    return cast(_Loss, torch.compiler.disable(loss))  # type: ignore[no-untyped-call]
 
 
 def _loss(
@@ -207,6 +224,15 @@ def _loss(
         if shards is None and process_count(criterion.gather) > 1:
             shards = _meet(criterion, features, labels, weights)
             features, labels, weights = gather_rows(shards, features, labels, weights)
+        else:
+            check_batch(features, labels, "uniform" if weights is None else weights)
+        return _loss_of_checked(criterion, features, labels, weights, shards)
+
+
+def _loss_of_checked(
+    criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None, shards: Shards | None
+) -> Tensor:
+    with without_autocast(features):
         if shards is None or criterion.distance.pair_cost == "none":
             batch, direction = _grouped(criterion, features, labels, weights)
             if direction is None:
@@ -235,11 +261,10 @@ def _grouped(
     """The batch, with what is remembered, and the tree's side of the correlation; None if it is undefined."""
     memory, recalled, seen = criterion.memory if criterion.training else None, None, features
     if memory is not None:
-        check_batch(features, labels, "uniform" if flow_weights is None else flow_weights)
         groups = regrouped(labels.long(), criterion.regroup, criterion.num_classes)
         recalled = memory.recall(features)
         seen = stand_for(features, groups, recalled, memory.num_classes, flow_weights)
-    batch = group_by_class(
+    batch = group_checked(
         seen,
         labels,
         flow_weights=criterion.flow_weights if flow_weights is None else flow_weights,

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from cophenet.models.base import Backbone
-from cophenet.objectives.base import HeadSpec
-from cophenet.objectives.vectors import unit_rows
+from cophenet.objectives.base import HeadSpec, unit_rows
 
 __all__ = ["Heads", "LinearHead", "Network", "NetworkOutput", "build_heads"]
 

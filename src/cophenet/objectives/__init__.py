@@ -2,7 +2,7 @@
 
 An objective maps what a forward pass gives (`StepOutput`) to named loss terms whose sum is the loss,
 and says which heads and phases it needs. The arithmetic of each is a function of tensors beside it;
-what several share lives in `paths` (the way from the root to a class) and `levels`.
+what several share lives in `base` and `paths` (the ancestors of each class).
 """
 
 from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput, level_heads
@@ -11,9 +11,8 @@ from cophenet.objectives.curriculum import Curriculum
 from cophenet.objectives.flat import Flat
 from cophenet.objectives.gc import GC, geometric_consistency
 from cophenet.objectives.hxe import HXE, hierarchical_cross_entropy
-from cophenet.objectives.levels import LevelMaps
 from cophenet.objectives.mtl import MTL
-from cophenet.objectives.paths import TreePaths
+from cophenet.objectives.paths import LevelMaps, TreePaths
 from cophenet.objectives.quadruplet import Quadruplet, quadruplet_loss
 from cophenet.objectives.rank import Rank, rank_loss
 from cophenet.objectives.registry import create, objective_names, register

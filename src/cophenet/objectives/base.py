@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cophenet.cpcc.exchange import DTYPES, Gather, Shards, gather_rows, meet, process_count
+from cophenet.transport.grouping import check_batch
 from cophenet.tree import Hierarchy
 
-__all__ = ["HeadSpec", "Objective", "Phase", "StepOutput", "level_heads"]
+__all__ = ["HeadSpec", "Objective", "Phase", "StepOutput", "level_heads", "unit_rows"]
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -85,6 +88,24 @@ def level_heads(tree: Hierarchy, *, normalize_rows: bool = False) -> tuple[HeadS
     )
 
 
+def unit_rows(vectors: Tensor) -> Tensor:
+    """Rows divided by their norm; a zero row stays zero, and its gradient is bounded.
+
+    Args:
+        vectors: (n, d).
+
+    Returns:
+        (n, d).
+
+    Example:
+        >>> unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]])
+    """
+    norms: Tensor = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    return vectors / norms.masked_fill(norms == 0, 1.0)
+
+
 class Objective(nn.Module, ABC):
     """A training loss as named terms whose sum is the loss.
 
@@ -107,13 +128,20 @@ class Objective(nn.Module, ABC):
         gather: "all"; or "none" for the loss of each process's own batch, without any exchange.
         generator: What random numbers of its terms are drawn from, if any are; alike on all processes.
         compares_features: Whether NaN and inf must be refused, because comparisons would hide them.
+        compares_samples: Whether it has `batch_terms`; true for every subclass that defines them.
     """
 
     name: str
     order_dependent: bool = False
     compares_features: bool = False
+    compares_samples: bool = False
     gather: Gather = "all"
     generator: torch.Generator | None = None
+
+    def __init_subclass__(cls) -> None:
+        """Note whether the class has terms that compare samples: only then are these gathered."""
+        super().__init_subclass__()
+        cls.compares_samples = cls.compares_samples or "batch_terms" in vars(cls)
 
     def __init__(self, tree: Hierarchy) -> None:
         super().__init__()
@@ -131,6 +159,23 @@ class Objective(nn.Module, ABC):
     def finest(self) -> str:
         """Name of the head that tells the classes apart."""
         return self.tree.level_names[-1]
+
+    def check_levels(self, reason: str) -> None:
+        """Refuse a tree without a level above its classes."""
+        if self.tree.height < 2:
+            raise ValueError(f"objective {self.name!r} cannot use a tree of one level: {reason}")
+
+    def register_exact_buffer(self, name: str, values: NDArray[np.float64]) -> None:
+        """Give the module float64 values that `.float()` and `.half()` leave as they are.
+
+        They are a buffer of integers with the same bits, which a cast to another precision passes over.
+        """
+        bits = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float64)).view(torch.int64)
+        self.register_buffer(name, bits, persistent=False)
+
+    def exact_buffer(self, name: str) -> Tensor:
+        """The float64 values given to `register_exact_buffer`, on the module's device."""
+        return self.get_buffer(name).view(torch.float64)
 
     @abstractmethod
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
@@ -190,7 +235,7 @@ class Objective(nn.Module, ABC):
         self._check_flags(lowest.min(), highest.max(), infinite.sum(), shards.sizes.sum())
         with torch.autocast(step.features.device.type, enabled=False):
             compared: dict[str, Tensor] = {}
-            if type(self).batch_terms is not Objective.batch_terms:
+            if self.compares_samples:
                 whole, labels, _ = gather_rows(shards, step.features, step.labels)
                 all_rows = replace(step, features=whole, labels=labels, logits={}, shards=shards)
                 compared = self.batch_terms(_full_precision(all_rows))
@@ -206,13 +251,9 @@ class Objective(nn.Module, ABC):
         features, labels = step.features, step.labels
         _check_tensor("features", features)
         _check_tensor("labels", labels)
-        if features.ndim != 2 or features.dtype not in DTYPES:
-            given = f"{tuple(features.shape)} {features.dtype}"
-            raise ValueError(f"features must be a floating-point tensor of shape (B, d), got {given}")
-        if labels.shape != features.shape[:1]:
-            raise ValueError(f"labels must have shape ({len(features)},), got {tuple(labels.shape)}")
-        if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-            raise ValueError(f"labels must be integers, got {labels.dtype}")
+        check_batch(features, labels)
+        if features.dtype not in DTYPES:
+            raise ValueError(f"features must be one of {', '.join(map(str, DTYPES))}, got {features.dtype}")
         self._check_logits(step)
         self.check_heads(step)
 

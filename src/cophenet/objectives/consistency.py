@@ -11,8 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from cophenet._common.checks import check_choice, check_number
 from cophenet.objectives.base import Objective, StepOutput, level_heads
-from cophenet.objectives.checks import check_levels
-from cophenet.objectives.levels import LevelMaps
+from cophenet.objectives.paths import LevelMaps
 from cophenet.tree import Hierarchy
 
 __all__ = ["Consistency"]
@@ -32,7 +31,7 @@ class Consistency(Objective):
     ) -> None:
         super().__init__(tree)
         check_choice("variant", variant, ("paper", "haf"))
-        check_levels(self.name, tree, "there are no two levels to be consistent")
+        self.check_levels("there are no two levels to be consistent")
         check_number("weight", weight)
         self.weight: float = weight
         self.variant: Literal["paper", "haf"] = variant

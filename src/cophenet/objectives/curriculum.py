@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cophenet._common.checks import wrong_argument
+from cophenet._common.checks import check_pair, wrong_argument
 from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput
-from cophenet.objectives.checks import check_levels, check_pair
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy
 from cophenet.tree.levels import depth_of
@@ -33,7 +32,7 @@ class Curriculum(Objective):
 
     def __init__(self, tree: Hierarchy, level: int | str = 1, epochs: Sequence[int] = (50, 200)) -> None:
         super().__init__(tree)
-        check_levels(self.name, tree, "there is no coarser task to begin with")
+        self.check_levels("there is no coarser task to begin with")
         depth = depth_of(tree, level)
         if depth == tree.height:
             raise wrong_argument(

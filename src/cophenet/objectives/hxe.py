@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from cophenet._common.checks import check_number
+from cophenet._common.checks import check_flag, check_number
 from cophenet.objectives.base import Objective, StepOutput
-from cophenet.objectives.checks import check_flag
-from cophenet.objectives.exact import exact_buffer, keep_exact
 from cophenet.objectives.paths import TreePaths
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy
@@ -60,10 +58,10 @@ class HXE(Objective):
         weights = np.exp(-alpha * np.arange(1, tree.height + 1))
         if normalize:
             weights /= np.exp(-alpha * tree.depths).sum()
-        keep_exact(self, "weights", weights)
+        self.register_exact_buffer("weights", weights)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """The hierarchical cross entropy; it takes the place of the plain one."""
         logits = step.logits[self.finest]
-        weights = exact_buffer(self, "weights")
+        weights = self.exact_buffer("weights")
         return {"hxe": hierarchical_cross_entropy(logits, step.labels, self.paths, weights)}

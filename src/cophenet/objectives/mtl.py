@@ -6,8 +6,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cophenet.objectives.base import Objective, StepOutput, level_heads
-from cophenet.objectives.checks import check_levels
-from cophenet.objectives.levels import LevelMaps
+from cophenet.objectives.paths import LevelMaps
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy
 
@@ -26,7 +25,7 @@ class MTL(Objective):
 
     def __init__(self, tree: Hierarchy) -> None:
         super().__init__(tree)
-        check_levels(self.name, tree, "there is no coarser task to learn beside the classes")
+        self.check_levels("there is no coarser task to learn beside the classes")
         self.heads = level_heads(tree)
         self.maps = LevelMaps(tree)
 

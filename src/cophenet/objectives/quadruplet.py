@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cophenet._common.checks import check_number, wrong_argument
-from cophenet.objectives.base import Objective, StepOutput
-from cophenet.objectives.checks import check_levels, check_pair
+from cophenet._common.checks import check_number, check_pair, wrong_argument
+from cophenet.objectives.base import Objective, StepOutput, unit_rows
 from cophenet.objectives.registry import register
-from cophenet.objectives.vectors import unit_rows
 from cophenet.tree import Hierarchy
 from cophenet.tree.levels import depth_of
 
@@ -91,7 +89,7 @@ class Quadruplet(Objective):
         level: int | str | None = None,
     ) -> None:
         super().__init__(tree)
-        check_levels(self.name, tree, "without groups of classes there are no siblings")
+        self.check_levels("without groups of classes there are no siblings")
         check_number("weight", weight)
         if weight > 1:
             raise wrong_argument(

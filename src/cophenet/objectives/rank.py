@@ -11,7 +11,6 @@ from torch.nn.functional import cross_entropy, pdist
 
 from cophenet._common.checks import check_choice, check_number
 from cophenet.objectives.base import Objective, StepOutput
-from cophenet.objectives.exact import exact_buffer, keep_exact
 from cophenet.objectives.paths import TreePaths
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy
@@ -85,7 +84,7 @@ class Rank(Objective):
         self.weight: float = weight
         self.target: Literal["mean", "published"] = target
         self.paths = TreePaths(tree)
-        keep_exact(self, "depths", tree.weighted_depths[self.paths.nodes])
+        self.register_exact_buffer("depths", tree.weighted_depths[self.paths.nodes])
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """Cross entropy."""
@@ -93,7 +92,7 @@ class Rank(Objective):
 
     def batch_terms(self, step: StepOutput) -> dict[str, Tensor]:
         """The rank loss."""
-        labels, depths = step.labels, exact_buffer(self, "depths")
+        labels, depths = step.labels, self.exact_buffer("depths")
         own = depths[labels, -1]
         apart = own[:, None] + own - 2 * self.paths.shared(depths, labels, labels)
         first, second = torch.triu_indices(len(labels), len(labels), 1, device=labels.device)

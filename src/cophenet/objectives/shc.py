@@ -10,7 +10,7 @@ from torch.nn.functional import log_softmax
 
 from cophenet.objectives.base import StepOutput
 from cophenet.objectives.consistency import Consistency
-from cophenet.objectives.levels import group_logsumexp
+from cophenet.objectives.paths import group_logsumexp
 from cophenet.objectives.registry import register
 
 __all__ = ["SHC", "soft_consistency"]

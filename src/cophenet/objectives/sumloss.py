@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from cophenet.objectives.base import Objective, StepOutput
-from cophenet.objectives.checks import check_levels
 from cophenet.objectives.paths import TreePaths
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy
@@ -46,7 +45,7 @@ class SumLoss(Objective):
 
     def __init__(self, tree: Hierarchy) -> None:
         super().__init__(tree)
-        check_levels(self.name, tree, "there is no coarser level to sum probabilities at")
+        self.check_levels("there is no coarser level to sum probabilities at")
         self.paths = TreePaths(tree)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:

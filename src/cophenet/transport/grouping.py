@@ -21,8 +21,8 @@ __all__ = [
     "Recalled",
     "Scheme",
     "check_batch",
-    "check_filled",
     "group_by_class",
+    "group_checked",
     "regrouped",
     "without_autocast",
 ]
@@ -59,12 +59,6 @@ def check_batch(features: Tensor, labels: Tensor, flow_weights: FlowWeights = "u
     """
     _check_shapes(features, labels)
     _check_flow_weights(flow_weights, features)
-
-
-def check_filled(features: Tensor) -> None:
-    """Refuse a batch without samples."""
-    if features.numel() == 0:
-        raise ValueError(f"features must hold at least one sample, got shape {tuple(features.shape)}")
 
 
 def _check_shapes(features: Tensor, labels: Tensor) -> None:
@@ -227,7 +221,30 @@ def group_by_class(
         ([2, 7], [1, 2], [1, 0, 2])
     """
     check_batch(features, labels, flow_weights)
-    check_filled(features)
+    return group_checked(
+        features,
+        labels,
+        flow_weights=flow_weights,
+        num_classes=num_classes,
+        regroup=regroup,
+        keep_host=keep_host,
+        recalled=recalled,
+    )
+
+
+def group_checked(
+    features: Tensor,
+    labels: Tensor,
+    *,
+    flow_weights: FlowWeights,
+    num_classes: int | None,
+    regroup: Tensor | None,
+    keep_host: bool,
+    recalled: Recalled | None,
+) -> ClassBatch:
+    """As `group_by_class`, of a batch that passed `check_batch`; what only values show is checked here."""
+    if features.numel() == 0:
+        raise ValueError(f"features must hold at least one sample, got shape {tuple(features.shape)}")
     groups = labels.long()
     known = num_classes if regroup is None else len(regroup)
     if known is not None and (regroup is not None or recalled is not None):
