@@ -11,8 +11,8 @@ from cophenet._common.files import write_json
 from cophenet.recipes import Recipe, load_recipe
 from cophenet.runs import Run, load_experiment
 from cophenet.runs.checkpoints import write_checkpoint
-from cophenet.runs.data_fingerprint import describe_data
 from cophenet.runs.experiment import build_network
+from cophenet.runs.folder import describe_data
 
 TINY = (
     "data.options={branching: [2, 5], dims: 8, samples_per_class: 12, spread: 0.7}",

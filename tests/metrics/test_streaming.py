@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cophenet import Hierarchy, class_distances, cpcc
+from cophenet._common import progress
 from cophenet.metrics import class_prototypes, level_accuracy, prototype_map
 from cophenet.metrics.streaming import (
     FeatureShards,
     distances,
-    passes,
     scores,
     stream_accuracy,
     stream_cpcc,
@@ -245,7 +245,7 @@ def test_features_that_are_not_finite_are_refused(distance):
 
 @pytest.mark.usefixtures("small_blocks")
 def test_a_bar_shows_progress_if_asked(capsys, monkeypatch):
-    monkeypatch.setattr(passes, "_SECONDS_BETWEEN", 0)
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN", 0)
     features, labels = problem()
     stream_cpcc(sharded(features, labels), TREE, "fastft")
     assert capsys.readouterr().err == ""

@@ -20,8 +20,7 @@ from cophenet.runs import Run, load_experiment, load_network, resume
 from cophenet.runs import trainer as trainer_module
 from cophenet.runs import training as engine_module
 from cophenet.runs.checkpoints import list_checkpoints, read_checkpoint
-from cophenet.runs.data_fingerprint import check_same_data, describe_data
-from cophenet.runs.folder import wait_for
+from cophenet.runs.folder import check_same_data, describe_data, wait_for
 from cophenet.runs.stop_signals import InterruptionError
 
 from .small_runs import assert_same, quick, weights
@@ -222,7 +221,6 @@ def test_values_that_changed_are_other_data(tmp_path):
     ("package", "told"),
     [
         ("lightning", "training needs lightning: pip install 'cophenet\\[train\\]'"),
-        ("rich", "training needs rich: pip install 'cophenet\\[train\\]'"),
         ("tensorboard", "logger 'tensorboard' needs tensorboard: pip install 'cophenet\\[train\\]'"),
     ],
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from cophenet._common.progress import Progress
 from cophenet.cli.printing import print_table
 
 __all__ = ["evaluate"]
@@ -46,19 +46,24 @@ def evaluate(
                 f"{run.name}: --data-dir is not read, data {run.recipe.data.name} needs none", err=True
             )
         try:
-            results = measure(run, data_dir=data_dir, device=device.value, progress=_progress)
+            results = measure(run, data_dir=data_dir, device=device.value, progress=_follow())
         except FileNotFoundError as error:
             raise ValueError(str(error)) from error
         _print_results(results)
         typer.echo(f"wrote {run.path / 'results.json'}\n")
 
 
-def _progress(what: str, done: int, total: int) -> None:
-    """One line that is written over on a terminal; elsewhere a line when it is done."""
-    terminal = sys.stderr.isatty()
-    if terminal or done == total:
-        start, end = ("\r", "\n" if done == total else "") if terminal else ("", "\n")
-        typer.echo(f"{start}{what} {done}/{total}{end}", err=True, nl=False)
+def _follow() -> Callable[[str, int, int], None]:
+    """One display for each of the things that are read one after the other."""
+    displays: dict[str, Progress] = {}
+
+    def show(what: str, done: int, total: int) -> None:
+        display = displays.setdefault(what, Progress(what, total))
+        display.update(done)
+        if done == total:
+            displays.pop(what).close()
+
+    return show
 
 
 def _print_results(results: Mapping[str, Any]) -> None:

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TypeAlias
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from cophenet._common.checks import check_choice
+from cophenet._common.progress import Progress
 
 __all__ = ["REMOTE_FILES", "RemoteFile", "download", "fetch"]
 
 _CHUNK = 1 << 18
 _ATTEMPTS = 5
 _TIMEOUT_SECONDS = 30.0
-
-Advance: TypeAlias = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -136,15 +131,15 @@ def _read_rest(file: RemoteFile, part: Path, start: int) -> bool:
             start = 0  # The server sends everything, whatever was asked for.
         length = answer.headers.get("Content-Length")
         total = None if length is None else start + int(length)
-        with part.open("ab" if start else "wb") as out, _progress(file.name, start, total) as advance:
-            _copy(answer, out, advance)
+        every = max(total // 10, 1) if total else 10_000_000
+        with (
+            part.open("ab" if start else "wb") as out,
+            Progress(f"{file.name}:", total, done=start, count=_megabytes, every=every) as progress,
+        ):
+            while chunk := answer.read(_CHUNK):
+                out.write(chunk)
+                progress.update(progress.done + len(chunk))
     return total is None or part.stat().st_size >= total
-
-
-def _copy(answer: IO[bytes], out: IO[bytes], advance: Advance) -> None:
-    while chunk := answer.read(_CHUNK):
-        out.write(chunk)
-        advance(len(chunk))
 
 
 def _md5(path: Path) -> str:
@@ -155,33 +150,6 @@ def _md5(path: Path) -> str:
     return digest.hexdigest()
 
 
-@contextmanager
-def _progress(name: str, done: int, total: int | None) -> Iterator[Advance]:
-    """A bar where rich is installed, else a line for every tenth; on standard error."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-    except ImportError:
-        yield _Lines(name, done, total)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(name, completed=done, total=total)
-        yield lambda count: bar.advance(task, count)
-
-
-class _Lines:
-    """Progress as plain lines."""
-
-    def __init__(self, name: str, done: int, total: int | None) -> None:
-        self.name, self.done, self.total = name, done, total
-        self.tenth = -1
-
-    def __call__(self, count: int) -> None:
-        self.done += count
-        # Where the size is unknown a line is due for every 10 MB.
-        tenth = self.done * 10 // self.total if self.total else self.done // 10_000_000
-        if tenth > self.tenth:
-            self.tenth = tenth
-            share = f"{tenth * 10} %" if self.total else "size unknown"
-            print(f"{self.name}: {self.done / 1e6:.1f} MB ({share})", file=sys.stderr)
+def _megabytes(done: int, total: int | None) -> str:
+    share = f"{done * 10 // total * 10} %" if total else "size unknown"
+    return f"{done / 1e6:.1f} MB ({share})"

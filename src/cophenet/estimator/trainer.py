@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cophenet._common.progress import Progress
 from cophenet.estimator.inputs import Scale
 from cophenet.models.heads import Network
 from cophenet.objectives import Objective, StepOutput
@@ -160,20 +159,19 @@ class Trainer:
             self.network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
         best, state, since = math.inf, None, 0
-        show = _progress(epochs) if settings.verbose else None
+        progress = Progress("", epochs, show=settings.verbose, count=lambda *_: "")
         for epoch in range(1, epochs + 1):
             loss = self._epoch(optimizer, rng.permutation(split.train), phase, settings.batch_size)
             held = self.mean_loss(split.stop, phase, settings.batch_size) if len(split.stop) else math.nan
             history.append({"epoch": len(history) + 1, "loss": loss, "held_out": held})
-            if show:
-                show(epoch, loss, held)
+            values = (f"loss {loss:.4f}", f"held-out {held:.4f}")
+            progress.update(epoch, *values, label=f"epoch {epoch}/{epochs}")
             since += 1
             if held < best:
                 best, state, since = held, deepcopy(self.network.state_dict()), 0
             if since >= settings.n_iter_no_change and len(split.stop):
                 break
-        if show:
-            sys.stderr.write("\n")
+        progress.close()
         if state is not None:
             self.network.load_state_dict(state)
 
@@ -195,13 +193,3 @@ class Trainer:
 def _batches(order: Ints, batch_size: int) -> list[Ints]:
     """Parts of about equal size, so that no last batch is left with a few samples."""
     return np.array_split(order, math.ceil(len(order) / batch_size))
-
-
-def _progress(epochs: int) -> Callable[[int, float, float], None]:
-    def show(epoch: int, loss: float, held: float) -> None:
-        done = 24 * epoch // epochs
-        bar = "#" * done + "." * (24 - done)
-        sys.stderr.write(f"\repoch {epoch}/{epochs} [{bar}] loss {loss:.4f} held-out {held:.4f}")
-        sys.stderr.flush()
-
-    return show

@@ -18,7 +18,7 @@ from cophenet.evaluation.features import (
     save_features,
 )
 from cophenet.runs import load_experiment, load_network
-from cophenet.runs.data_fingerprint import check_same_data
+from cophenet.runs.folder import check_same_data
 
 if TYPE_CHECKING:
     from cophenet.data import Domain, Part, Samples

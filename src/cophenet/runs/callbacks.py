@@ -14,21 +14,17 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.plugins.io import CheckpointIO
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from cophenet._common.files import write_bytes, write_text
 from cophenet._common.processes import is_first_process
+from cophenet._common.progress import Progress
 from cophenet.objectives import WithCPCC
 from cophenet.runs.checkpoints import read_checkpoint, write_checkpoint
 from cophenet.runs.lightning_module import TrainingModule
 from cophenet.runs.run import Row, Run
 from cophenet.runs.stop_signals import InterruptionError, StopRequest
 
-__all__ = ["CheckpointFiles", "Follower", "Journal", "Recorder", "Saver", "on_terminal"]
-
-# Columns of the bar on a terminal that is wide enough.
-_BAR, _WIDE = 40, 100
+__all__ = ["CheckpointFiles", "CheckpointSaver", "EpochRecorder", "ProgressCallback", "RunLog"]
 
 
 class CheckpointFiles(CheckpointIO):
@@ -48,7 +44,7 @@ class CheckpointFiles(CheckpointIO):
         Path(path).unlink()
 
 
-class Saver(Checkpoint):
+class CheckpointSaver(Checkpoint):
     """A checkpoint after every epoch, after so many minutes, and before the training stops on request.
 
     Args:
@@ -97,7 +93,7 @@ def _any_process(trainer: pl.Trainer, wish: bool) -> bool:
     return bool(trainer.strategy.reduce_boolean_decision(wish, all=False))
 
 
-class Recorder(Callback):
+class EpochRecorder(Callback):
     """Writes what an epoch came to: a row of metrics.csv, the other loggers, and features now and then.
 
     A row is written before the checkpoint of its epoch: after a crash between the two, the epoch and its row
@@ -194,17 +190,20 @@ def _cell(value: float | str | None) -> float | str:
     return int(value) if whole else value
 
 
-class Journal:
-    """Lines for the reader, on the screen and in a file; only the first process writes any.
+class RunLog:
+    """Lines about the training, on the screen and in log.txt; only the first process writes any.
 
     Args:
         path: The file, which is appended to.
         shown: Whether lines go to the screen too.
+
+    Attributes:
+        progress: The display that lines go above, while there is one.
     """
 
     def __init__(self, path: Path, *, shown: bool) -> None:
         self.path, self.shown = path, shown
-        self.console: Console | None = None
+        self.progress: Progress | None = None
 
     def record(self, line: str) -> None:
         """One line for the file alone."""
@@ -217,79 +216,55 @@ class Journal:
         self.record(line)
         if not self.shown or not is_first_process():
             return
-        if self.console is None:
+        if self.progress is None:
             print(line, flush=True)
         else:
-            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self.progress.print(line)
 
 
-class Follower(Callback):
-    """Tells how the training goes.
+class ProgressCallback(Callback):
+    """Shows how the training goes: a line for every epoch, and a bar on a terminal.
 
     Args:
         recorder: Has the rows of the epochs; comes before this one.
-        journal: Where lines go.
+        log: Where lines go.
         bar: Whether to draw a bar.
     """
 
-    def __init__(self, recorder: Recorder, journal: Journal, *, bar: bool) -> None:
-        self.recorder, self.journal = recorder, journal
-        self._bar: Progress | None = None
-        self._show_bar = bar
-        self._began, self._first_step = 0.0, 0
+    def __init__(self, recorder: EpochRecorder, log: RunLog, *, bar: bool) -> None:
+        self.recorder, self.run_log, self._bar = recorder, log, bar
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Draw the bar, for the whole training."""
+        """Start the clock and the bar, for the whole training."""
         assert isinstance(module, TrainingModule)
-        self._began, self._first_step = time.monotonic(), module.total_step
-        if not self._show_bar or not trainer.is_global_zero:
-            return
-        console = Console()
-        self._bar = Progress(
-            TextColumn("epoch {task.fields[epoch]}"),
-            BarColumn(bar_width=_BAR if console.width >= _WIDE else _BAR // 4),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[values]}"),
-            TextColumn("{task.fields[left]} left"),
-            console=console,
+        self.progress = Progress(
+            "",
+            module.total_epochs * module.steps_per_epoch,
+            done=module.total_step,
+            show=self._bar and trainer.is_global_zero,
+            stream=sys.stdout,
             transient=True,
         )
-        self._task = self._bar.add_task(
-            "", total=self._steps(module), completed=module.total_step, epoch="", values="", left="?"
-        )
-        self._bar.start()
-        self.journal.console = self._bar.console
+        self.run_log.progress = self.progress
 
     def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_args: Any) -> None:
         """Move the bar; values are those of the step before, which are on the host already."""
-        if self._bar is None:
+        _ = trainer
+        if not self.progress.is_bar:
             return
         assert isinstance(module, TrainingModule)
-        _ = trainer
-        self._bar.update(
-            self._task,
-            completed=module.total_step,
-            epoch=f"{module.epoch + 1}/{module.total_epochs}",
-            values=self._values(module),
-            left=self._left(module, module.total_step),
+        latest = module.meter.latest
+        values = _values(_loss_values(module, latest)) if latest else []
+        self.progress.update(
+            module.total_step, *values, label=f"epoch {module.epoch + 1}/{module.total_epochs}"
         )
-
-    def _values(self, module: TrainingModule) -> str:
-        """Loss and terms, as many as there is room for."""
-        assert self._bar is not None
-        width = self._bar.console.width
-        listed = _listed(_loss_values(module, module.meter.latest)) if module.meter.latest else ""
-        # Beside the bar: epoch, steps and time left, with their longest texts and the gaps.
-        others = len(f"epoch {module.total_epochs}/{module.total_epochs}  99:59 min left   ")
-        steps = 2 * len(str(self._steps(module))) + 1
-        return _fitting(listed, width - others - steps - (_BAR if width >= _WIDE else _BAR // 4))
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """One line."""
         assert isinstance(module, TrainingModule)
         if trainer.is_global_zero:
-            left = self._left(module, (module.epoch + 1) * module.steps_per_epoch)
-            self.journal.write(_line(self.recorder.rows[-1], module, left))
+            left = self.progress.time_left((module.epoch + 1) * module.steps_per_epoch)
+            self.run_log.write(_line(self.recorder.rows[-1], module, left))
 
     def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Remove the bar."""
@@ -302,17 +277,9 @@ class Follower(Callback):
         self._close()
 
     def _close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-        self._bar = self.journal.console = None
-
-    def _steps(self, module: TrainingModule) -> int:
-        return module.total_epochs * module.steps_per_epoch
-
-    def _left(self, module: TrainingModule, done: int) -> str:
-        """The time left, if it goes on as since the start."""
-        seconds = time.monotonic() - self._began
-        return _time(seconds / max(done - self._first_step, 1) * (self._steps(module) - done))
+        if self.run_log.progress is not None:
+            self.run_log.progress.close()
+        self.run_log.progress = None
 
 
 def _line(row: Mapping[str, float | str | None], module: TrainingModule, left: str) -> str:
@@ -320,47 +287,16 @@ def _line(row: Mapping[str, float | str | None], module: TrainingModule, left: s
     parts = [f"epoch {module.epoch + 1}/{module.total_epochs}"]
     if len(module.stages) > 1:
         parts.append(f"phase {row['phase']}")
-    parts.append(_listed({name: value for name, value in values.items() if isinstance(value, float)}))
+    parts += _values({name: value for name, value in values.items() if isinstance(value, float)})
     accuracy = row["test/accuracy"]
     if isinstance(accuracy, float):
         parts.append(f"test accuracy {accuracy:.3f}")
     return "  ".join([*parts, f"{row['seconds']:.1f} s", f"{left} left"])
 
 
-def _listed(values: Mapping[str, float]) -> str:
+def _values(values: Mapping[str, float]) -> list[str]:
     """Loss, terms and correlation; a single term is the loss, and said once."""
     shown = {name: value for name, value in values.items() if name != "cpcc_loss"}
     if len(values) == 2:
         shown = {"loss": values["loss"]}
-    return "  ".join(f"{name} {value:.3f}" for name, value in shown.items())
-
-
-def _fitting(listed: str, room: int) -> str:
-    """The first of the values, as many as have room.
-
-    Example:
-        >>> _fitting("loss 1.234  cross_entropy 0.234  cpcc 0.000", 32)
-        'loss 1.234  cross_entropy 0.234'
-    """
-    values = listed.split("  ")
-    while values and len("  ".join(values)) > room:
-        values.pop()
-    return "  ".join(values)
-
-
-def _time(seconds: float) -> str:
-    """A duration as people say it.
-
-    Example:
-        >>> _time(9.6), _time(754), _time(7260)
-        ('10 s', '12:34 min', '2:01 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d} min" if minutes < 100 else f"{minutes // 60}:{minutes % 60:02d} h"
-
-
-def on_terminal() -> bool:
-    """Whether there is somebody to draw a bar for."""
-    return sys.stdout.isatty()
+    return [f"{name} {value:.3f}" for name, value in shown.items()]

@@ -1,7 +1,8 @@
-"""The run folder: whether a place is free for one, making it, restoring it, waiting for it."""
+"""The run folder: whether a place is free for one, making it, restoring it, and noticing changed data."""
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import sys
 import time
@@ -14,7 +15,6 @@ from cophenet._common.files import is_temporary, read_json, write_json, write_te
 from cophenet._common.processes import rank_variables
 from cophenet.recipes.overrides import flatten
 from cophenet.runs.checkpoints import list_checkpoints
-from cophenet.runs.data_fingerprint import describe_data
 from cophenet.runs.run import FORMAT, Run
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Machine",
     "check_free",
+    "check_same_data",
     "check_unbegun",
+    "describe_data",
     "move_data",
     "prepare",
     "recipe_of_seed",
@@ -260,6 +262,37 @@ def _write(folder: Path, recipe: Recipe, info: dict[str, Any], experiment: Exper
     write_json(folder / "run.json", {**info, "finished": False, "seconds_per_epoch": []})
     experiment.tree.write(folder / "tree.json")
     write_text(folder / "recipe.yaml", recipe.to_yaml())
+
+
+def describe_data(experiment: Experiment) -> dict[str, Any]:
+    """How many samples there are, and checksums of their labels and inputs."""
+    described: dict[str, Any] = {}
+    for part, samples in (("train", experiment.train), ("test", experiment.test)):
+        digest = hashlib.sha256(samples.labels.tobytes()).hexdigest()[:16]
+        described[part] = {"count": len(samples), "labels": digest, "inputs": samples.fingerprint()}
+    return described
+
+
+def check_same_data(run: Run, experiment: Experiment) -> None:
+    """Refuse to go on with other data than the run began with.
+
+    Raises:
+        ValueError: If samples were added, removed, replaced or labelled otherwise, or the tree is another.
+    """
+    before, now = run.info["samples"], describe_data(experiment)
+    # What was not recorded, by an earlier version, is not compared.
+    changed = [(part, key) for part in before for key in before[part] if before[part][key] != now[part][key]]
+    if not changed and experiment.tree == run.tree:
+        return
+    told = "another tree"
+    if changed:
+        part, key = changed[0]
+        was, is_now = before[part][key], now[part][key]
+        other = {"labels": "other labels", "inputs": "other files or values"}
+        told = f"{part} {was} then, {is_now} now" if key == "count" else f"{part} has {other[key]}"
+    raise ValueError(
+        f"the data is not what run {run.path} began with ({told}): restore it, or begin another run"
+    )
 
 
 def _versions() -> dict[str, str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import lightning.pytorch as pl
     from lightning.pytorch.loggers import Logger
 
-    from cophenet.runs.callbacks import Journal
+    from cophenet.runs.callbacks import RunLog
     from cophenet.runs.lightning_module import TrainingModule
 
 __all__ = ["Options", "build_module", "train_parts"]
@@ -59,7 +59,7 @@ def train_parts(run: Run, experiment: Experiment, machine: Machine, options: Opt
         KeyboardInterrupt: If it was asked to stop; says how to go on.
         DivergenceError: If the loss is no longer finite; says what may help.
     """
-    from cophenet.runs.callbacks import Journal
+    from cophenet.runs.callbacks import RunLog
 
     notes = list(_notes(experiment))
     if is_first_process() and options.progress is not False:
@@ -74,13 +74,13 @@ def train_parts(run: Run, experiment: Experiment, machine: Machine, options: Opt
         for part in run.parts:
             if part.finished and not part.damaged:
                 continue
-            journal = Journal(part.path / "log.txt", shown=options.progress is not False)
-            with _kept(part, run), _told(part, run, journal, stop):
+            log = RunLog(part.path / "log.txt", shown=options.progress is not False)
+            with _locked_folder(part, run), _explained_end(part, run, log, stop):
                 if stop.wanted:  # since the last step of the seed before
                     raise InterruptionError
                 for note in notes:
-                    journal.record(note)
-                _train_one(part, experiment, machine, options, journal, stop)
+                    log.record(note)
+                _train_one(part, experiment, machine, options, log, stop)
 
 
 def _notes(experiment: Experiment) -> Iterator[str]:
@@ -100,8 +100,8 @@ def _all_alike(tree: Hierarchy) -> bool:
 
 
 @contextmanager
-def _kept(part: Run, run: Run) -> Iterator[None]:
-    """The folder of a seed to this process, without what a killed one left there."""
+def _locked_folder(part: Run, run: Run) -> Iterator[None]:
+    """The folder of a seed locked for this process, without what a killed one left there."""
     if not is_first_process():
         yield
         return
@@ -111,8 +111,8 @@ def _kept(part: Run, run: Run) -> Iterator[None]:
 
 
 @contextmanager
-def _told(part: Run, run: Run, journal: Journal, stop: StopRequest) -> Iterator[None]:
-    """Ends of the training with what to do next, also in the journal."""
+def _explained_end(part: Run, run: Run, log: RunLog, stop: StopRequest) -> Iterator[None]:
+    """An end of the training before its time says what to do next, also in the log."""
     going_on = f"cophenet train --resume {run.path}"
     try:
         try:
@@ -131,7 +131,7 @@ def _told(part: Run, run: Run, journal: Journal, stop: StopRequest) -> Iterator[
     except BaseException as error:
         line = str(error) if isinstance(error, KeyboardInterrupt) else f"error: {error}"
         with suppress(OSError):  # the disk may be what is full
-            journal.record(" ".join(line.split()))
+            log.record(" ".join(line.split()))
         raise
 
 
@@ -149,19 +149,19 @@ def _train_one(
     experiment: Experiment,
     machine: Machine,
     options: Options,
-    journal: Journal,
+    log: RunLog,
     stop: StopRequest,
 ) -> None:
-    from cophenet.runs.callbacks import CheckpointFiles, Follower, Recorder, Saver, on_terminal
+    from cophenet.runs.callbacks import CheckpointFiles, CheckpointSaver, EpochRecorder, ProgressCallback
 
-    checkpoint = _choose_checkpoint(run, journal)
+    checkpoint = _choose_checkpoint(run, log)
     module = build_module(run, experiment, fresh=checkpoint is None)
     if len(module.stages) > 1:
-        journal.write(_plan(module))
+        log.write(_plan(module))
     position = {"epoch": 0} if checkpoint is None else read_checkpoint(checkpoint)["position"]
-    recorder = Recorder(run)
+    recorder = EpochRecorder(run)
     if position["epoch"] < module.total_epochs:
-        bar = on_terminal() if options.progress is None else options.progress
+        bar = sys.stdout.isatty() if options.progress is None else options.progress
         trainer = _make_trainer(
             run,
             machine,
@@ -170,8 +170,8 @@ def _train_one(
             precision=run.recipe.precision,
             callbacks=[
                 recorder,
-                Follower(recorder, journal, bar=bar),
-                Saver(run, options.minutes, stop),
+                ProgressCallback(recorder, log, bar=bar),
+                CheckpointSaver(run, options.minutes, stop),
             ],
             logger=_make_loggers(run, options.loggers, position["epoch"]),
             plugins=[CheckpointFiles()],
@@ -188,8 +188,8 @@ def _plan(module: TrainingModule) -> str:
     return f"phases by epochs: {phases}; {module.total_epochs} in all"
 
 
-def _choose_checkpoint(run: Run, journal: Journal) -> Path | None:
-    """The newest whole checkpoint; damaged ones are told of and put aside."""
+def _choose_checkpoint(run: Run, log: RunLog) -> Path | None:
+    """The newest whole checkpoint; damaged ones are named in the log and put aside."""
     checkpoint, damaged = newest_good(run.path / "checkpoints")
     if damaged and run.info["finished"] and is_first_process():
         # Before the file is put aside, after which nothing else shows that epochs are lost.
@@ -198,11 +198,11 @@ def _choose_checkpoint(run: Run, journal: Journal) -> Path | None:
         if is_first_process():
             path.rename(path.with_suffix(".damaged"))
         instead = "beginning again" if checkpoint is None else f"using {checkpoint.name}"
-        journal.write(f"checkpoint {path.name} is damaged: {instead}")
+        log.write(f"checkpoint {path.name} is damaged: {instead}")
     if checkpoint is not None:
-        journal.write(f"seed {run.seed}: continuing from {checkpoint.name}")
+        log.write(f"seed {run.seed}: continuing from {checkpoint.name}")
     else:
-        journal.write(f"seed {run.seed}: {run.recipe.name} with {run.recipe.objective.name}")
+        log.write(f"seed {run.seed}: {run.recipe.name} with {run.recipe.objective.name}")
     return checkpoint
 
 

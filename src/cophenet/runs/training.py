@@ -13,11 +13,11 @@ from cophenet._common.locks import locked
 from cophenet._common.packages import require
 from cophenet._common.processes import is_first_process
 from cophenet.recipes.recipe import Recipe
-from cophenet.runs.data_fingerprint import check_same_data
 from cophenet.runs.experiment import find_weights, load_experiment
 from cophenet.runs.folder import (
     Machine,
     check_free,
+    check_same_data,
     move_data,
     prepare,
     recipe_of_seed,
@@ -167,7 +167,6 @@ def _check_chunks(strategy: str) -> None:
 
 def _checked(loggers: Sequence[str], checkpoint_minutes: float, progress: bool | None) -> Options:
     require("lightning", "training", "cophenet[train]")
-    require("rich", "training", "cophenet[train]")
     check_number("checkpoint_minutes", checkpoint_minutes)
     for name in loggers:
         check_choice("loggers", name, _LOGGERS)

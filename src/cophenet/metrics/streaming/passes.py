@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -11,14 +9,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from cophenet._common.progress import Progress, as_percent
 from cophenet.cpcc.exchange import process_count, tell_all
 
 __all__ = ["add_blocks", "with_progress"]
 
 Block = TypeVar("Block")
-
-_BAR = 30
-_SECONDS_BETWEEN = 0.2
 
 
 def add_blocks(
@@ -58,16 +54,7 @@ def add_blocks(
 
 def with_progress(blocks: Sequence[Block], what: str, shown: bool) -> Iterator[Block]:
     """The blocks, with a bar on the standard error stream that says how many are done and what is left."""
-    if not shown or not blocks:
-        yield from blocks
-        return
-    begin = last = time.monotonic()
-    for done, block in enumerate(blocks, start=1):
-        yield block
-        now = time.monotonic()
-        if now - last >= _SECONDS_BETWEEN or done == len(blocks):
-            last, left = now, (now - begin) * (len(blocks) - done) / done
-            bar = "#" * (_BAR * done // len(blocks))
-            line = f"\r{what} [{bar:{_BAR}}] {done / len(blocks):4.0%}, {left:.0f} s left "
-            sys.stderr.write(line if done < len(blocks) else f"{line}\n")
-            sys.stderr.flush()
+    with Progress(what, len(blocks), show=shown, count=as_percent) as progress:
+        for done, block in enumerate(blocks, start=1):
+            yield block
+            progress.update(done)
