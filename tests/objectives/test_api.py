@@ -40,6 +40,11 @@ def test_the_documentation_names_every_objective():
     assert [name for name in objective_names() if f"`{name}`" not in text] == []
 
 
+@pytest.mark.parametrize("cls", [*OBJECTIVES.members().values(), WithCPCC])
+def test_the_docstring_has_a_formula_and_a_source(cls):
+    assert re.search(r"loss = .*\n[^\0]*arXiv:\d{4}\.\d{5}", cls.__doc__)
+
+
 @pytest.mark.usefixtures("restored")
 def test_an_objective_of_ones_own_takes_cpcc_too():
     @register

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+import re
 
 import pytest
 import torch
@@ -226,3 +227,10 @@ def test_float32_on_tight_classes_far_from_the_centre(name):
         options = {"reg": 0.5, "relative": True} if name == "sinkhorn" else {}
         exact = rho_of(name, z.double(), y, **options)
         torch.testing.assert_close(rho_of(name, z, y, **options).double(), exact, rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_docstring_has_a_formula_and_a_source(name):
+    text = type(create_distance(name, TREE)).__doc__
+    assert "rho(u, v)" in text
+    assert re.search(r"arXiv:\d{4}\.\d{4,5}|doi:10\.", text)

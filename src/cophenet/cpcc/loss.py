@@ -46,6 +46,12 @@ _ARGUMENTS = ("distance", "weight", "flow_weights", "level", "gather", "memory",
 def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
     """Cophenetic correlation: Pearson's correlation of class distances and tree distances.
 
+        CPCC(t, rho) = sum (t - mean t) (rho - mean rho) / (|t - mean t| |rho - mean rho|),
+        over all pairs u < v
+
+    Sokal and Rohlf, "The Comparison of Dendrograms by Objective Methods", 1962, doi:10.2307/1217208; equation
+    2 of the OT-CPCC paper (arXiv:2410.03052).
+
     Undefined with fewer than two pairs or where one side is constant (max - min at most 1e-6 of
     the largest absolute value, 1e-12 in float64): the result is then NaN, with a warning.
 
@@ -91,6 +97,12 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
 
 class CPCCLoss(nn.Module):
     """The regularizer `weight * (1 - CPCC)` of a batch.
+
+        loss = lambda (1 - CPCC(t, rho)),  t(u, v) the path in the tree, rho(u, v) the distance of two classes
+
+    The term lambda R of equation 1 with the CPCC of equation 2 in Zeng, Du, Yamada and Zhao, "Learning
+    Structured Representations by Embedding Class Hierarchy with Fast Optimal Transport", ICLR 2025,
+    arXiv:2410.03052.
 
     Add it to any training loss. Where the correlation is undefined (fewer than two class pairs,
     or one side constant) the loss is exactly `weight`, with zero gradients.

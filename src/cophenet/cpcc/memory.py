@@ -19,6 +19,9 @@ _PARTS = ("features", "weights", "stored", "written", "step")
 class FeatureMemory(nn.Module):
     """The newest samples of every class: equally many places for each, of which the oldest is overwritten.
 
+    The idea of Wang, Zhang, Huang and Scott, "Cross-Batch Memory for Embedding Learning", CVPR 2020,
+    arXiv:1912.06798, with places by class.
+
     A class that comes rarely keeps what it has until it is too old, however many samples others have. All
     tensors have fixed sizes (the width is that of the first batch), and none is read on the host. They are
     no buffers of the module, because DistributedDataParallel would send those around in every step.

@@ -17,6 +17,10 @@ __all__ = ["WithCPCC", "cpcc_arguments"]
 class WithCPCC(Objective):
     """Another objective's terms and, in each of its phases, that of CPCC on the classes.
 
+        loss = base + weight * (1 - CPCC(t, rho))
+
+    With cross entropy as the base this is equation 1 of the OT-CPCC paper (arXiv:2410.03052).
+
     Args:
         base: The objective to add to.
         cpcc: A class distance by name, or the arguments of `CPCCLoss` after the tree.

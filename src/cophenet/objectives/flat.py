@@ -15,6 +15,10 @@ __all__ = ["Flat"]
 class Flat(Objective):
     """Cross entropy of the classes alone.
 
+        loss = -mean_i log p_i(y_i),  p = softmax(logits)
+
+    Equation 1 of the OT-CPCC paper (arXiv:2410.03052) without its regularizer; "Flat" in its appendix G.
+
     Args:
         tree: The label tree.
     """

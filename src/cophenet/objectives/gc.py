@@ -43,7 +43,12 @@ def geometric_consistency(
 
 @register
 class GC(Consistency):
-    """Cross entropy of the classes and the consistency of adjacent heads' weights (Garg et al., 2022).
+    """Cross entropy of the classes and the consistency of adjacent heads' weights.
+
+        loss = cross entropy + weight * sum_l sum_i 1 - cos(W^l_i, sum_{j child of i} W^l+1_j)
+
+    Garg, Sani and Anand, "Learning Hierarchy Aware Features for Reducing Mistake Severity", ECCV 2022,
+    arXiv:2207.12646 (its geometric loss); appendix G of the OT-CPCC paper (arXiv:2410.03052).
 
     Only the finest head has a cross entropy. The heads must be modules with a `weight`, one row per output.
 

@@ -39,7 +39,13 @@ def hierarchical_cross_entropy(logits: Tensor, labels: Tensor, paths: TreePaths,
 
 @register
 class HXE(Objective):
-    """Hierarchical cross entropy (Bertinetto et al., 2020).
+    """Hierarchical cross entropy.
+
+        loss = -mean_i sum_h exp(-alpha h) log p_i(C_h | C_h-1),  C_h the ancestor of y_i at depth h
+        p(C_h | C_h-1) = sum_{c below C_h} p(c) / sum_{c below C_h-1} p(c)
+
+    Bertinetto, Mueller, Tertikas, Samangooei and Lord, "Making Better Mistakes", CVPR 2020, arXiv:1912.09393;
+    appendix G of the OT-CPCC paper (arXiv:2410.03052).
 
     Args:
         tree: The label tree; any.

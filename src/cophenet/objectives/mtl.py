@@ -15,7 +15,13 @@ __all__ = ["MTL"]
 
 @register
 class MTL(Objective):
-    """Sum of the cross entropies of one head per level (Caruana, 1997).
+    """Sum of the cross entropies of one head per level.
+
+        loss = -sum_l mean_i log p^l_i(y^l_i),
+        p^l = softmax(logits of the head of level l), y^l the ancestor there
+
+    Caruana, "Multitask Learning", 1997, doi:10.1023/A:1007379606734; appendix G of the OT-CPCC paper
+    (arXiv:2410.03052).
 
     Args:
         tree: The label tree, with at least two levels.

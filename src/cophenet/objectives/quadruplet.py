@@ -67,7 +67,15 @@ def quadruplet_loss(
 
 @register
 class Quadruplet(Objective):
-    """Quadruplet loss on features of norm one, with cross entropy (Zhang et al., 2016).
+    """Quadruplet loss on features of norm one, with cross entropy.
+
+        loss = (1 - weight) * cross entropy + weight * 1/(2 A) sum_r [D(r, p) - D(r, s) + m1 - m2]
+                                                                   + [D(r, s) - D(r, n) + m2]
+
+    over the A anchors r for which both brackets are positive; p is of r's class, s of a sibling, n of another
+    group; D is the squared Euclidean distance. Zhang, Zhou, Lin and Zhang, "Embedding Label Structures for
+    Fine-Grained Feature Representation", CVPR 2016, arXiv:1512.02895; appendix G of the OT-CPCC paper
+    (arXiv:2410.03052).
 
     Args:
         tree: The label tree, with at least two levels.

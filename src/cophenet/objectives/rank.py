@@ -62,7 +62,13 @@ def rank_loss(
 
 @register
 class Rank(Objective):
-    """Cross entropy and the rank loss of all sample pairs (Nolasco and Stowell, 2022).
+    """Cross entropy and the rank loss of all sample pairs.
+
+        loss = cross entropy + weight * 1/P sum_p (1 - I_p) (rho_p - target_p)^2
+
+    where I_p says whether pair p stands at a place of its rank when the P pairs are sorted by their feature
+    distance rho. Nolasco and Stowell, "Rank-based loss for learning hierarchical representations", ICASSP
+    2022, arXiv:2110.05941; appendix G of the OT-CPCC paper (arXiv:2410.03052).
 
     Args:
         tree: The label tree; for `target="published"` with whole edge weights.

@@ -37,6 +37,10 @@ def level_cross_entropies(logits: Tensor, labels: Tensor, paths: TreePaths) -> T
 class SumLoss(Objective):
     """Cross entropy of the classes plus that of each coarser level's summed probabilities, one head.
 
+        loss = -sum_l mean_i log sum_{c below y^l_i} p_i(c),  y^l the ancestor of the class at level l
+
+    "Sum Loss" in appendix G of the OT-CPCC paper (arXiv:2410.03052).
+
     Args:
         tree: The label tree, with at least two levels.
     """

@@ -3,6 +3,11 @@
 A distance turns a `ClassBatch` into the distances of all its class pairs. Most are a *plan*, which
 sample is matched with which, and a *ground cost*, how far apart they are; what is shared lives in
 `batch`, `plan`, `ground` and `base`, and each distance in a file of its own.
+
+In all formulas class u has the samples z_i with masses a_i, class v the samples z'_j with masses b_j, masses
+of a class adding up to one (1/m and 1/n unless given). D_ij = |z_i - z'_j|_2 is their ground cost, and a plan
+P has the marginals a and b. "The OT-CPCC paper" is Zeng, Du, Yamada and Zhao, "Learning Structured
+Representations by Embedding Class Hierarchy with Fast Optimal Transport", ICLR 2025, arXiv:2410.03052.
 """
 
 from cophenet.transport.base import (

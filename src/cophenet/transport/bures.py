@@ -65,9 +65,13 @@ class _CrossNuclearNorms(torch.autograd.Function):
 class Bures(ClassDistance):
     """2-Wasserstein distance (with its root) of the Gaussians with the classes' means and covariances.
 
-    W^2 = |mu_u - mu_v|^2 + tr S_u + tr S_v - 2 tr (S_u^1/2 S_v S_u^1/2)^1/2, covariances divided by n.
-    The last trace is the nuclear norm of the centred cross-Gram matrix (m, n), so nothing of size (d, d)
-    appears. Computed in float64, since W is a small difference of large traces for classes of like shape.
+        rho(u, v)^2 = |mu_u - mu_v|^2 + tr S_u + tr S_v - 2 tr (S_u^1/2 S_v S_u^1/2)^1/2
+
+    Equation 7 (appendix C) of the OT-CPCC paper (arXiv:2410.03052); Dowson and Landau 1982,
+    doi:10.1016/0047-259X(82)90077-X; Bhatia, Jain and Lim 2019, doi:10.1016/j.exmath.2018.01.002. Covariances
+    S are divided by n. The last trace is the nuclear norm of the centred cross-Gram matrix (m, n), so nothing
+    of size (d, d) appears. Computed in float64, since W is a small difference of large traces for classes of
+    like shape.
 
     Example:
         >>> from cophenet.transport.grouping import group_by_class

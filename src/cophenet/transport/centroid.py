@@ -30,6 +30,12 @@ def _euclidean(points: Tensor, batch: ClassBatch) -> Tensor:
 class L2(ClassDistance):
     """Euclidean distance of the (weighted) class means.
 
+        rho(u, v) = | sum_i a_i z_i - sum_j b_j z'_j |_2
+
+    That of l2-CPCC: Zeng, Tachet des Combes and Zhao, "Learning Structured Representations by Embedding Class
+    Hierarchy", ICLR 2023; section 2.1 of the OT-CPCC paper (arXiv:2410.03052). A lower bound of "emd", which
+    it equals for Gaussians of one covariance (Proposition 3.1 there).
+
     Example:
         >>> from cophenet.transport.grouping import group_by_class
         >>> z = torch.tensor([[0.0, 0.0], [2.0, 0.0], [1.0, 5.0]])
@@ -48,6 +54,10 @@ class L2(ClassDistance):
 @register_distance
 class L1(ClassDistance):
     """Sum of absolute differences of the (weighted) class means.
+
+        rho(u, v) = | sum_i a_i z_i - sum_j b_j z'_j |_1
+
+    "l2" with another norm (section 2.1 of the OT-CPCC paper, arXiv:2410.03052).
 
     Example:
         >>> from cophenet.transport.grouping import group_by_class
@@ -69,6 +79,12 @@ class L1(ClassDistance):
 @register_distance
 class Poincare(ClassDistance):
     """Hyperbolic distance of the (weighted) class means, each moved to one norm inside the unit ball.
+
+        rho(u, v) = arccosh(1 + 2 |x - y|^2 / ((1 - |x|^2) (1 - |y|^2))),
+        x = norm * mu_u / |mu_u|, y likewise
+
+    The Poincare ball's distance: Nickel and Kiela, "Poincare Embeddings for Learning Hierarchical
+    Representations", NeurIPS 2017, arXiv:1705.08039, equation 1.
 
     All means get the same norm, also those that lay inside the ball, so that training and
     evaluation use one formula.

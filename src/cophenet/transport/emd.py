@@ -104,8 +104,12 @@ def _solve_all(batch: ClassBatch, solve: _Solve) -> PairProblems:
 class EMD(PlanDistance):
     """Exact earth mover's distance with Euclidean ground cost.
 
-    A linear program per class pair, solved on the host. The optimal plan is constant in the backward pass,
-    which makes the gradient exact (Danskin's theorem) wherever the plan is unique.
+        rho(u, v) = min_P <P, D>  subject to  P 1 = a, P^T 1 = b, P >= 0
+
+    Equation 3 of the OT-CPCC paper (arXiv:2410.03052), which proposes it for CPCC in section 3.1. A linear
+    program per class pair, solved on the host. The optimal plan is constant in the backward pass, which makes
+    the gradient exact wherever the plan is unique, by Danskin's theorem (section 3.3; Danskin 1966,
+    doi:10.1137/0114053).
 
     Args:
         solver: "numba", compiled code for all pairs at once (`pip install cophenet[fast]`); "pot", SciPy and

@@ -52,8 +52,13 @@ def _principal_scores(batch: ClassBatch, count: int) -> Tensor:
 
 @register_distance
 class FastFlowTree(PlanDistance):
-    """Fast FlowTree (Algorithm 1 of the OT-CPCC paper): samples are matched first come, first served.
+    """Fast FlowTree: samples are matched first come, first served.
 
+        rho(u, v) = <P, D>,  P_ij = the overlap of [A_i-1, A_i) and [B_j-1, B_j),
+        A, B the running sums of a, b
+
+    Section 3.2 and Algorithm 1 (greedy flow matching, the north-west-corner rule) of the OT-CPCC paper
+    (arXiv:2410.03052), whose Theorem 3.2 shows that it is Algorithm 2 on the augmented label tree.
     On the label tree with the samples hung below their classes all samples of two classes are
     equally far apart, so any greedy matching is optimal *for the tree*, and the plan costs one
     pass over the samples. Its cost in feature space is at least the exact EMD.

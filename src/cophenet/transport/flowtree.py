@@ -44,6 +44,9 @@ def _same_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def quadtree_cells(points: NDArray[np.float64], shift: NDArray[np.float64]) -> NDArray[np.int64]:
     """Cells of a QuadTree over the points, from the root cube to cells of one distinct point.
 
+    The randomly shifted grids of Indyk and Thaper, "Fast Image Retrieval via Embeddings", 2003,
+    used by Backurs et al. 2020 (arXiv:1910.04126).
+
     The root cube has twice the side of the largest l1 distance the points could have (the sum of
     their ranges over the coordinates) and is moved by a random shift, up to half its side; every
     level halves the side. Two points are then separated by a cell of side s with probability at
@@ -238,7 +241,12 @@ def _bottom_up_plan(batch: ClassBatch, cells: Indices, weights: NDArray[np.float
 
 @register_distance
 class FlowTree(SeededDistance, PlanDistance):
-    """FlowTree (Backurs et al. 2020): the optimal plan of a QuadTree's metric, at Euclidean cost.
+    """FlowTree: the optimal plan of a QuadTree's metric, at Euclidean cost.
+
+        rho(u, v) = <P_t, D>,  P_t = argmin_P <P, T>,  T_ij the distance of the two samples in the QuadTree
+
+    Backurs, Dong, Indyk, Razenshteyn and Wagner, "Scalable Nearest Neighbor Search for Optimal Transport",
+    ICML 2020, arXiv:1910.04126; section 3.2 of the OT-CPCC paper (arXiv:2410.03052).
 
     Every call draws one randomly shifted QuadTree over all samples of the batch and matches each
     class pair from the smallest cells up, samples of a cell in batch order (Algorithm 2 of the

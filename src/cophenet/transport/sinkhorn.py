@@ -137,7 +137,13 @@ class _EntropicCost(torch.autograd.Function):
 
 @register_distance
 class Sinkhorn(ClassDistance):
-    """Cost <P, D> of the entropic plan (Cuturi 2013), D the Euclidean distances of the samples.
+    """Cost of the entropic plan, D the Euclidean distances of the samples.
+
+        rho(u, v) = <P, D>,  P = argmin <P, D> - reg * H(P)  subject to  P 1 = a, P^T 1 = b
+        H(P) = -sum_ij P_ij (log P_ij - 1),  so that  P = diag(x) exp(-D / reg) diag(y)
+
+    Cuturi, "Sinkhorn Distances: Lightspeed Computation of Optimal Transport", NeurIPS 2013, arXiv:1306.0895;
+    sections 3.1 and 3.3 of the OT-CPCC paper (arXiv:2410.03052).
 
     Args:
         reg: Strength of the entropy. The paper's 10, on raw distances, is close to the product plan.
@@ -324,8 +330,11 @@ def _scale_logarithms(
 def entropic_plan(
     cost: Tensor, a: Tensor, b: Tensor, reg: Tensor, tolerance: float, iterations: int
 ) -> tuple[Tensor, Tensor]:
-    """The plans of smallest <P, C> - reg * entropy(P) with marginals a and b.
+    """The plans of smallest <P, C> - reg * entropy(P) with marginals a and b, by Sinkhorn's iteration.
 
+        x <- a / (K y),  y <- b / (K^T x),  K = exp(-C / reg),  P = diag(x) K diag(y)
+
+    Algorithm 1 of Cuturi 2013 (arXiv:1306.0895), on logarithms where K would leave the range of the type.
     Samples without mass, and padding, get none; their cost only has to be finite.
 
     Args:

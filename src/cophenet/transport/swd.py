@@ -61,7 +61,12 @@ def _check_directions(directions: Tensor) -> None:
 
 @register_distance
 class SlicedWasserstein(SeededDistance):
-    """Sliced Wasserstein distance `(mean over directions of W_p^p)^(1/p)`.
+    """Sliced Wasserstein distance, one-dimensional transport along L random directions theta_l.
+
+        rho(u, v) = ( 1/L sum_l W_p(theta_l . z, theta_l . z')^p )^(1/p)
+
+    Rabin, Peyre, Delon and Bernot 2012, doi:10.1007/978-3-642-24785-9_37; Bonneel, Rabin, Peyre and Pfister
+    2015, doi:10.1007/s10851-014-0506-3; section 3.1 and appendix A of the OT-CPCC paper (arXiv:2410.03052).
 
     One set of directions per call is shared by all pairs, every class is sorted once, and
     unequal sizes and weights are matched exactly, by the greedy plan on the sorted projections.

@@ -88,7 +88,7 @@ def _pass_up(heaps: list[list[int]], unmatched: list[int], parent: int) -> None:
 def bottom_up_flow(
     parents: ArrayLike, source_nodes: ArrayLike, target_nodes: ArrayLike, a: ArrayLike, b: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-    """Match two masses on a tree from the leaves up (Algorithm 2 of the OT-CPCC paper).
+    """Match two masses on a tree from the leaves up: Algorithm 2 of the OT-CPCC paper (arXiv:2410.03052).
 
     Every node matches as much as it can of what hangs on it or was left over below it, samples
     served in the order of their numbers, and passes the rest to its parent. The plan is optimal for

@@ -28,7 +28,12 @@ _STRIP_ELEMENTS = 1 << 20
 
 
 def tree_wasserstein(tree: Hierarchy, a: Tensor, b: Tensor) -> Tensor:
-    """Wasserstein distance of masses on the classes of a tree, in its metric: |diag(w) B (a - b)|_1.
+    """Wasserstein distance of masses on the classes of a tree, in its metric.
+
+        W(a, b) = | diag(w) B (a - b) |_1,  w the edge weights, B_ec = 1 where class c lies below edge e
+
+    Le, Yamada, Fukumizu and Cuturi, "Tree-Sliced Variants of Wasserstein Distances", NeurIPS 2019,
+    arXiv:1902.00342; appendix A of the OT-CPCC paper (arXiv:2410.03052).
 
     Every edge carries what the masses below it differ by. The masses below a node are one
     difference of running sums in tree order, so the cost is linear in the nodes at any depth.
@@ -70,6 +75,11 @@ def tree_wasserstein(tree: Hierarchy, a: Tensor, b: Tensor) -> Tensor:
 @register_distance
 class TreeWasserstein(ClassDistance):
     """Tree Wasserstein distance on the augmented label tree, its edges fitted to the features.
+
+        rho(u, v) = | diag(w) B (a - b) |_1 = sum_i a_i w_i + sum_j b_j w_j + (path between u and v)
+
+    Yamada, Takezawa, Sato, Bao, Kozareva and Ravi, "Approximating 1-Wasserstein Distance with Trees", TMLR
+    2022, arXiv:2206.12116; appendix A of the OT-CPCC paper (arXiv:2410.03052).
 
     The tree has the classes present, every sample a leaf below its class, and edge lengths w >= 0.
     Each pair of classes is transported in the tree's metric, whose closed form on this tree is the
