@@ -314,8 +314,9 @@ def test_without_the_extra_recipes_name_it(package):
     assert done.stderr.endswith(told)
 
 
-def test_names_complete_in_a_shell_without_torch():
-    code = "import sys; from cophenet.cli.recipes import complete_names as names\n"
-    code += "print('cifar100' in names(), 'torch' in sys.modules)"
+@pytest.mark.parametrize(("module", "given"), [("recipes", ""), ("data", "'cifar'")])
+def test_names_complete_in_a_shell_without_torch(module, given):
+    code = f"import sys; from cophenet.cli.{module} import complete_names as names\n"
+    code += f"print('cifar100' in names({given}), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True False\n"

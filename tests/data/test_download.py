@@ -5,7 +5,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from cophenet.data.download import REMOTE_FILES, RemoteFile, download, fetch
+from cophenet.data import Cifar10, FashionMnist
+from cophenet.data.download import RemoteFile, download, fetch
+from cophenet.data.source import SOURCES
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -131,7 +133,7 @@ def test_a_missing_file_is_told_with_the_answer(server, tmp_path):
 
 def test_without_a_network_says_what_to_put_where(server, tmp_path, monkeypatch):
     gone = RemoteFile("http://127.0.0.1:9/a.gz", "0" * 32)
-    monkeypatch.setitem(REMOTE_FILES, "cifar10", (server.file(), gone))
+    monkeypatch.setattr(Cifar10, "remote_files", (server.file(), gone))
     with pytest.raises(ConnectionError, match=r"put archive.tar.gz, a.gz into " + str(tmp_path)):
         download("cifar10", tmp_path)
     assert (tmp_path / "archive.tar.gz").exists()
@@ -139,7 +141,7 @@ def test_without_a_network_says_what_to_put_where(server, tmp_path, monkeypatch)
 
 def test_a_data_set_by_name(server, tmp_path, monkeypatch):
     files = (server.file(name="one.gz"), server.file(name="two.gz"))
-    monkeypatch.setitem(REMOTE_FILES, "fashion-mnist", files)
+    monkeypatch.setattr(FashionMnist, "remote_files", files)
     assert [path.name for path in download("fashion-mnist", tmp_path)] == ["one.gz", "two.gz"]
     with pytest.raises(ValueError, match="download must be one of cifar10, cifar100, fashion-mnist"):
         download("living17", tmp_path)
@@ -155,7 +157,8 @@ def test_plain_lines_without_a_terminal(server, tmp_path, monkeypatch, capsys):
 
 
 def test_checksums_are_md5():
-    for files in REMOTE_FILES.values():
-        for file in files:
-            assert len(file.md5) == 32
-            assert int(file.md5, 16) > 0
+    files = [file for source in SOURCES.members().values() for file in source.remote_files]
+    assert len(files) == 6
+    for file in files:
+        assert len(file.md5) == 32
+        assert int(file.md5, 16) > 0

@@ -1,12 +1,14 @@
 import pytest
 
-from cophenet.data import DataSource, create_source, register_source, source, source_names, source_summaries
+from cophenet.data import DataSource, create_source, register_source, source_names, source_summaries
+from cophenet.data.source import SOURCES
 
 
 @pytest.fixture
 def needy(monkeypatch):
     """A source with an option that has no default, gone after the test."""
-    monkeypatch.setattr(source, "_REGISTRY", dict(source._REGISTRY))
+    SOURCES.names()
+    monkeypatch.setattr(SOURCES, "_members", dict(SOURCES._members))
 
     @register_source
     class Needy(DataSource):
@@ -38,5 +40,5 @@ def test_options_are_checked(needy):
         create_source("needy", pth="x")
     with pytest.raises(ValueError, match="did you mean 'digits'"):
         create_source("digit")
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="a data set named 'needy' exists already"):
         register_source(needy)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cophenet.cli.printing import print_table, print_tree
-from cophenet.cli.recipes import complete_names
 
 if TYPE_CHECKING:
     from cophenet.data.dataset import DataSet, Requirement, SampleCounts
     from cophenet.data.source import DataSource
 
-__all__ = ["app"]
+__all__ = ["app", "complete_names"]
 
 _SHOWN = 5
 
@@ -27,6 +26,15 @@ app = typer.Typer(
     """,
     no_args_is_help=True,
 )
+
+
+def complete_names(incomplete: str) -> list[str]:
+    """For completion in a shell: names of data sets, listed without loading torch."""
+    from cophenet._common.registry import declared_names
+
+    names = declared_names("cophenet.data", "cophenet.data")
+    return [name for name in names if name.startswith(incomplete)]
+
 
 DataName = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the data set.", autocompletion=complete_names)

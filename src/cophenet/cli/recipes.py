@@ -20,7 +20,7 @@ class Scale(str, Enum):
 
 
 def complete_names() -> list[str]:
-    """For completion in a shell: names of recipes and of their data sets, listed without loading torch."""
+    """For completion in a shell: names of recipes, listed without loading torch."""
     from cophenet.recipes.recipe import recipe_names
 
     return list(recipe_names())

@@ -30,6 +30,7 @@ from cophenet.data.dataset import (
     Samples,
     split_by_tree,
 )
+from cophenet.data.download import RemoteFile
 from cophenet.data.source import DataSource, register_source
 from cophenet.tree import Hierarchy, Split
 
@@ -75,6 +76,8 @@ CIFAR100 = {
     "vehicles_1": ("bicycle", "bus", "motorcycle", "pickup_truck", "train"),
     "vehicles_2": ("lawn_mower", "rocket", "streetcar", "tank", "tractor"),
 }
+
+_ADDRESS = "https://www.cs.toronto.edu/~kriz/"
 
 # Mean and standard deviation of each channel over all pixels of the official training images, scaled to 0..1.
 CIFAR10_MEAN, CIFAR10_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
@@ -225,9 +228,10 @@ class Cifar10(_Cifar):
         PosixPath('cifar-10-batches-py')
     """
 
-    name: ClassVar[str] = "cifar10"
-    summary: ClassVar[str] = "CIFAR-10, 10 classes in animal and transportation; from the original files"
+    name = "cifar10"
+    summary = "CIFAR-10, 10 classes in animal and transportation; from the original files"
     layouts: ClassVar[tuple[Layout, ...]] = CIFAR10_LAYOUTS
+    remote_files = (RemoteFile(_ADDRESS + "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),)
 
     def tree(self) -> Hierarchy:
         """The tree of all classes."""
@@ -254,9 +258,10 @@ class Cifar100(_Cifar):
         PosixPath('cifar-100-python')
     """
 
-    name: ClassVar[str] = "cifar100"
-    summary: ClassVar[str] = "CIFAR-100, 100 classes in 20 coarse ones; from the original files"
+    name = "cifar100"
+    summary = "CIFAR-100, 100 classes in 20 coarse ones; from the original files"
     layouts: ClassVar[tuple[Layout, ...]] = CIFAR100_LAYOUTS
+    remote_files = (RemoteFile(_ADDRESS + "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"),)
 
     def __init__(self, depth: Depth = 3) -> None:
         self._tree = cifar100_tree(depth)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -47,8 +46,8 @@ class Digits(DataSource):
         ('0', '1', '2')
     """
 
-    name: ClassVar[str] = "digits"
-    summary: ClassVar[str] = "8 x 8 digits of scikit-learn by shape; needs no files"
+    name = "digits"
+    summary = "8 x 8 digits of scikit-learn by shape; needs no files"
 
     def tree(self) -> Hierarchy:
         """The tree of all classes."""

@@ -1,4 +1,7 @@
-"""Downloads, for those who ask for them: resumed, checked, and placed whole or not at all."""
+"""Downloads, for those who ask for them: resumed, checked, and placed whole or not at all.
+
+Not by pooch, which also fetches and checks, but begins again from nothing where a connection breaks off.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from urllib.request import Request, urlopen
 
 from cophenet._common.checks import check_choice
 from cophenet._common.progress import Progress
+from cophenet.data.source import SOURCES
 
-__all__ = ["REMOTE_FILES", "RemoteFile", "download", "fetch"]
+__all__ = ["RemoteFile", "download", "fetch"]
 
 _CHUNK = 1 << 18
 _ATTEMPTS = 5
@@ -37,34 +41,20 @@ class RemoteFile:
         return self.url.rsplit("/", 1)[-1]
 
 
-_CIFAR = "https://www.cs.toronto.edu/~kriz/"
-_FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-
-REMOTE_FILES: dict[str, tuple[RemoteFile, ...]] = {
-    "cifar10": (RemoteFile(_CIFAR + "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),),
-    "cifar100": (RemoteFile(_CIFAR + "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"),),
-    "fashion-mnist": (
-        RemoteFile(_FASHION + "train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
-        RemoteFile(_FASHION + "train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
-        RemoteFile(_FASHION + "t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
-        RemoteFile(_FASHION + "t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
-    ),
-}
-
-
 def download(name: str, data_dir: Path) -> list[Path]:
     """Download the files of a data set into its folder; those that are there and right are kept.
 
     Args:
-        name: A data set of `REMOTE_FILES`.
+        name: A data set that has `remote_files`.
         data_dir: Folder for the files; made if missing.
 
     Raises:
         ValueError: If the data set cannot be downloaded, or a file's checksum is wrong.
         ConnectionError: If a file cannot be had; says which files to put where.
     """
-    check_choice("download", name, REMOTE_FILES)
-    files = REMOTE_FILES[name]
+    known = {name: cls.remote_files for name, cls in SOURCES.members().items() if cls.remote_files}
+    check_choice("download", name, sorted(known))
+    files = known[name]
     try:
         return [fetch(file, data_dir) for file in files]
     except ConnectionError as error:

@@ -6,18 +6,19 @@ import gzip
 import math
 import zlib
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from cophenet.data.dataset import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
+from cophenet.data.download import RemoteFile
 from cophenet.data.source import DataSource, register_source
 from cophenet.tree import Hierarchy
 
 __all__ = ["FashionMnist", "fashion_mnist_tree", "read_idx"]
 
+_ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
 HOME = "https://github.com/zalandoresearch/fashion-mnist"
 # Over all pixels of the official training images, scaled to 0..1.
 FASHION_MNIST_MEAN, FASHION_MNIST_STD = (0.2860,), (0.3530,)
@@ -63,8 +64,15 @@ class FashionMnist(DataSource):
         ['train-images-idx3-ubyte', 'train-labels-idx1-ubyte']
     """
 
-    name: ClassVar[str] = "fashion-mnist"
-    summary: ClassVar[str] = "Fashion-MNIST, 10 classes in garments, footwear, bags; from the IDX files"
+    name = "fashion-mnist"
+    summary = "Fashion-MNIST, 10 classes in garments, footwear, bags; from the IDX files"
+
+    remote_files = (
+        RemoteFile(_ADDRESS + "train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+        RemoteFile(_ADDRESS + "train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
+        RemoteFile(_ADDRESS + "t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
+        RemoteFile(_ADDRESS + "t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
+    )
 
     def tree(self) -> Hierarchy:
         """The tree of all classes."""

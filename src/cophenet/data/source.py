@@ -1,4 +1,4 @@
-"""Data sets by name."""
+"""Data sources by name: what a data set says of itself before its files are read, and how it is read."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 from cophenet._common.checks import check_choice, check_options
+from cophenet._common.registry import Registry
 from cophenet.data.augmentation import augment_names
 from cophenet.data.dataset import DataSet, Domain, Requirement
 
 if TYPE_CHECKING:
+    from cophenet.data.download import RemoteFile
     from cophenet.tree import Hierarchy
 
-__all__ = ["DataSource", "create_source", "register_source", "source_names", "source_summaries"]
+__all__ = ["SOURCES", "DataSource", "create_source", "register_source", "source_names", "source_summaries"]
 
-_REGISTRY: dict[str, type[DataSource]] = {}
 _Source = TypeVar("_Source", bound="type[DataSource]")
 
 
@@ -29,6 +30,7 @@ class DataSource(ABC):
         reads_image_files: Whether it decodes image files, and so gives them in any size: its option `size`.
         shares_classes: Whether source and target have the same classes, so that there are no new ones to
             transfer to.
+        remote_files: Where its files can be downloaded; empty if they have no known address.
 
     Example:
         >>> source = create_source("cifar100", depth=4)
@@ -44,6 +46,7 @@ class DataSource(ABC):
     summary: ClassVar[str]
     reads_image_files: ClassVar[bool] = False
     shares_classes: ClassVar[bool] = False
+    remote_files: ClassVar[tuple[RemoteFile, ...]] = ()
 
     def tree(self) -> Hierarchy | None:
         """The tree of all classes, before any file is read; None if only the files know it."""
@@ -88,32 +91,71 @@ class DataSource(ABC):
         """
 
 
+def _check_source(name: str, cls: object) -> None:
+    if not (isinstance(cls, type) and issubclass(cls, DataSource) and getattr(cls, "name", None) == name):
+        raise ValueError(f"a data set is a subclass of DataSource whose name is {name!r}, got {cls!r}")
+
+
+SOURCES = Registry[type[DataSource]]("data set", "cophenet.data", "cophenet.data", _check_source)
+
+
 def register_source(cls: _Source) -> _Source:
-    """Class decorator: make a data source available under its `name`."""
-    if cls.name in _REGISTRY:
-        raise ValueError(f"a data set named {cls.name!r} is registered already")
-    _REGISTRY[cls.name] = cls
+    """Class decorator: make a data source available under its `name`.
+
+    Other packages do without it: they declare an entry point of the group `cophenet.data`.
+
+    Raises:
+        ValueError: If there is a data source of that name.
+
+    Example:
+        >>> from cophenet.data import Digits
+        >>> register_source(Digits)
+        Traceback (most recent call last):
+        ValueError: a data set named 'digits' exists already
+    """
+    SOURCES.register(cls.name)(cls)
     return cls
 
 
 def source_names() -> tuple[str, ...]:
-    """Names of all data sets."""
-    return tuple(sorted(_REGISTRY))
+    """Names of all data sets, sorted.
+
+    Example:
+        >>> source_names()[:3]
+        ('cifar10', 'cifar100', 'digits')
+    """
+    return tuple(sorted(SOURCES.names()))
 
 
 def source_summaries() -> dict[str, str]:
-    """Names of all data sets, with a line about each."""
-    return {name: _REGISTRY[name].summary for name in source_names()}
+    """Names of all data sets, with a line about each.
+
+    Example:
+        >>> source_summaries()["digits"]
+        '8 x 8 digits of scikit-learn by shape; needs no files'
+    """
+    return {name: cls.summary for name, cls in sorted(SOURCES.members().items())}
 
 
 def create_source(name: str, **options: Any) -> DataSource:
     """Make a data source by name.
 
+    Args:
+        name: One of `source_names`.
+        **options: Arguments of the source.
+
     Raises:
         ValueError: If the name or an option is unknown or wrong.
+
+    Example:
+        >>> len(create_source("digits").load(None).samples("train"))
+        1347
+        >>> create_source("digit")
+        Traceback (most recent call last):
+        ValueError: data must be one of cifar10, ..., got 'digit'; did you mean 'digits'?
     """
     check_choice("data", name, source_names())
-    cls = _REGISTRY[name]
+    cls = SOURCES.get(name)
     check_options(f"data {name!r}", cls, options)
     arguments = inspect.signature(cls).parameters.values()
     needed = [a.name for a in arguments if a.default is a.empty and a.kind is a.POSITIONAL_OR_KEYWORD]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -46,8 +45,8 @@ class Synthetic(DataSource):
         (torch.Size([40, 8]), Hierarchy(6 classes, 9 nodes, height 2))
     """
 
-    name: ClassVar[str] = "synthetic"
-    summary: ClassVar[str] = "Gaussian or multi-modal clouds placed by a tree; needs no files"
+    name = "synthetic"
+    summary = "Gaussian or multi-modal clouds placed by a tree; needs no files"
 
     def __init__(
         self,

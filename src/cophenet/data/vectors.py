@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -58,8 +58,8 @@ class Vectors(DataSource):
         (('jay', 'owl'), 2, 2)
     """
 
-    name: ClassVar[str] = "vectors"
-    summary: ClassVar[str] = "feature vectors from npz, npy, safetensors, parquet or CSV files"
+    name = "vectors"
+    summary = "feature vectors from npz, npy, safetensors, parquet or CSV files"
 
     def __init__(
         self,
