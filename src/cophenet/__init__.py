@@ -51,6 +51,7 @@ _load, __dir__ = lazy_names(
         "training",
         "transport",
         "tree",
+        "vectors",
     ),
     also=__all__,
 )

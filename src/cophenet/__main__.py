@@ -18,8 +18,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if "--debug" in sys.argv or (error.name or "").startswith("cophenet"):
             raise
-        told = f"error: the command line needs {error.name}: pip install 'cophenet[cli]'"
-        print(told, file=sys.stderr)
+        message = f"error: the command line needs {error.name}: pip install 'cophenet[cli]'"
+        print(message, file=sys.stderr)
         raise SystemExit(1) from None
     command()
 

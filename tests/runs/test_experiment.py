@@ -56,16 +56,16 @@ def test_validation_takes_the_place_of_the_test_part():
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "message"),
     [
         ({}, "recipe.yaml and run.json missing"),
         ({"run.json": '{"format": 9}', "recipe.yaml": ""}, "format 9"),
     ],
 )
-def test_what_is_no_run_is_told(files, told, tmp_path):
+def test_no_run_is_an_error_that_says_why(files, message, tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         Run.open(tmp_path)
 
 

@@ -18,9 +18,9 @@ from cophenet._common.processes import is_first_process
 from cophenet.recipes import load_recipe
 from cophenet.runs import Run, load_experiment, load_network, resume
 from cophenet.runs import trainer as trainer_module
-from cophenet.runs import training as engine_module
+from cophenet.runs import training as training_module
 from cophenet.runs.checkpoints import list_checkpoints, read_checkpoint
-from cophenet.runs.folder import check_same_data, describe_data, wait_for
+from cophenet.runs.folder import check_same_data, describe_data, wait_for_run
 from cophenet.runs.stop_signals import InterruptionError
 
 from .small_runs import assert_same, quick, weights
@@ -33,7 +33,7 @@ def unstarted(output, *settings, **options):
         raise InterruptionError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_module, "train_parts", end)
+        patch.setattr(training_module, "train_seeds", end)
         with pytest.raises(InterruptionError):
             quick(output, *settings, **options)
     return Run.open(output)
@@ -84,36 +84,36 @@ def test_a_seed_with_other_settings_below_an_equal_recipe_is_refused(tmp_path):
 
 
 def test_a_run_made_while_data_was_read_is_not_written_over(tmp_path, monkeypatch):
-    original = engine_module.load_experiment
+    original = training_module.load_experiment
 
     def meanwhile(*given):
-        monkeypatch.setattr(engine_module, "load_experiment", original)
+        monkeypatch.setattr(training_module, "load_experiment", original)
         quick(tmp_path / "run")
         return original(*given)
 
-    monkeypatch.setattr(engine_module, "load_experiment", meanwhile)
+    monkeypatch.setattr(training_module, "load_experiment", meanwhile)
     with pytest.raises(ValueError, match="holds this run already, finished"):
         quick(tmp_path / "run")
     assert Run.open(tmp_path / "run").finished
 
 
 def test_threads_exclude_each_other_too(tmp_path):
-    told = []
+    messages = []
 
     def other():
         try:
             with locked(tmp_path):
-                told.append("")
+                messages.append("")
         except ValueError as error:
-            told.append(str(error))
+            messages.append(str(error))
 
     with locked(tmp_path):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
     other()
-    assert "in use by another thread" in told[0]
-    assert told[1:] == [""]
+    assert "in use by another thread" in messages[0]
+    assert messages[1:] == [""]
 
 
 def test_resume_makes_the_damaged_checkpoint_of_a_finished_run_again(tmp_path):
@@ -218,17 +218,17 @@ def test_values_that_changed_are_other_data(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("package", "told"),
+    ("package", "message"),
     [
         ("lightning", "training needs lightning: pip install 'cophenet\\[train\\]'"),
         ("tensorboard", "logger 'tensorboard' needs tensorboard: pip install 'cophenet\\[train\\]'"),
     ],
 )
-def test_packages_are_looked_for_before_anything_is_written(package, told, tmp_path, monkeypatch):
+def test_packages_are_looked_for_before_anything_is_written(package, message, tmp_path, monkeypatch):
     monkeypatch.setattr(
         packages_module.importlib.util, "find_spec", lambda name: None if name == package else name
     )
-    with pytest.raises(ImportError, match=told):
+    with pytest.raises(ImportError, match=message):
         quick(tmp_path / "run", loggers=("csv", "tensorboard"))
     assert not (tmp_path / "run").exists()
 
@@ -237,7 +237,7 @@ def test_waiting_for_the_first_process_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RANK", "1")
     began = time.monotonic()
     with pytest.raises(ValueError, match=r"no run folder .*\(RANK=1 in the environment"):
-        wait_for(tmp_path / "run", load_recipe("digits"), seconds=0.2, told_after=0.1)
+        wait_for_run(tmp_path / "run", load_recipe("digits"), seconds=0.2, notice_after=0.1)
     assert time.monotonic() - began < 5
     err = capsys.readouterr().err
     assert err.count("\n") == 1

@@ -42,7 +42,7 @@ def test_means_are_over_samples_and_survive_a_checkpoint():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_loss_that_is_not_finite_is_told_with_step_and_term(bad):
+def test_a_loss_that_is_not_finite_is_reported_with_step_and_term(bad):
     meter = Meter()
     meter.add(4, {"good": torch.tensor(1.0), "bad": torch.tensor(bad)}, 8)
     with pytest.raises(DivergenceError, match=f"'bad' became {bad} in step 4"):

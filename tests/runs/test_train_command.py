@@ -83,7 +83,7 @@ def test_objective_seeds_and_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--resume", "nowhere"], "no run folder at nowhere"),
         (["--resume", "nowhere", "--objective", "l2"], "--objective cannot be changed with --resume"),
@@ -103,10 +103,10 @@ def test_objective_seeds_and_files(tmp_path):
         (["--set", "model.weights=no.pth"], "looked for "),
     ],
 )
-def test_wrong_arguments_are_told_in_one_line(arguments, told, capsys, tmp_path):
+def test_wrong_arguments_are_reported_in_one_line(arguments, message, capsys, tmp_path):
     assert run(*arguments) == 2
     out, err = capsys.readouterr()
-    assert told in err
+    assert message in err
     assert len(err.splitlines()) == 1
     assert out == ""
     assert list(tmp_path.iterdir()) == []
@@ -121,7 +121,7 @@ def test_own_images_just_train(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "message"),
     [
         (
             lambda root: shutil.rmtree(root / "animal") or shutil.rmtree(root / "thing/pen"),
@@ -138,16 +138,16 @@ def test_own_images_just_train(tmp_path, capsys):
     ],
     ids=["one class", "empty class", "broken image", "empty image", "16 bits", "no classes"],
 )
-def test_wrong_images_are_told_in_one_line(damage, told, tmp_path, capsys):
+def test_wrong_images_are_reported_in_one_line(damage, message, tmp_path, capsys):
     damage(write_images(tmp_path / "images"))
     small = ["--set", "epochs=1", "--set", "data.image_size=32", "--set", "data.workers=1"]
     assert run("folder", "--data-dir", "images", *small, "--set", "model.backbone=resnet10-w8") == 2
     err = capsys.readouterr().err
-    assert told in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 
-def test_a_diverging_loss_is_told_in_one_line(capsys):
+def test_a_diverging_loss_is_reported_in_one_line(capsys):
     assert run(*SMALL, "--objective", "flat", "--set", "optimizer.lr=1e30", "--set", "epochs=4") == 1
     err = capsys.readouterr().err
     assert "in step" in err
@@ -169,9 +169,9 @@ def test_the_second_ctrl_c_says_how_to_go_on(capsys, monkeypatch):
     monkeypatch.setattr(TrainingModule, "training_step", interrupted)
     assert run(*SMALL, "-o", "mine") == 1
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    told = "stopped at once; continue from the last checkpoint with cophenet train --resume mine\n"
-    assert capsys.readouterr().err == told
-    assert Path("mine/log.txt").read_text().endswith(told)
+    message = "stopped at once; continue from the last checkpoint with cophenet train --resume mine\n"
+    assert capsys.readouterr().err == message
+    assert Path("mine/log.txt").read_text().endswith(message)
 
 
 def test_phases_say_how_long_they_are(capsys):

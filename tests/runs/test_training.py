@@ -12,7 +12,7 @@ from cophenet._common import packages as packages_module
 from cophenet.objectives import objective_names
 from cophenet.recipes import load_recipe
 from cophenet.runs import Run, load_experiment, load_network, resume, train
-from cophenet.runs import training as engine_module
+from cophenet.runs import training as training_module
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.runs.trainer import build_module
 
@@ -162,7 +162,7 @@ def test_chunks_give_the_weights_of_the_plain_step(settings, tmp_path):
         assert (same["lr"], same["test/accuracy"]) == (row["lr"], row["test/accuracy"])
 
 
-def test_chunks_that_diverge_are_told(tmp_path):
+def test_chunks_that_diverge_are_reported(tmp_path):
     with pytest.raises(ArithmeticError, match="step"):
         quick(tmp_path / "run", "chunk_size=60", "optimizer.lr=1e30", "epochs=6")
 
@@ -192,7 +192,7 @@ def test_batches_are_chosen_on_the_tree():
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ([], "batch_size must be 64 with data.sampler, .* 4 x samples_per_class 16, got 256"),
         (["batch_size=200", "data.sampler.samples_per_class=50"], None),
@@ -201,11 +201,11 @@ def test_batches_are_chosen_on_the_tree():
         (["batch_size=144", "data.sampler.classes_per_batch=9"], "data.sampler.classes_per_batch must not"),
     ],
 )
-def test_batches_that_cannot_be_are_refused(settings, told, tmp_path):
-    if told is None:
+def test_batches_that_cannot_be_are_refused(settings, message, tmp_path):
+    if message is None:
         assert quick(tmp_path / "run", "epochs=1", SAMPLER, *settings).finished
         return
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         quick(tmp_path / "run", "epochs=1", SAMPLER, *settings)
     assert not (tmp_path / "run").exists()
 
@@ -234,7 +234,7 @@ def test_resume_of_a_finished_run_changes_nothing(tmp_path):
     assert before == {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
 
 
-def test_a_damaged_checkpoint_is_told_and_the_one_before_used(tmp_path, capsys):
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_used(tmp_path, capsys):
     run = quick(tmp_path / "run")
     expected = weights(run)
     newest, before = list_checkpoints(run.path / "checkpoints")
@@ -269,7 +269,7 @@ def test_a_run_is_not_written_over(tmp_path, monkeypatch):
 def test_an_empty_folder_and_a_run_without_checkpoint_may_be_used(tmp_path, monkeypatch):
     (tmp_path / "run").mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr(engine_module, "train_parts", lambda *_: None)
+        patch.setattr(training_module, "train_seeds", lambda *_: None)
         assert not quick(tmp_path / "run").finished
     assert quick(tmp_path / "run").finished
 

@@ -1,4 +1,4 @@
-"""Checkpoint files: whole or absent, with their checksum in the name, the two newest kept."""
+"""Checkpoint files: whole or absent, with their checksum in the name; only the two newest stay."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = [
     "write_checkpoint",
 ]
 
-_KEPT = 2
+_COUNT = 2
 _NAME = re.compile(r"step(\d+)-([0-9a-f]{16})\.ckpt")
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a folder, the newest first; damaged ones too."""
-    found = (path for path in folder.glob("*.ckpt") if _NAME.fullmatch(path.name))
-    return sorted(found, key=checkpoint_step, reverse=True)
+    paths = (path for path in folder.glob("*.ckpt") if _NAME.fullmatch(path.name))
+    return sorted(paths, key=checkpoint_step, reverse=True)
 
 
 def checkpoint_step(path: Path) -> int:
@@ -82,7 +82,7 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / f"step{step:08d}-{_checksum(data)}.ckpt"
     write_bytes(path, data)
-    for old in list_checkpoints(folder)[_KEPT:]:
+    for old in list_checkpoints(folder)[_COUNT:]:
         old.unlink()
     return path
 

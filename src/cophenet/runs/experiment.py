@@ -37,7 +37,7 @@ class Experiment:
         tree: The tree that is trained on: that of the domain, as the recipe shapes it.
         objective: The loss on that tree.
         train: What is trained on.
-        test: What is tested on: the test part, or the part kept apart if the recipe has `data.validation`.
+        test: What is tested on: the test part, or the part set aside if the recipe has `data.validation`.
     """
 
     recipe: Recipe
@@ -151,8 +151,8 @@ def load_experiment(recipe: Recipe, data_dir: str | Path | None = None) -> Exper
     data = source.load(None if data_dir is None else Path(data_dir))
     train = data.samples("train", recipe.data.domain)
     if recipe.data.validation:
-        kept, apart = stratified_split(train.labels, recipe.data.validation, _VALIDATION_SEED)
-        train, test = train.subset(kept), train.subset(apart)
+        rest, aside = stratified_split(train.labels, recipe.data.validation, _VALIDATION_SEED)
+        train, test = train.subset(rest), train.subset(aside)
     else:
         test = data.samples("test", recipe.data.domain)
     tree = shaped_tree(train.tree, recipe.tree)

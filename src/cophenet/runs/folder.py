@@ -25,14 +25,14 @@ __all__ = [
     "Machine",
     "check_free",
     "check_same_data",
-    "check_unbegun",
+    "check_seed_free",
     "describe_data",
-    "move_data",
-    "prepare",
+    "make_run_folder",
     "recipe_of_seed",
-    "remove_rests",
-    "restore_seeds",
-    "wait_for",
+    "record_data_dir",
+    "remove_temporary_files",
+    "restore_seed_folders",
+    "wait_for_run",
 ]
 
 _PACKAGES = ("cophenet", "torch", "lightning", "numpy", "scipy", "POT", "numba")
@@ -76,10 +76,10 @@ def check_free(recipe: Recipe, output: Path) -> None:
     parts = {f"seed{seed}": seed for seed in seeds}
     _check_entries(output, {path.name for path in output.iterdir()} - set(parts))
     for name, seed in parts.items():
-        check_unbegun(recipe_of_seed(recipe, seed), output / name)
+        check_seed_free(recipe_of_seed(recipe, seed), output / name)
 
 
-def check_unbegun(recipe: Recipe, folder: Path) -> None:
+def check_seed_free(recipe: Recipe, folder: Path) -> None:
     """Refuse a folder for one seed in which anything was trained, or that holds anything else.
 
     Raises:
@@ -103,13 +103,13 @@ def _check_run(recipe: Recipe, output: Path) -> None:
     run = Run.open(output)
     _check_equal(recipe, run)
     for seed in run.missing_seeds:
-        check_unbegun(recipe_of_seed(recipe, seed), output / f"seed{seed}")
-    found = [run] if run.is_single else [Run(output / f"seed{seed}") for seed in recipe.seeds]
-    parts = [part for part in found if (part.path / "recipe.yaml").is_file()]
+        check_seed_free(recipe_of_seed(recipe, seed), output / f"seed{seed}")
+    expected = [run] if run.is_single else [Run(output / f"seed{seed}") for seed in recipe.seeds]
+    parts = [part for part in expected if (part.path / "recipe.yaml").is_file()]
     for part in parts:
         _check_equal(recipe_of_seed(recipe, part.seed), part)
     ended = [bool(part.info.get("finished")) for part in parts]
-    if all(ended) and len(parts) == len(found):
+    if all(ended) and len(parts) == len(expected):
         raise ValueError(
             f"output {output} holds this run already, finished: evaluate it, or give another folder with -o"
         )
@@ -154,7 +154,7 @@ def _difference(old: Recipe, new: Recipe) -> str:
     return f"{key} is {before.get(key)!r} there and {after.get(key)!r} here"
 
 
-def prepare(experiment: Experiment, output: Path, data_dir: Path | None, machine: Machine) -> Run:
+def make_run_folder(experiment: Experiment, output: Path, data_dir: Path | None, machine: Machine) -> Run:
     """Write the folder of a run, of one seed or of several; the recipe last, which makes it a run.
 
     Args:
@@ -184,7 +184,7 @@ def prepare(experiment: Experiment, output: Path, data_dir: Path | None, machine
     return Run.open(output)
 
 
-def restore_seeds(run: Run, experiment: Experiment) -> None:
+def restore_seed_folders(run: Run, experiment: Experiment) -> None:
     """Make the folders of seeds anew that were lost from a run of several.
 
     Raises:
@@ -192,11 +192,11 @@ def restore_seeds(run: Run, experiment: Experiment) -> None:
     """
     info = {key: value for key, value in run.info.items() if key != "seeds"}
     for seed in run.missing_seeds:
-        check_unbegun(recipe_of_seed(run.recipe, seed), run.path / f"seed{seed}")
+        check_seed_free(recipe_of_seed(run.recipe, seed), run.path / f"seed{seed}")
         _write_seed(run.path, run.recipe, seed, info, experiment)
 
 
-def move_data(run: Run, data_dir: Path) -> None:
+def record_data_dir(run: Run, data_dir: Path) -> None:
     """Record that the data is in another folder now."""
     folders = [run.path] if run.is_single else [run.path, *(part.path for part in run.parts)]
     for folder in folders:
@@ -205,7 +205,7 @@ def move_data(run: Run, data_dir: Path) -> None:
             write_json(folder / "run.json", {**info, "data_dir": str(data_dir.resolve())})
 
 
-def remove_rests(folder: Path) -> None:
+def remove_temporary_files(folder: Path) -> None:
     """Remove temporary files that a killed training left; only while the folder is locked."""
     for place in (folder, folder / "checkpoints", folder / "features"):
         for path in place.glob(".*.tmp"):
@@ -213,20 +213,20 @@ def remove_rests(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def wait_for(output: Path, recipe: Recipe, seconds: float = 600.0, told_after: float = 3.0) -> Run:
+def wait_for_run(output: Path, recipe: Recipe, seconds: float = 600.0, notice_after: float = 3.0) -> Run:
     """The run that the first process makes, for others which a cluster starts at the same time.
 
     Args:
         output: Where it will be.
         recipe: Its settings.
         seconds: How long to wait.
-        told_after: Seconds after which it is said on stderr what is waited for.
+        notice_after: Seconds after which a line on stderr says what it waits for.
 
     Raises:
         ValueError: If there is none after the time.
     """
     began = time.monotonic()
-    end, told = began + seconds, False
+    end, noticed = began + seconds, False
     while True:
         try:
             run = Run.open(output)
@@ -239,8 +239,8 @@ def wait_for(output: Path, recipe: Recipe, seconds: float = 600.0, told_after: f
                 f"the first process has made no run folder at {output} in {seconds:.0f} s "
                 f"({rank_variables()} in the environment says that this is another)"
             )
-        if not told and time.monotonic() - began >= told_after:
-            told = True
+        if not noticed and time.monotonic() - began >= notice_after:
+            noticed = True
             print(
                 f"waiting up to {seconds:.0f} s for the first process to make {output}: {rank_variables()} "
                 "in the environment says that this is another; unset it to train with this process alone",
@@ -284,14 +284,14 @@ def check_same_data(run: Run, experiment: Experiment) -> None:
     changed = [(part, key) for part in before for key in before[part] if before[part][key] != now[part][key]]
     if not changed and experiment.tree == run.tree:
         return
-    told = "another tree"
+    change = "another tree"
     if changed:
         part, key = changed[0]
         was, is_now = before[part][key], now[part][key]
         other = {"labels": "other labels", "inputs": "other files or values"}
-        told = f"{part} {was} then, {is_now} now" if key == "count" else f"{part} has {other[key]}"
+        change = f"{part} {was} then, {is_now} now" if key == "count" else f"{part} has {other[key]}"
     raise ValueError(
-        f"the data is not what run {run.path} began with ({told}): restore it, or begin another run"
+        f"the data is not what run {run.path} began with ({change}): restore it, or begin another run"
     )
 
 

@@ -1,4 +1,4 @@
-"""The LightningModule: one step of any objective, and where in the training it stands."""
+"""The LightningModule: one step of any objective, and its position in the training."""
 
 from __future__ import annotations
 
@@ -216,15 +216,15 @@ class TrainingModule(pl.LightningModule):
         return terms
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Count right answers, and keep features if they are to be saved."""
+        """Count right answers, and collect features if they are to be saved."""
         _ = batch_idx
         inputs, labels = batch
         features, logits = self.network(inputs)
         classes = logits[self.objective.finest]
         self._correct.append((classes.argmax(1) == labels).sum())
         if self.saves_features and self.trainer.is_global_zero:
-            kept = {"features": features.float(), "logits": classes.float(), "labels": labels}
-            self.saved.append({name: values.cpu() for name, values in kept.items()})
+            outputs = {"features": features.float(), "logits": classes.float(), "labels": labels}
+            self.saved.append({name: values.cpu() for name, values in outputs.items()})
 
     def on_validation_epoch_start(self) -> None:
         """Count from nothing."""
@@ -244,14 +244,14 @@ class TrainingModule(pl.LightningModule):
         self.saved = []
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Where the training stands, in place of Lightning's own progress."""
+        """The position in the training, in place of Lightning's own."""
         del checkpoint["loops"]
         checkpoint["epoch"], checkpoint["global_step"] = self.epoch, self.total_step
         checkpoint["position"] = {"epoch": self.epoch, "step": self.step, "seconds": self.seconds}
         checkpoint["meter"] = self.meter.state()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Stand where the checkpoint stood."""
+        """Go on at the position of the checkpoint."""
         position = checkpoint["position"]
         self.epoch, self.step, self.seconds = position["epoch"], position["step"], position["seconds"]
         self.meter.restore(checkpoint["meter"], self.trainer.strategy.root_device)

@@ -51,9 +51,9 @@ class Run:
         missing = [name for name in ("recipe.yaml", "run.json") if not (run.path / name).is_file()]
         if missing:
             raise ValueError(f"no run folder at {path}: {' and '.join(missing)} missing there")
-        found = run.info.get("format")
-        if found != FORMAT:
-            raise ValueError(f"run folder {path} has format {found!r}, this version reads {FORMAT}")
+        version = run.info.get("format")
+        if version != FORMAT:
+            raise ValueError(f"run folder {path} has format {version!r}, this version reads {FORMAT}")
         return run
 
     def __repr__(self) -> str:
@@ -116,7 +116,7 @@ class Run:
 
     @property
     def info(self) -> dict[str, Any]:
-        """How it was made: versions, threads, data folder, times; as it stands in the file now."""
+        """How it was made: versions, threads, data folder, times; as the file says now."""
         return read_json(self.path / "run.json")
 
     @cached_property
@@ -137,7 +137,7 @@ class Run:
 
     @property
     def results(self) -> dict[str, Any] | None:
-        """What evaluation found; None before it."""
+        """The results of evaluation; None before it."""
         return self._json("results.json")
 
     @property

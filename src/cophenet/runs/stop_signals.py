@@ -15,7 +15,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class InterruptionError(Exception):
-    """The training was asked to stop, and has saved where it stands."""
+    """The training was asked to stop, and has written a checkpoint."""
 
 
 class StopRequest:

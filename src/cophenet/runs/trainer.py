@@ -21,7 +21,7 @@ from cophenet._common.threads import torch_threads
 from cophenet.objectives import WithCPCC
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.runs.experiment import Experiment, build_network, find_weights
-from cophenet.runs.folder import Machine, remove_rests
+from cophenet.runs.folder import Machine, remove_temporary_files
 from cophenet.runs.loss_meter import DivergenceError
 from cophenet.runs.run import Run
 from cophenet.runs.stop_signals import InterruptionError, StopRequest, stop_on_signals
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cophenet.runs.callbacks import RunLog
     from cophenet.runs.lightning_module import TrainingModule
 
-__all__ = ["Options", "build_module", "train_parts"]
+__all__ = ["Options", "build_module", "train_seeds"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Options:
     progress: bool | None
 
 
-def train_parts(run: Run, experiment: Experiment, machine: Machine, options: Options) -> None:
+def train_seeds(run: Run, experiment: Experiment, machine: Machine, options: Options) -> None:
     """Train all seeds that are not finished, or whose last checkpoint is damaged.
 
     Raises:
@@ -61,7 +61,7 @@ def train_parts(run: Run, experiment: Experiment, machine: Machine, options: Opt
     """
     from cophenet.runs.callbacks import RunLog
 
-    notes = list(_notes(experiment))
+    notes = list(_warnings(experiment))
     if is_first_process() and options.progress is not False:
         for note in notes:
             print(note, file=sys.stderr, flush=True)
@@ -83,16 +83,16 @@ def train_parts(run: Run, experiment: Experiment, machine: Machine, options: Opt
                 _train_one(part, experiment, machine, options, log, stop)
 
 
-def _notes(experiment: Experiment) -> Iterator[str]:
+def _warnings(experiment: Experiment) -> Iterator[str]:
     """What may be a mistake, and does not stop the training."""
-    if isinstance(experiment.objective, WithCPCC) and _all_alike(experiment.tree):
+    if isinstance(experiment.objective, WithCPCC) and _all_equally_far(experiment.tree):
         yield (
             "warning: all classes are equally far apart in the tree, so the cpcc term is constant and "
             "teaches nothing: give a tree with groups, or train with --objective flat"
         )
 
 
-def _all_alike(tree: Hierarchy) -> bool:
+def _all_equally_far(tree: Hierarchy) -> bool:
     """Whether all pairs of classes have the same distance: the tree branches once, all are equally deep."""
     branching = int((np.bincount(tree.parents[1:]) > 1).sum())
     depths = tree.weighted_depths[tree.leaves]
@@ -106,7 +106,7 @@ def _locked_folder(part: Run, run: Run) -> Iterator[None]:
         yield
         return
     with nullcontext() if part is run else locked(part.path):
-        remove_rests(part.path)
+        remove_temporary_files(part.path)
         yield
 
 
@@ -137,8 +137,8 @@ def _explained_end(part: Run, run: Run, log: RunLog, stop: StopRequest) -> Itera
 
 def _advice(part: Run) -> str:
     """What may help against a loss that diverges."""
-    kept = list_checkpoints(part.path / "checkpoints")
-    saved = f"{kept[0].name} is from before" if kept else "no checkpoint was written before"
+    written = list_checkpoints(part.path / "checkpoints")
+    saved = f"{written[0].name} is from before" if written else "no checkpoint was written before"
     precision = "" if part.recipe.precision == "32-true" else ", or precision=32-true"
     helps = f"a smaller optimizer.lr or a smaller weight of the term{precision}"
     return f"{saved}; begin another run with -o and {helps}"

@@ -18,15 +18,15 @@ from cophenet.runs.folder import (
     Machine,
     check_free,
     check_same_data,
-    move_data,
-    prepare,
+    make_run_folder,
     recipe_of_seed,
-    remove_rests,
-    restore_seeds,
-    wait_for,
+    record_data_dir,
+    remove_temporary_files,
+    restore_seed_folders,
+    wait_for_run,
 )
 from cophenet.runs.run import Run
-from cophenet.runs.trainer import Options, train_parts
+from cophenet.runs.trainer import Options, train_seeds
 
 __all__ = ["resume", "train"]
 
@@ -67,9 +67,9 @@ def train(
         The finished run.
 
     Raises:
-        KeyboardInterrupt: If it was asked to stop; where it stood is saved.
+        KeyboardInterrupt: If it was asked to stop; a checkpoint is written before.
         ArithmeticError: If the loss is no longer finite.
-        ValueError: If the folder is taken, or recipe and data do not fit.
+        ValueError: If the folder is not free, or recipe and data do not fit.
 
     Example:
         >>> import tempfile
@@ -96,10 +96,10 @@ def train(
             output.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(output))
             check_free(recipe, output)  # again: another process may have been quicker
-            remove_rests(output)
-            prepare(experiment, output, None if data_dir is None else Path(data_dir), machine)
-        run = Run.open(output) if first else wait_for(output, recipe)
-        train_parts(run, experiment, machine, options)
+            remove_temporary_files(output)
+            make_run_folder(experiment, output, None if data_dir is None else Path(data_dir), machine)
+        run = Run.open(output) if first else wait_for_run(output, recipe)
+        train_seeds(run, experiment, machine, options)
     return run
 
 
@@ -138,16 +138,16 @@ def resume(
     with ExitStack() as stack:
         if first:
             stack.enter_context(locked(run.path))
-            remove_rests(run.path)
+            remove_temporary_files(run.path)
         experiment = load_experiment(run.recipe, data_dir or info["data_dir"])
         if first:
-            restore_seeds(run, experiment)
+            restore_seed_folders(run, experiment)
         for seed in run.missing_seeds:
-            wait_for(run.path / f"seed{seed}", recipe_of_seed(run.recipe, seed))
+            wait_for_run(run.path / f"seed{seed}", recipe_of_seed(run.recipe, seed))
         check_same_data(run.parts[0], experiment)
         if first and data_dir is not None:
-            move_data(run, Path(data_dir))
-        train_parts(run, experiment, machine, options)
+            record_data_dir(run, Path(data_dir))
+        train_seeds(run, experiment, machine, options)
     return run
 
 
