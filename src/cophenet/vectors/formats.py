@@ -199,7 +199,7 @@ def split_rows(features: Array, labels: Array | None, rows: int | None) -> Itera
         yield features, labels
         return
     if features.ndim != 2:
-        raise ValueError(f"features must be (n, d), got shape {features.shape}")
+        check_features(features)
     if labels is not None and len(labels) != len(features):
         raise ValueError(f"{len(features)} rows of features, but {len(labels)} labels")
     for start in range(0, len(features), rows):

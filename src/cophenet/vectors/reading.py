@@ -126,11 +126,11 @@ def map_rows(path: Path, folder: Path | None = None) -> tuple[Array, list[str] |
         >>> type(rows).__name__, rows.shape, labels
         ('memmap', (2, 2), ['owl', 'jay'])
     """
-    next(read_parts(path))  # checks the file
+    first, _ = next(read_parts(path))  # checks the file
     form = find_format(path)
     if form.mapped:
         arrays = form.map(path, labelled=False, mode="r")
-        if arrays["features"].dtype.names is None:  # a type that numpy has
+        if arrays["features"].dtype == first.dtype:  # otherwise it is converted as it is read
             with _naming(path):
                 return arrays["features"], _texts(arrays["labels"]) if "labels" in arrays else None
     texts: list[str] = []
@@ -175,10 +175,14 @@ def map_arrays(path: Path) -> dict[str, Tensor]:
     with _naming(path):
         # Copied where it is written to, which it never is: torch takes no arrays that cannot be written to.
         arrays = form.map(path, labelled=True, mode="c")
-        try:
-            return {name: to_tensor(array) for name, array in arrays.items()}
-        except TypeError as error:
-            raise ValueError(f"cannot be read as an array of numbers: {error}") from error
+        return {name: _tensor(name, array) for name, array in arrays.items()}
+
+
+def _tensor(name: str, array: Array) -> Tensor:
+    try:
+        return to_tensor(array)
+    except TypeError as error:
+        raise ValueError(f"{name} cannot be read as an array of numbers: {error}") from error
 
 
 def label_facts(path: Path) -> LabelFacts:
