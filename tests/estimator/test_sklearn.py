@@ -66,9 +66,9 @@ def test_tensors_and_memory_maps_give_what_arrays_give(tmp_path):
 
 
 def test_a_memory_map_is_never_copied_whole(tmp_path, monkeypatch):
-    from cophenet.estimator import inputs
+    from cophenet.estimator import validation
 
-    monkeypatch.setattr(inputs, "_BLOCK", 60)
+    monkeypatch.setattr(validation, "_BLOCK", 60)
     read = []
     original = inputs.Scale.__call__
     monkeypatch.setattr(inputs.Scale, "__call__", lambda s, r, d: read.append(len(r)) or original(s, r, d))

@@ -11,6 +11,6 @@ except ImportError as error:
     raise ImportError("cophenet.estimator needs scikit-learn: pip install 'cophenet[embed]'") from error
 
 from cophenet.estimator.embedder import HierarchicalEmbedder
-from cophenet.estimator.index import Group, SearchResult
+from cophenet.estimator.search import Group, SearchResult
 
 __all__ = ["Group", "HierarchicalEmbedder", "SearchResult"]

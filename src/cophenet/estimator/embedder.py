@@ -15,12 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from cophenet.estimator import storage
-from cophenet.estimator.deciding import DecisionMixin
 from cophenet.estimator.fit import check_parameters, fit_embedder
-from cophenet.estimator.index import SearchMixin
-from cophenet.estimator.inputs import Scale, blocks, check_rows, float_type
+from cophenet.estimator.from_run import fill_from_run, flat_inputs
 from cophenet.estimator.onnx import write_onnx
-from cophenet.estimator.runs import fill_from_run, flat_inputs
+from cophenet.estimator.prediction import DecisionMixin
+from cophenet.estimator.search import SearchMixin
+from cophenet.estimator.validation import Scale, blocks, check_rows, float_type
 from cophenet.tree import Hierarchy
 from cophenet.tree.tables import add_columns
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from cophenet._common.checks import check_choice
 from cophenet.estimator.embedder import HierarchicalEmbedder
-from cophenet.estimator.index import SearchResult
 from cophenet.estimator.labels import as_names
+from cophenet.estimator.search import SearchResult
 from cophenet.tree import Hierarchy
 from cophenet.vectors import check_columns, label_facts, map_rows, read_parts, write_vectors
 

@@ -14,10 +14,10 @@ from sklearn.utils import check_random_state
 
 from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet.estimator.decisions import check_target
-from cophenet.estimator.inputs import Scale, blocks, fit_scale
 from cophenet.estimator.labels import encode, label_text, to_tree
 from cophenet.estimator.network import final_network, start_network
-from cophenet.estimator.trainer import Settings, Trainer, split_rows
+from cophenet.estimator.training import Settings, Trainer, split_rows
+from cophenet.estimator.validation import Scale, blocks, fit_scale
 from cophenet.objectives import Objective, WithCPCC, create, objective_names
 from cophenet.tree import Hierarchy
 

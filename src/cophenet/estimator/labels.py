@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from cophenet.estimator.inputs import to_host
+from cophenet.estimator.validation import to_host
 from cophenet.tree import Hierarchy
 from cophenet.tree.levels import depth_of
 

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from cophenet._common.files import replaced_folder
 from cophenet.estimator.fit import check_device, check_parameters
-from cophenet.estimator.index import SearchIndex
-from cophenet.estimator.inputs import Scale
 from cophenet.estimator.labels import find_nodes
 from cophenet.estimator.network import Adapter, VectorNetwork
+from cophenet.estimator.search import SearchIndex
+from cophenet.estimator.validation import Scale
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cophenet._common.progress import Progress
-from cophenet.estimator.inputs import Scale
+from cophenet.estimator.validation import Scale
 from cophenet.models.heads import Network
 from cophenet.objectives import Objective, StepOutput
 from cophenet.tree import Hierarchy

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cophenet._common.checks import check_choice, check_whole
-from cophenet.estimator.inputs import blocks
 from cophenet.estimator.labels import find_known, node_ancestors, node_labels
+from cophenet.estimator.validation import blocks
 from cophenet.tree import Hierarchy
 
 __all__ = ["BACKENDS", "Group", "SearchIndex", "SearchMixin", "SearchResult"]

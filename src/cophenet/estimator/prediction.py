@@ -12,8 +12,8 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice
 from cophenet.estimator import decisions
-from cophenet.estimator.inputs import check_weights
 from cophenet.estimator.labels import class_positions, find_known, node_labels
+from cophenet.estimator.validation import check_weights
 from cophenet.tree import Hierarchy
 
 __all__ = ["DecisionMixin"]
