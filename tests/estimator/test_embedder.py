@@ -61,8 +61,8 @@ def test_a_sample_known_as_dog_trains_the_levels_it_knows():
     assert embedder.score(new, np.where(dogs, "dog", truth)) >= embedder.score(new, truth)
     # The loss of such a sample, one class at a time.
     from cophenet.estimator.network import start_network
+    from cophenet.estimator.scaling import fit_scale
     from cophenet.estimator.training import Trainer
-    from cophenet.estimator.validation import fit_scale
     from cophenet.objectives import create
 
     objective = create("flat", TREE)

@@ -1,8 +1,8 @@
 """A scikit-learn estimator on vectors made elsewhere: an adapter that reshapes them to follow a label tree.
 
-`embedder` is the estimator; what it does is in the modules beside it, as functions: `labels` and `inputs`
-read what users have, `fit` and `trainer` train `network`, `decisions` choose a node, `index` searches,
-`storage` and `onnx` write files.
+`embedder` is the estimator. Beside it: `validation`, `labels` and `scaling` of what users give, `training` of
+`network`, `prediction` by one of the `decisions`, `search`; `storage`, `onnx` and `from_run` for models in
+files, and `files` for vectors in files.
 """
 
 try:

@@ -2,9 +2,10 @@
 
 The last walks down from the root to the likeliest child each time, and stops where the next node's summed
 probability is below a threshold. A higher threshold stops no later, and a node is right whenever one below
-it is, so that the error falls with the threshold, and conformal risk control (Angelopoulos et al., 2024)
-finds the threshold that keeps a promise: with n held-out samples, the lowest one with (errors + 1) / (n + 1)
-at most the target. The expected error on new samples of the same kind is then at most the target.
+it is, so that the error falls with the threshold, and conformal risk control (Angelopoulos et al., ICLR
+2024, arXiv:2208.02814, Theorem 1) finds the threshold that keeps a promise: with n held-out samples, the
+lowest one with (errors + 1) / (n + 1) at most the target. The expected error on new samples of the same kind
+is then at most the target.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def threshold(wrong: NDArray[np.float64], target: float, rare: float = 0.0) -> f
     Args:
         wrong: (n,) of `first_wrong` on samples that training has not seen.
         target: Largest expected share of errors.
-        rare: Share of new samples that are like none of these; all are taken for errors.
+        rare: Share of new samples that are like none of these; all count as errors.
 
     Example:
         >>> round(threshold(np.linspace(0, 0.9, 10), 0.3), 3), threshold(np.zeros(10), 0.05)
@@ -155,8 +156,8 @@ def report(nodes: Tensor, labels: Tensor, tree: Hierarchy) -> dict[str, Any]:
 
     Example:
         >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
-        >>> found = report(torch.tensor([1, 2]), torch.tensor([1, 1]), tree)
-        >>> found["error"], found["coverage"], found["depth"], found["depths"]
+        >>> result = report(torch.tensor([1, 2]), torch.tensor([1, 1]), tree)
+        >>> result["error"], result["coverage"], result["depth"], result["depths"]
         (0.5, 0.5, 1.5, [0.0, 0.5, 0.5])
     """
     answers, leaves = nodes.cpu().numpy(), tree.leaves[labels.cpu().numpy()]

@@ -15,12 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from cophenet.estimator import storage
-from cophenet.estimator.fit import check_parameters, fit_embedder
 from cophenet.estimator.from_run import fill_from_run, flat_inputs
 from cophenet.estimator.onnx import write_onnx
 from cophenet.estimator.prediction import DecisionMixin
+from cophenet.estimator.scaling import Scale, blocks, float_type
 from cophenet.estimator.search import SearchMixin
-from cophenet.estimator.validation import Scale, blocks, check_rows, float_type
+from cophenet.estimator.training import fit_embedder
+from cophenet.estimator.validation import check_parameters, check_rows
 from cophenet.tree import Hierarchy
 from cophenet.tree.tables import add_columns
 
@@ -205,7 +206,7 @@ class HierarchicalEmbedder(
         write_onnx(self, path)
 
     def __sklearn_tags__(self) -> Any:
-        """Float types are kept."""
+        """Results have the float type of the input."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

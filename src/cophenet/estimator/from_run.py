@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cophenet.estimator.validation import Scale, to_host
+from cophenet.estimator.scaling import Scale
+from cophenet.estimator.validation import to_host
 
 if TYPE_CHECKING:
     from cophenet.estimator.embedder import HierarchicalEmbedder

@@ -91,14 +91,14 @@ def encode(labels: Array, tree: Hierarchy | None, kind: str) -> Labels:
     if tree is None:
         if kind == "positions":
             raise ValueError("labels='positions' counts the classes of a tree: give tree")
-        found = Labels(present, inverse.astype(np.int64), np.zeros(0, np.int64), None)
+        encoded = Labels(present, inverse.astype(np.int64), np.zeros(0, np.int64), None)
     else:
-        found = _in_tree(present, inverse, tree, kind, labels.dtype)
-    if len(found.classes) < 2:
-        raise ValueError(f"y must hold at least two classes, got one class: {found.classes.tolist()[0]!r}")
-    if len(labels) < len(found.classes):
-        raise ValueError(f"n_samples={len(labels)} should be >= n_classes={len(found.classes)}.")
-    return found
+        encoded = _in_tree(present, inverse, tree, kind, labels.dtype)
+    if len(encoded.classes) < 2:
+        raise ValueError(f"y must hold at least two classes, got one class: {encoded.classes.tolist()[0]!r}")
+    if len(labels) < len(encoded.classes):
+        raise ValueError(f"n_samples={len(labels)} should be >= n_classes={len(encoded.classes)}.")
+    return encoded
 
 
 def _in_tree(present: Array, inverse: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any]) -> Labels:
@@ -111,26 +111,26 @@ def _in_tree(present: Array, inverse: Ints, tree: Hierarchy, kind: str, dtype: n
         )
         raise ValueError(f"y contains labels that are not in the tree: {missing[:5]!r}{hint}")
     starts, stops = nodes, nodes + tree.sizes[nodes]
-    reached = ((tree.leaves >= starts[:, None]) & (tree.leaves < stops[:, None])).any(0)
-    kept = np.flatnonzero(reached)
-    classes = _written(kept, tree, kind, dtype)
+    below = (tree.leaves >= starts[:, None]) & (tree.leaves < stops[:, None])
+    reached = np.flatnonzero(below.any(0))
+    classes = _class_labels(reached, tree, kind, dtype)
     order = np.argsort(classes, kind="stable")
-    classes, kept = classes[order], kept[order]
-    smaller = tree.subset(kept)
-    # Nodes keep their paths in the smaller tree, where they have other numbers.
-    moved = np.array([smaller.node(tree.path(int(node))) for node in nodes], dtype=np.int64)
-    position = np.full(smaller.num_nodes, -1, dtype=np.int64)
-    position[smaller.leaves] = np.arange(smaller.num_classes)
-    inner = np.unique(moved[position[moved] < 0])
-    position[inner] = smaller.num_classes + np.arange(len(inner))
-    return Labels(classes, position[moved][inverse], inner, smaller)
+    classes, reached = classes[order], reached[order]
+    subtree = tree.subset(reached)
+    # Nodes keep their paths in the subtree, where they have other numbers.
+    renumbered = np.array([subtree.node(tree.path(int(node))) for node in nodes], dtype=np.int64)
+    position = np.full(subtree.num_nodes, -1, dtype=np.int64)
+    position[subtree.leaves] = np.arange(subtree.num_classes)
+    inner = np.unique(renumbered[position[renumbered] < 0])
+    position[inner] = subtree.num_classes + np.arange(len(inner))
+    return Labels(classes, position[renumbered][inverse], inner, subtree)
 
 
-def _written(kept: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any]) -> Array:
+def _class_labels(reached: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any]) -> Array:
     """The classes in the type of the labels: numbers where all of them are, else names."""
     if kind == "positions":
-        return kept.astype(dtype if dtype.kind in "iuf" else np.int64)
-    names = [tree.classes[label] for label in kept]
+        return reached.astype(dtype if dtype.kind in "iuf" else np.int64)
+    names = [tree.classes[label] for label in reached]
     if dtype.kind in "iuf" and all(_WHOLE.fullmatch(name) for name in names):
         return np.array([int(name) for name in names]).astype(dtype)
     return np.array(names, dtype=object if dtype.kind == "O" else None)
@@ -160,7 +160,7 @@ def as_names(
     present = set(labels)
     counted = {str(place): name for place, name in enumerate(tree.classes)}
     if kind is None:
-        known = _named(tree)
+        known = _nodes_by_name(tree)
         named, places = present <= known.keys(), present <= counted.keys()
         both = named and places and any(known[text] != known[counted[text]] for text in present)
         if numbers and both and not positions:
@@ -178,8 +178,8 @@ def as_names(
 def find_nodes(labels: Array, tree: Hierarchy, kind: str) -> tuple[Ints, list[Any]]:
     """The node of each label, and the labels that are not in the tree.
 
-    A name stands for the class of that name, else for the only inner node of that name, else it is a path
-    with ``/`` between the names. A path that ends with ``/`` stands for an inner node.
+    A name is that of a class, else of the only inner node of that name, else it is a path with ``/`` between
+    the names. A path that ends with ``/`` is that of an inner node.
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
@@ -189,7 +189,7 @@ def find_nodes(labels: Array, tree: Hierarchy, kind: str) -> tuple[Ints, list[An
     if kind == "positions":
         found = {label: int(tree.leaves[int(label)]) for label in labels if _is_position(label, tree)}
     else:
-        known = _named(tree)
+        known = _nodes_by_name(tree)
         texts = {label: label_text(label) for label in labels}
         found = {label: known[text] for label, text in texts.items() if text in known}
     nodes = [found[label] for label in labels if label in found]
@@ -205,7 +205,7 @@ def _plain(label: Any) -> Any:
 
 
 def label_text(label: Any) -> str:
-    """The name that a label stands for: that of the whole number for 7 and 7.0.
+    """The name that a label means: that of the whole number for 7 and 7.0.
 
     Example:
         >>> label_text(7.0), label_text("7.0")
@@ -215,8 +215,8 @@ def label_text(label: Any) -> str:
     return str(int(label)) if whole else str(label)
 
 
-def _named(tree: Hierarchy) -> dict[str, int]:
-    """The node of each name and path that stands for one node."""
+def _nodes_by_name(tree: Hierarchy) -> dict[str, int]:
+    """The node of each name and path that belongs to one node only."""
     counts = Counter(tree.names)
     paths = {"/".join(tree.path(node)): node for node in range(1, tree.num_nodes)}
     names = {name: node for node, name in enumerate(tree.names) if counts[name] == 1}
@@ -226,24 +226,24 @@ def _named(tree: Hierarchy) -> dict[str, int]:
 
 
 def node_labels(tree: Hierarchy, classes: Array) -> Array:
-    """What a prediction of each node is written as: (num_nodes,).
+    """How a prediction of each node is written: (num_nodes,).
 
-    Classes as the user writes them; an inner node by its name, by its path where the name is taken, and by
-    its path with ``/`` at the end where that is taken too: as a label this stands for the same node.
+    Classes as the user writes them; an inner node by its name, by its path where the name is ambiguous, and
+    by its path with ``/`` at the end where that is ambiguous too. As a label this is the same node.
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
         >>> node_labels(tree, np.array([0, 1])).tolist()
         ['root', 'animal', 0, 1]
     """
-    known = _named(tree)
-    written = np.empty(tree.num_nodes, dtype=object)
+    known = _nodes_by_name(tree)
+    texts = np.empty(tree.num_nodes, dtype=object)
     for node, name in enumerate(tree.names):
         path = "/".join(tree.path(node))
-        written[node] = next((text for text in (name, path) if known.get(text) == node), f"{path}/")
+        texts[node] = next((text for text in (name, path) if known.get(text) == node), f"{path}/")
     for node, label in zip(tree.leaves, classes.tolist(), strict=True):
-        written[node] = label
-    return written
+        texts[node] = label
+    return texts
 
 
 def class_positions(tree: Hierarchy) -> Ints:
@@ -254,7 +254,7 @@ def class_positions(tree: Hierarchy) -> Ints:
 
 
 def node_ancestors(tree: Hierarchy, level: int | str) -> Ints:
-    """The ancestor of each node at a level; a node above it stands for itself: (num_nodes,).
+    """The ancestor of each node at a level; a node above it is its own: (num_nodes,).
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
@@ -300,7 +300,7 @@ def find_known(labels: Any, classes: Array, tree: Hierarchy, count: int, kind: s
     if kind == "positions":
         others = [label for label in others if isinstance(label, str)]
     if others:
-        named = _named(tree)
+        named = _nodes_by_name(tree)
         known.update({label: named[label_text(label)] for label in others if label_text(label) in named})
     missing = [label for label in present.tolist() if label not in known]
     if missing:

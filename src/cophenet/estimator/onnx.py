@@ -100,9 +100,9 @@ def _compare(runtime: Any, path: Path, estimator: HierarchicalEmbedder) -> None:
     scale = estimator.input_scale_
     rows = (scale.mean + drawn * scale.deviation).astype(np.float32)
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    found = session.run(["embedding", "probabilities"], {"vectors": rows})
+    outputs = session.run(["embedding", "probabilities"], {"vectors": rows})
     wanted = estimator._embed(rows), estimator._proba(rows)
-    for name, one, other in zip(("embedding", "probabilities"), found, wanted, strict=True):
+    for name, one, other in zip(("embedding", "probabilities"), outputs, wanted, strict=True):
         gap = float(np.abs(one - other).max())
         if not gap <= 1e-3 * max(1.0, float(np.abs(other).max())):
             raise RuntimeError(f"the ONNX file computes another {name} than the estimator, off by {gap}")

@@ -51,7 +51,7 @@ class DecisionMixin:
 
         Returns:
             (n,) classes as in `classes_`. With "specific-if-confident", as objects, also inner nodes:
-            their names; where a name is taken their path, joined by "/"; where that is taken too, with a "/"
+            their names; where a name is ambiguous their path, joined by "/"; where that is too, with a "/"
             at its end.
         """
         nodes = self._decide(self._rows(X), decision, error_target)
@@ -125,7 +125,7 @@ class DecisionMixin:
 
         Returns:
             "error_target", "threshold", and "uncalibrated", the share of training samples that were the only
-            one of their class and so could not calibrate: all like them are taken for errors. Then "samples",
+            one of their class and so could not calibrate: all like them count as errors. Then "samples",
             "error" (share of wrong answers), "coverage" (share of answers that are classes), "depth" (mean)
             and "depths" (share of answers by depth).
 
@@ -168,9 +168,9 @@ class DecisionMixin:
 
     def _report(self, rows: Array, chosen: Ints, classes: Ints, target: float) -> dict[str, Any]:
         nodes = self._decide(rows, "specific-if-confident", target, chosen)
-        found = decisions.report(torch.from_numpy(nodes), torch.from_numpy(classes), self.tree_)
+        report = decisions.report(torch.from_numpy(nodes), torch.from_numpy(classes), self.tree_)
         limits = {"threshold": self._limit(target), "uncalibrated": self.uncalibrated_}
-        return {"error_target": target, **limits, **found}
+        return {"error_target": target, **limits, **report}
 
     def _decide(
         self, rows: Array, decision: str, error_target: float | None, chosen: Ints | None = None
@@ -192,10 +192,10 @@ class DecisionMixin:
         decisions.check_target(target)
         limit = decisions.threshold(self.calibration_scores_, target, self.uncalibrated_)
         if limit is None:
-            raise ValueError(f"error_target={target} cannot be promised {self._lack(target)}")
+            raise ValueError(f"error_target={target} cannot be promised {self._shortfall(target)}")
         return limit
 
-    def _lack(self, target: float) -> str:
+    def _shortfall(self, target: float) -> str:
         """Why a target cannot be promised, and what to do."""
         rare = self.uncalibrated_
         if rare >= target:

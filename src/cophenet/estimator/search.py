@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cophenet._common.checks import check_choice, check_whole
 from cophenet.estimator.labels import find_known, node_ancestors, node_labels
-from cophenet.estimator.validation import blocks
+from cophenet.estimator.scaling import blocks
 from cophenet.tree import Hierarchy
 
 __all__ = ["BACKENDS", "Group", "SearchIndex", "SearchMixin", "SearchResult"]
@@ -64,12 +64,12 @@ class SearchResult:
     def groups(self, query: int) -> list[Group]:
         """The answers of a query by node; the node with the best answer first."""
         nodes = self.nodes[query]
-        found = []
+        groups = []
         for node in dict.fromkeys(nodes.tolist()):
             own = nodes == node
             rows, similarities = self.rows[query][own], self.similarities[query][own]
-            found.append(Group(self.names[node], self.paths[node], rows, similarities))
-        return found
+            groups.append(Group(self.names[node], self.paths[node], rows, similarities))
+        return groups
 
     def __iter__(self) -> Iterator[list[Group]]:
         """The groups of each query."""
@@ -213,9 +213,9 @@ class SearchMixin:
         check_whole("k", k, 1)
         if not hasattr(self, "index_"):
             raise ValueError("there is no index to search in: call build_index first")
-        found, similarities = self.index_.search(self._embed(rows), k)
-        nodes = self.index_.nodes[found]
+        answers, similarities = self.index_.search(self._embed(rows), k)
+        nodes = self.index_.nodes[answers]
         if level is not None:
             nodes = node_ancestors(self.tree_, level)[nodes]
         paths = [self.tree_.path(node) for node in range(self.tree_.num_nodes)]
-        return SearchResult(found, similarities, nodes, node_labels(self.tree_, self.classes_), paths)
+        return SearchResult(answers, similarities, nodes, node_labels(self.tree_, self.classes_), paths)

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from cophenet._common.files import replaced_folder
-from cophenet.estimator.fit import check_device, check_parameters
 from cophenet.estimator.labels import find_nodes
 from cophenet.estimator.network import Adapter, VectorNetwork
+from cophenet.estimator.scaling import Scale
 from cophenet.estimator.search import SearchIndex
-from cophenet.estimator.validation import Scale
+from cophenet.estimator.validation import check_device, check_parameters
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _Estimator = TypeVar("_Estimator", bound="HierarchicalEmbedder")
 def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
     """Write the folder as a whole: beside its place first, then moved there.
 
-    The tree that was given is kept beside the tree of the classes, so that a loaded model fits as this one.
+    The tree that was given is saved beside the tree of the classes, so that a loaded model fits as this one.
 
     Raises:
         ValueError: If there is something else than a saved model in its place.
@@ -122,13 +122,13 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder}: no saved model there: {CONFIG} is missing")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-        found = config["format"]
+        version = config["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not the configuration of a saved model: {error}") from error
-    if isinstance(found, bool) or found != FORMAT:
-        newer = isinstance(found, int) and found > FORMAT
+    if isinstance(version, bool) or version != FORMAT:
+        newer = isinstance(version, int) and version > FORMAT
         advice = "; it was saved by a newer cophenet: update cophenet to read it" if newer else ""
-        raise ValueError(f"{path}: format {found!r}, but this version reads format {FORMAT}{advice}")
+        raise ValueError(f"{path}: format {version!r}, but this version reads format {FORMAT}{advice}")
     return dict(config)
 
 
@@ -213,8 +213,8 @@ def _check(estimator: HierarchicalEmbedder, config: dict[str, Any]) -> None:
     tree, scale, scores = estimator.tree_, estimator.input_scale_, estimator.calibration_scores_
     named = "names" if estimator.given_tree_ is None else estimator.labels
     nodes, missing = find_nodes(estimator.classes_, estimator.given_tree_ or tree, named)
-    found = [(estimator.given_tree_ or tree).names[node] for node in nodes]
-    if missing or len(set(found)) < len(found) or tuple(found) != tree.classes:
+    names = [(estimator.given_tree_ or tree).names[node] for node in nodes]
+    if missing or len(set(names)) < len(names) or tuple(names) != tree.classes:
         raise ValueError(f"{CONFIG} has other classes than {TREE}")
     shape = (estimator.n_features_in_,)
     if scale.mean.shape != shape or scale.deviation.shape != shape or not (scale.deviation > 0).all():

@@ -1,26 +1,112 @@
-"""The training loop: minibatches, a held-out part, early stopping. Nothing global is touched."""
+"""What `fit` does: find labels, hold samples out, scale, infer a tree, train. Nothing global is touched."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from cophenet._common.progress import Progress
-from cophenet.estimator.validation import Scale
+from cophenet.estimator.labels import encode, label_text, to_tree
+from cophenet.estimator.network import final_network, start_network
+from cophenet.estimator.scaling import Scale, blocks, fit_scale
 from cophenet.models.heads import Network
-from cophenet.objectives import Objective, StepOutput
+from cophenet.objectives import Objective, StepOutput, WithCPCC, create
 from cophenet.tree import Hierarchy
 
-__all__ = ["Settings", "Split", "Trainer", "split_rows"]
+if TYPE_CHECKING:
+    from cophenet.estimator.embedder import HierarchicalEmbedder
+
+__all__ = ["Settings", "Split", "Trainer", "fit_embedder", "split_rows"]
 
 Ints = NDArray[np.int64]
+
+
+def fit_embedder(estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: NDArray[Any]) -> None:
+    """Train, and set what the estimator has learned.
+
+    Args:
+        estimator: Its parameters are checked.
+        rows: (n, d) checked numbers.
+        labels: (n,) as the user writes them.
+    """
+    given = None if estimator.tree is None else to_tree(estimator.tree)
+    encoded = encode(labels, given, estimator.labels)
+    seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
+    rng = np.random.default_rng(seed)
+    split = split_rows(encoded.targets, estimator.validation_fraction, estimator.calibration_fraction, rng)
+    scale = fit_scale(rows, split.train)
+    tree = encoded.tree or _infer_tree(rows, encoded.targets, encoded.classes, split.train, scale)
+    device = torch.device(estimator.device)
+    # A fit is one process's own affair, also where others run beside it.
+    options = {"gather": "none", **(estimator.objective_options or {})}
+    objective = create(estimator.objective, tree, **options).to(device)
+    _warn_if_inactive(objective)
+    outputs = estimator.n_components or rows.shape[1]
+    network = start_network(objective, rows.shape[1], estimator.hidden_size, outputs, seed).to(device)
+    trainer = Trainer(network, objective, rows, encoded.targets, encoded.inner, scale, device)
+    history = trainer.fit(split, _settings(estimator, len(split.train)), rng)
+    for old in ("index_", "input_shape_"):  # those of another network
+        estimator.__dict__.pop(old, None)
+    estimator.classes_, estimator.tree_, estimator.input_scale_ = encoded.classes, tree, scale
+    estimator.given_tree_ = given
+    estimator.network_ = final_network(network, objective.finest)
+    estimator.history_, estimator.n_iter_ = history, len(history)
+    estimator._n_features_out = outputs
+    held = split.calibrate[encoded.targets[split.calibrate] < len(encoded.classes)]
+    estimator.uncalibrated_ = _single_share(encoded.targets[encoded.targets < len(encoded.classes)])
+    estimator._calibrate(rows, held, encoded.targets[held])
+
+
+def _single_share(targets: Ints) -> float:
+    """Share of samples that are the only one of their class: these train, and so cannot calibrate."""
+    return float((np.bincount(targets) == 1).sum() / max(1, len(targets)))
+
+
+def _settings(estimator: HierarchicalEmbedder, samples: int) -> Settings:
+    size = min(256, max(32, samples // 8)) if estimator.batch_size == "auto" else int(estimator.batch_size)
+    return Settings(
+        learning_rate=estimator.learning_rate,
+        weight_decay=estimator.weight_decay,
+        batch_size=size,
+        max_iter=estimator.max_iter,
+        n_iter_no_change=estimator.n_iter_no_change,
+        verbose=bool(estimator.verbose),
+    )
+
+
+def _infer_tree(
+    rows: NDArray[Any], targets: Ints, classes: NDArray[Any], chosen: Ints, scale: Scale
+) -> Hierarchy:
+    """The tree of the class means of the standardised training rows, summed block by block."""
+    sums = torch.zeros(len(classes), rows.shape[1], dtype=torch.float64)
+    for part in blocks(len(chosen), rows.shape[1]):
+        at = chosen[part]
+        sums.index_add_(0, torch.from_numpy(targets[at]), scale(rows[at], torch.float64))
+    means = sums.numpy() / np.bincount(targets[chosen])[:, None]
+    return Hierarchy.infer(
+        means, np.arange(len(classes)), names=[label_text(name) for name in classes.tolist()]
+    )
+
+
+def _warn_if_inactive(objective: Objective) -> None:
+    tree = objective.tree
+    star = tree.height == 1 and len(set(tree.edge_weights[tree.leaves].tolist())) == 1
+    if isinstance(objective, WithCPCC) and (star or tree.num_classes == 2):
+        warnings.warn(
+            "all pairs of classes are equally far apart in the tree, so CPCC is undefined and its term of "
+            "the loss inactive; the other terms are trained",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 @dataclass(frozen=True)
@@ -37,7 +123,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Split:
-    """Positions of the samples that train, that tell when to stop, and that calibrate decisions."""
+    """Positions of the samples that train, that decide when to stop, and that calibrate decisions."""
 
     train: Ints
     stop: Ints
@@ -49,7 +135,7 @@ def split_rows(targets: Ints, stop: float, calibrate: float, rng: np.random.Gene
 
     Args:
         targets: (n,) labels as numbers.
-        stop: Share that tells when to stop.
+        stop: Share that decides when to stop.
         calibrate: Share that calibrates decisions.
         rng: Decides which.
 
@@ -69,8 +155,8 @@ def split_rows(targets: Ints, stop: float, calibrate: float, rng: np.random.Gene
     held = order[np.argsort(-place, kind="stable")[: min(sum(sizes), most)]]
     held = rng.permutation(held)
     first = min(sizes[0], len(held))
-    kept = np.setdiff1d(np.arange(len(targets)), held)
-    return Split(kept, np.sort(held[:first]), np.sort(held[first:]))
+    train = np.setdiff1d(np.arange(len(targets)), held)
+    return Split(train, np.sort(held[:first]), np.sort(held[first:]))
 
 
 @dataclass
@@ -107,8 +193,8 @@ class Trainer:
     def loss(self, chosen: Ints, phase: int) -> Tensor:
         """Mean loss of some samples.
 
-        Samples with a class pay the objective. Those known by an inner node pay minus the log of the
-        summed probabilities of the classes below it: nothing is asked of the levels they don't know.
+        Samples with a class pay the objective. Those known by an inner node v pay -log(sum of p(c) over the
+        classes c below v): nothing is asked of the levels they don't know.
         """
         features, logits = self.network(self.scale(self.rows[chosen], torch.float32).to(self.device))
         targets = self.targets[chosen]
@@ -134,7 +220,7 @@ class Trainer:
             return float(torch.stack(losses).sum()) / len(chosen)
 
     def fit(self, split: Split, settings: Settings, rng: np.random.Generator) -> list[dict[str, float]]:
-        """Train through all phases of the objective; the best epoch of each phase is kept.
+        """Train through all phases of the objective; each ends with the weights of its best epoch.
 
         Returns:
             For every epoch its number, its loss and the held-out loss (NaN if nothing is held out).

@@ -1,10 +1,10 @@
-"""Rows of vectors from what users have: numpy, torch, pandas, polars, memory maps; read block by block."""
+"""What the estimator accepts: parameters; rows as numpy, torch, pandas, polars or memory maps; weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+import numbers
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,10 +12,60 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-__all__ = ["Scale", "blocks", "check_rows", "check_weights", "fit_scale", "float_type", "to_host"]
+from cophenet._common.checks import check_choice, check_number, check_whole
+from cophenet.estimator.decisions import check_target
+from cophenet.objectives import objective_names
 
-# Numbers that are copied out of the rows at once: 32 MB in float64.
-_BLOCK = 1 << 22
+if TYPE_CHECKING:
+    from cophenet.estimator.embedder import HierarchicalEmbedder
+
+__all__ = ["check_device", "check_parameters", "check_rows", "check_weights", "to_host"]
+
+
+def check_parameters(estimator: HierarchicalEmbedder) -> None:
+    """Refuse a parameter that is wrong by itself."""
+    check_choice("objective", estimator.objective, objective_names())
+    if not isinstance(estimator.objective_options, Mapping | None):
+        raise ValueError(f"objective_options must be a mapping or None, got {estimator.objective_options!r}")
+    check_choice("labels", estimator.labels, ("names", "positions"))
+    if estimator.n_components is not None:
+        check_whole("n_components", estimator.n_components, 1)
+    check_whole("hidden_size", estimator.hidden_size, 0)
+    check_number("learning_rate", estimator.learning_rate, least=False)
+    check_number("weight_decay", estimator.weight_decay)
+    if estimator.batch_size != "auto":
+        check_whole("batch_size", estimator.batch_size, 1)
+    for name in ("max_iter", "n_iter_no_change"):
+        check_whole(name, getattr(estimator, name), 1)
+    shares = [estimator.validation_fraction, estimator.calibration_fraction]
+    for name, share in zip(("validation_fraction", "calibration_fraction"), shares, strict=True):
+        if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:
+            raise ValueError(f"{name} must be at least 0 and below 1, got {share!r}")
+    if sum(shares) >= 1:
+        raise ValueError(
+            f"validation_fraction and calibration_fraction must leave samples to train on, got {shares}"
+        )
+    check_target(estimator.error_target)
+    check_device(estimator.device)
+
+
+def check_device(device: object) -> None:
+    """Refuse what is not a device of this computer.
+
+    Example:
+        >>> check_device("gpu")
+        Traceback (most recent call last):
+        ValueError: device must be one that torch can use here, such as 'cpu', got 'gpu'
+    """
+    try:
+        usable = isinstance(device, str | torch.device) and torch.device(device).type != "meta"
+        if usable:
+            torch.empty(0, device=device)  # type: ignore[call-overload]
+    except (RuntimeError, AssertionError, NotImplementedError):  # torch has no common error for it
+        usable = False
+    if not usable:
+        given = str(device) if isinstance(device, torch.device) else device
+        raise ValueError(f"device must be one that torch can use here, such as 'cpu', got {given!r}")
 
 
 def to_host(values: Any) -> Any:
@@ -54,53 +104,3 @@ def check_weights(weights: Any, count: int) -> NDArray[np.float64]:
     if not (np.isfinite(values) & (values >= 0)).all() or values.sum() == 0:
         raise ValueError("sample_weight must be finite, not negative, and not all zero")
     return values
-
-
-def float_type(rows: NDArray[Any]) -> np.dtype[Any]:
-    """The type of what is computed from rows: their own, or float64 if they are no floats."""
-    return rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
-
-
-def blocks(count: int, width: int) -> Iterator[slice]:
-    """Slices of rows of a bounded size.
-
-    Example:
-        >>> list(blocks(5, 1 << 21))
-        [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    step = max(1, _BLOCK // max(1, width))
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))
-
-
-@dataclass(frozen=True)
-class Scale:
-    """What brings every input to mean 0 and variance 1.
-
-    Attributes:
-        mean: (d,) float64.
-        deviation: (d,) float64, 1 where an input is constant.
-    """
-
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-
-    def __call__(self, rows: NDArray[Any], dtype: torch.dtype) -> Tensor:
-        """Standardised rows, computed in float64 so that a large offset costs no digits. (n, d) -> (n, d)."""
-        return torch.from_numpy((rows.astype(np.float64) - self.mean) / self.deviation).to(dtype)
-
-
-def fit_scale(rows: NDArray[Any], chosen: NDArray[np.int64]) -> Scale:
-    """Mean and deviation of the chosen rows, in two passes of bounded memory.
-
-    Args:
-        rows: (n, d).
-        chosen: (m,) positions.
-    """
-    parts = [chosen[part] for part in blocks(len(chosen), rows.shape[1])]
-    mean = sum(rows[part].sum(0, dtype=np.float64) for part in parts) / len(chosen)
-    squares = sum(np.square(rows[part].astype(np.float64) - mean).sum(0) for part in parts)
-    deviation = np.sqrt(squares / len(chosen))
-    # What varies by rounding alone is constant.
-    constant = deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
-    return Scale(np.asarray(mean), np.where(constant, 1.0, deviation))

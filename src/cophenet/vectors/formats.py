@@ -119,7 +119,7 @@ def register_format(cls: _Format) -> _Format:
     """Class decorator: files with the `extension` of a format are read and written by it.
 
     Raises:
-        ValueError: If the extension is taken.
+        ValueError: If the extension has a format already.
 
     Example:
         >>> from cophenet.vectors.npz import Npz

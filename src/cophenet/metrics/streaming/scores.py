@@ -129,8 +129,8 @@ class _Search:
 
         def work(block: tuple[int, slice, slice]) -> None:
             rows = self.row[block[2]]
-            found = self.scores(block).gather(0, rows.clamp(min=0)[None])[0]
-            own[block[2]] = found.masked_fill(rows < 0, 0)
+            values = self.scores(block).gather(0, rows.clamp(min=0)[None])[0]
+            own[block[2]] = values.masked_fill(rows < 0, 0)
 
         return add_blocks(self.blocks, work, own, "own scores", progress)
 
@@ -152,8 +152,8 @@ class _Search:
                 zip(levels, np.sort(scores.numpy(), axis=1), strict=True)
             ):
                 part = np.searchsorted(level.numpy(), values, side="right")
-                found = np.bincount(part, minlength=len(level) + 1)
-                reached[starts[place] : starts[place + 1]] += torch.from_numpy(found)
+                hits = np.bincount(part, minlength=len(level) + 1)
+                reached[starts[place] : starts[place + 1]] += torch.from_numpy(hits)
 
         reached = add_blocks(self.blocks, work, reached, "MAP", progress)
         pieces = torch.split(reached, (counts + 1).tolist())
@@ -162,9 +162,9 @@ class _Search:
 
 def _average_precision(level: Tensor, reached: Tensor) -> Tensor:
     """Mean precision at a class's sorted scores (n,), given the samples in each range between (n + 1,)."""
-    found = reached.flip(0).cumsum(0).flip(0)[1:]
+    ahead = reached.flip(0).cumsum(0).flip(0)[1:]
     right = len(level) - torch.searchsorted(level, level)
-    return (right.double() / found).mean()
+    return (right.double() / ahead).mean()
 
 
 def stream_accuracy(

@@ -171,7 +171,7 @@ class FeatureShards:
 
 @contextmanager
 def _in_shard(names: Sequence[str], number: int) -> Iterator[None]:
-    """Errors tell the name of the shard, if it has one."""
+    """Errors begin with the name of the shard, if it has one."""
     try:
         yield
     except ValueError as error:
