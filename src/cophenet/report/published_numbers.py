@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["Published", "PublishedRow", "PublishedTable", "published", "published_tables"]
 
-_FILE = Path(__file__).parent / "facts" / "paper.json"
+_FILE = Path(__file__).with_suffix(".json")
 
 
 @dataclass(frozen=True)
