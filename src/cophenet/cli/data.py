@@ -94,7 +94,9 @@ def check(
         _download(name, data_dir)
     needed = source.requirements(data_dir)
     if needed:
-        print_table(("", "file", "what"), [("ok" if n.found else "MISSING", n.path, n.note) for n in needed])
+        print_table(
+            ("", "file", "what"), [("ok" if n.found else "MISSING", str(n.path), n.note) for n in needed]
+        )
     else:
         typer.echo(f"data {name!r} needs no files")
     if not _complete(needed):
@@ -138,7 +140,7 @@ def _source(name: str, options: Sequence[str] | None) -> DataSource:
     return create_source(name, **apply_overrides({}, options or ()))
 
 
-def _row(count: SampleCounts) -> tuple[object, ...]:
+def _row(count: SampleCounts) -> tuple[str | int, ...]:
     if count.missing:
         return count.part, count.domain, "none", "", count.missing
     per_class = f"{count.least}" if count.least == count.most else f"{count.least} to {count.most}"

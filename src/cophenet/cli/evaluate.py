@@ -68,6 +68,7 @@ def _follow() -> Callable[[str, int, int], None]:
 
 def _print_results(results: Mapping[str, Any]) -> None:
     from cophenet.evaluation.keys import describe
+    from cophenet.report.table import with_spread
 
     seeds = ", ".join(map(str, results["seeds"]))
     count = "seed" if len(results["seeds"]) == 1 else "mean (std) of seeds"
@@ -75,14 +76,6 @@ def _print_results(results: Mapping[str, Any]) -> None:
     rows = []
     for key, metric in results["metrics"].items():
         info = describe(key)
-        value = _cell(metric, 100.0 if info.percent else 1.0)
+        value = with_spread(metric["mean"], metric["std"], "percent" if info.percent else "number")
         rows.append((info.title, value, "%" if info.percent else "", results["missing"].get(key, "")))
     print_table(("metric", "value", "", ""), rows)
-
-
-def _cell(metric: Mapping[str, Any], scale: float) -> str:
-    """A mean with its standard deviation as the paper's tables have it."""
-    if metric["mean"] is None:
-        return "-"
-    mean = f"{scale * metric['mean']:.2f}"
-    return mean if metric["std"] is None else f"{mean} ({scale * metric['std']:.2f})"

@@ -1,8 +1,8 @@
-"""What several commands print."""
+"""Tables and trees, as several commands print them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -13,15 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["print_table", "print_tree", "sizes"]
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as their longest cell, numbers to the right; the last one ends as it likes."""
-    widths = [max(len(str(row[i])) for row in (header, *rows)) for i in range(len(header))]
-    for row in (header, *rows):
-        cells = [
-            str(cell).rjust(width) if isinstance(cell, int) else str(cell).ljust(width)
-            for cell, width in zip(row, widths, strict=True)
-        ]
-        typer.echo("  ".join(cells).rstrip())
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> None:
+    """Columns as wide as their longest cell, integers to the right."""
+    from cophenet.report import Table
+
+    typer.echo(Table.from_rows(header, rows).to_terminal())
 
 
 def print_tree(tree: Hierarchy, lines: int | None) -> None:

@@ -18,7 +18,7 @@ def report(
 ) -> None:
     """Write one HTML page about runs: tables, curves, distances, features, the tree and the worst mistakes.
 
-    It needs no network. The first report on a run takes some seconds for UMAP, which is kept in the run.
+    It needs no network. The first report on a run takes some seconds for UMAP, which is saved in the run.
 
     Example: cophenet report runs/digits-flat runs/digits-fastft -o report.html
     """

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, PercentFormatter
+from matplotlib.ticker import NullFormatter
 
-from cophenet.report.style import COLORS, INK, MUTED, look, styled
+from cophenet.report.style import COLORS, INK, MUTED, look, show_percent, styled
 
 __all__ = ["dots_figure", "lines_figure", "scatter_figure"]
 
@@ -49,11 +49,11 @@ def lines_figure(data: Mapping[str, Any]) -> Figure:
             axes.set_xscale("log")
             axes.set_yscale("log")
         if panel.get("percent"):
-            axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+            show_percent(axes.yaxis)
         axes.set_title(panel["title"], loc="left")
         axes.set_xlabel(panel["x"])
         axes.set_ylabel(panel["y"])
-    _legend(figure, len(panels))
+    _legend(figure, loc="outside lower left", ncols=max(2, 2 * len(panels)))
     return figure
 
 
@@ -70,14 +70,13 @@ def _line(axes: Axes, series: Mapping[str, Any], index: int) -> None:
         axes.fill_between(series["x"], y - std, y + std, color=color, alpha=0.15, linewidth=0)
 
 
-def _legend(figure: Figure, panels: int) -> None:
-    found: dict[str, Any] = {}
+def _legend(figure: Figure, **options: Any) -> None:
+    """One legend for all panels: beside the points, names of close ones would lie on each other."""
+    handles: dict[str, Any] = {}
     for axes in figure.axes:
-        handles, names = axes.get_legend_handles_labels()
-        found.update({name: handle for handle, name in zip(handles, names, strict=True)})
-    if found:
-        columns = max(2, 2 * panels)
-        figure.legend(found.values(), found.keys(), loc="outside lower left", ncols=columns)
+        handles.update(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+    if handles:
+        figure.legend(handles.values(), handles.keys(), **options)
 
 
 @styled
@@ -106,7 +105,7 @@ def dots_figure(data: Mapping[str, Any]) -> Figure:
                 continue
             axes = figure.add_subplot(len(lines), max(len(panels), 1), line * len(panels) + place + 1)
             _dots_panel(axes, panel, names, published=bool(line))
-    _legend(figure, len(panels))
+    _legend(figure, loc="outside lower left", ncols=max(2, 2 * len(panels)))
     return figure
 
 
@@ -136,7 +135,7 @@ def _dots_panel(axes: Axes, panel: Mapping[str, Any], names: Sequence[str], *, p
     else:
         axes.locator_params(axis="x", nbins=4)
     if panel.get("percent"):
-        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+        show_percent(axes.xaxis)
 
 
 def _dots(axes: Axes, series: Mapping[str, Any], heights: Any, index: int) -> None:
@@ -185,20 +184,9 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
         axes.set_ylabel(panel["y"])
         axes.margins(0.12)
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-    _name_points(figure, names)
+            show_percent(axis)
+    _legend(figure, loc="outside lower center", ncols=_LEGEND_COLUMNS)
     return figure
-
-
-def _name_points(figure: Figure, names: Sequence[str]) -> None:
-    """One legend for all panels: beside the points, names of close ones would lie on each other."""
-    known: dict[str, Any] = {}
-    for axes in figure.axes:
-        handles, labels = axes.get_legend_handles_labels()
-        known = {**dict(zip(labels, handles, strict=True)), **known}
-    if names:
-        handles = [known[name] for name in names]
-        figure.legend(handles, names, loc="outside lower center", ncols=_LEGEND_COLUMNS)
 
 
 def _fitted(axes: Axes, panel: Mapping[str, Any]) -> None:

@@ -9,20 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cophenet.report.style import INK, look, styled
+from cophenet.report.style import INK, color_bar, hide_axes, scatter_groups, styled
 
 __all__ = ["clouds_figure", "heat_figure", "matrices_figure"]
-
-
-def _bare(axes: Axes) -> None:
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.grid(visible=False)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
 
 
 @styled
@@ -47,9 +38,8 @@ def matrices_figure(data: Mapping[str, Any]) -> Figure:
                 axes.axhline(cut - 0.5, color="#ffffff", linewidth=0.3)
                 axes.axvline(cut - 0.5, color="#ffffff", linewidth=0.3)
             axes.set_title(f"{row['name']}, {panel['title']}", loc="left")
-            _bare(axes)
-            bar = figure.colorbar(image, ax=axes, shrink=0.75, pad=0.02)
-            bar.outline.set_visible(False)
+            hide_axes(axes)
+            color_bar(figure, image, axes, shrink=0.75)
     return figure
 
 
@@ -64,15 +54,10 @@ def clouds_figure(data: Mapping[str, Any]) -> Figure:
     figure = Figure(figsize=(3.9 * max(len(panels), 1), 4.3), layout="constrained", dpi=160)
     for place, panel in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), place + 1)
-        points, group = np.asarray(panel["points"]), np.asarray(panel["group"])
-        for index in np.unique(group):
-            color, marker = look(int(index))
-            x, y = points[group == index].T
-            name = data["groups"][int(index)] if place == 0 else None
-            # Pixels instead of thousands of shapes.
-            axes.scatter(x, y, s=7, c=color, marker=marker, linewidths=0, rasterized=True, label=name)
+        points, groups = np.asarray(panel["points"]), np.asarray(panel["group"])
+        scatter_groups(axes, points, groups, size=7, names=None if place else data["groups"])
         axes.set_title(panel["title"], loc="left")
-        _bare(axes)
+        hide_axes(axes)
     if panels:
         figure.legend(loc="outside lower left", ncols=2 * len(panels), markerscale=2, fontsize=7)
     return figure
@@ -104,7 +89,7 @@ def heat_figure(data: Mapping[str, Any]) -> Figure:
     for (i, j), value in np.ndenumerate(values):
         text = "-" if np.isnan(value) else f"{100 * value:.2f}"
         axes.text(j, i, text, ha="center", va="center", color=INK)
-    _bare(axes)
+    hide_axes(axes)
     axes.set_xticks(range(len(data["columns"])), data["columns"])
     axes.set_yticks(range(len(data["rows"])), data["rows"])
     axes.xaxis.tick_top()

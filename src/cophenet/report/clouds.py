@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from cophenet.report.style import look, marker_svg, styled
+from cophenet.report.style import hide_axes, look, marker_svg, scatter_groups, styled
 from cophenet.tree import Hierarchy
 
 __all__ = ["Key", "cloud_figure", "cloud_keys"]
@@ -49,16 +49,9 @@ def cloud_figure(
     axes = figure.add_subplot()
     groups, _ = _groups(tree, level)
     size = float(np.clip(9000 / max(len(points), 1), 5, 26))
-    for group in np.unique(groups[labels]):
-        color, marker = look(int(group))
-        x, y = points[groups[labels] == group].T
-        # Pixels instead of thousands of shapes.
-        axes.scatter(x, y, s=size, c=color, marker=marker, linewidths=0, alpha=0.75, rasterized=True)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    scatter_groups(axes, points, groups[labels], size=size, alpha=0.75)
     axes.margins(0.03)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    hide_axes(axes)
     return figure
 
 

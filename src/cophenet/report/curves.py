@@ -10,16 +10,55 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 
-from cophenet.report.style import look, styled
+from cophenet.report.style import look, show_percent, styled
 
 if TYPE_CHECKING:
     from cophenet.runs.run import Run
 
-__all__ = ["Curve", "curves_figure", "phase_starts", "training_curves"]
+__all__ = [
+    "ACCURACY",
+    "CPCC",
+    "LOSS",
+    "Curve",
+    "Quantity",
+    "curves_figure",
+    "phase_starts",
+    "quantity",
+    "training_curves",
+]
 
 _DASHES = ("-", "--", "-.", ":")
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a picture of curves shows.
+
+    Attributes:
+        title: What is measured.
+        percent: Whether values are fractions, to be shown as percent.
+    """
+
+    title: str
+    percent: bool
+
+
+ACCURACY = Quantity("Accuracy on test samples", percent=True)
+CPCC = Quantity("CPCC of training batches", percent=True)
+LOSS = Quantity("Training loss", percent=False)
+
+
+def quantity(column: str) -> Quantity:
+    """The picture in which a column of `metrics.csv` is drawn.
+
+    Example:
+        >>> quantity("train/cpcc").title, quantity("train/cpcc_loss").title
+        ('CPCC of training batches', 'Training loss')
+    """
+    kind = column.split("/")[1]
+    return {"accuracy": ACCURACY, "cpcc": CPCC}.get(kind, LOSS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +142,7 @@ def curves_figure(
     axes.set_title(label, loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if percent:
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+        show_percent(axes.yaxis)
     if len(curves) > 1:
         columns = 1 if len(curves) < 3 else 2
         figure.legend(loc="outside lower left", ncols=columns, handlelength=2.6)

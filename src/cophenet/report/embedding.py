@@ -1,4 +1,4 @@
-"""Features laid out in the plane: UMAP once, kept beside the features; PCA where UMAP cannot be had."""
+"""Features laid out in the plane: UMAP once, saved beside the features; PCA where UMAP is not possible."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Embedding:
 def embed(path: Path) -> Embedding:
     """Lay out the features of a file, the same every time.
 
-    What UMAP finds is written beside the file as `umap-<its name>` and read again as long as the features
+    UMAP's result is written beside the file as `umap-<its name>` and read again as long as the features
     are the same; a folder that cannot be written to only costs the time again.
 
     Args:
@@ -66,7 +66,7 @@ def embed(path: Path) -> Embedding:
         except ImportError:
             note = "umap-learn is not installed: pip install 'cophenet[report]'"
             return Embedding(_pca(shown), labels[rows], len(features), "PCA", note)
-        _keep(cache, digest, points)
+        _save(cache, digest, points)
     return Embedding(points, labels[rows], len(features), "UMAP", "")
 
 
@@ -108,14 +108,14 @@ def _pca(features: Floats) -> Floats:
     centred -= centred.mean(axis=0, keepdims=True)
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
     scores = np.zeros((len(features), 2))
-    kept = min(2, len(singular))
-    scores[:, :kept] = left[:, :kept] * singular[:kept]
+    rank = min(2, len(singular))
+    scores[:, :rank] = left[:, :rank] * singular[:rank]
     largest = scores[np.abs(scores).argmax(axis=0), [0, 1]]
     return (scores * np.where(largest < 0, -1.0, 1.0)).astype(np.float32)
 
 
 def _cached(cache: Path, digest: str, count: int) -> Floats | None:
-    """What was kept for the same features; None if there is nothing, or nothing that can be read."""
+    """The points saved for the same features; None if there are none that can be read."""
     from safetensors import SafetensorError, safe_open
 
     if not cache.is_file():
@@ -130,7 +130,7 @@ def _cached(cache: Path, digest: str, count: int) -> Floats | None:
     return points if points.shape == (count, 2) else None
 
 
-def _keep(cache: Path, digest: str, points: Floats) -> None:
+def _save(cache: Path, digest: str, points: Floats) -> None:
     from safetensors.numpy import save
 
     try:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cophenet.report.style import styled
+from cophenet.report.style import color_bar, hide_axes, styled
 from cophenet.tree import Hierarchy
 
 __all__ = ["matrix_figure", "square", "tree_order"]
@@ -63,15 +63,12 @@ def matrix_figure(matrix: npt.NDArray[np.float64], tree: Hierarchy, title: str) 
     figure = Figure(figsize=(4.4, 4.0), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(matrix[np.ix_(order, order)], vmin=0.0)
-    axes.grid(visible=False)
     axes.set_title(title, loc="left")
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    hide_axes(axes)
     for depth in range(1, min(tree.height, _DEEPEST_LINES + 1)):
         _separate(axes, tree, order, depth)
     _label(axes, tree, order)
-    bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=26, pad=0.02)
-    bar.outline.set_visible(False)
+    color_bar(figure, image, axes, shrink=0.8, aspect=26)
     return figure
 
 

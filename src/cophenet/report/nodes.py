@@ -38,12 +38,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A sample that was taken for another class.
+    """A sample whose predicted class is wrong.
 
     Attributes:
         index: Its place in the test set.
         true: Name of its class.
-        predicted: Name of the class it was taken for.
+        predicted: Name of the predicted class.
         up: Groups from its class up to, without, the lowest common ancestor.
         meeting: Name of the lowest common ancestor.
         down: Groups from there down to the predicted class.
@@ -95,11 +95,11 @@ def node_list(details: Mapping[str, Any]) -> Iterator[Node]:
 def worst_mistakes(details: Mapping[str, Any]) -> list[Mistake]:
     """The mistakes of `details.json`, with the groups between the two classes."""
     tree = details_tree(details)
-    found = []
+    mistakes = []
     for mistake in details["worst_mistakes"]:
         true, predicted = (tree.path(int(tree.leaves[mistake[name]])) for name in ("true", "predicted"))
         shared = next(i for i, (a, b) in enumerate(zip(true, predicted, strict=False)) if a != b)
-        found.append(
+        mistakes.append(
             Mistake(
                 index=mistake["index"],
                 true=true[-1],
@@ -111,4 +111,4 @@ def worst_mistakes(details: Mapping[str, Any]) -> list[Mistake]:
                 probability=mistake["probability"],
             )
         )
-    return found
+    return mistakes

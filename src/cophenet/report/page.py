@@ -18,7 +18,6 @@ from cophenet.report.table import Table
 from cophenet.runs.run import Run
 
 if TYPE_CHECKING:
-    from cophenet.report.curves import Curve
     from cophenet.report.sections import Picture
 
 __all__ = ["render_report", "write_report"]
@@ -154,7 +153,7 @@ def _legend(table: Table) -> list[str]:
 
 def _comparisons(runs: Sequence[Run], names: Sequence[str]) -> list[Comparison]:
     """Runs on the same data side by side, in the order in which data sets are met."""
-    found = []
+    comparisons = []
     by_data: dict[str, list[int]] = {}
     for place, label in enumerate(data_labels([describe_data(run) for run in runs])):
         by_data.setdefault(label, []).append(place)
@@ -167,8 +166,8 @@ def _comparisons(runs: Sequence[Run], names: Sequence[str]) -> list[Comparison]:
             table = make_table(list(known), list(known.values()))
             blocks, signs = _blocks(table), _legend(table)
         curves = _shared_curves([(names[place], runs[place]) for place in places], f"data{number}")
-        found.append(Comparison(data, blocks, tuple(signs), tuple(curves)))
-    return found
+        comparisons.append(Comparison(data, blocks, tuple(signs), tuple(curves)))
+    return comparisons
 
 
 def _blocks(table: Table) -> tuple[Block, ...]:
@@ -187,13 +186,13 @@ def _blocks(table: Table) -> tuple[Block, ...]:
 
 def _shared_curves(runs: Sequence[tuple[str, Run]], anchor: str) -> list[Picture]:
     """What several runs measured during training, a line for each."""
-    from cophenet.report.curves import Curve, training_curves
-    from cophenet.report.sections import curve_pictures, quantity
+    from cophenet.report.curves import Curve, quantity, training_curves
+    from cophenet.report.sections import curve_pictures
 
-    by_title: dict[str, list[Curve]] = {}
-    for name, run in runs:
-        for column, curve in training_curves(run).items():
-            if column in ("test/accuracy", "train/cpcc"):
-                by_title.setdefault(quantity(column), []).append(Curve(name, curve.values))
-    several = {title: curves for title, curves in sorted(by_title.items()) if len(curves) > 1}
+    measured = [(name, training_curves(run)) for name, run in runs]
+    several = {}
+    for column in ("test/accuracy", "train/cpcc"):
+        lines = [Curve(name, curves[column].values) for name, curves in measured if column in curves]
+        if len(lines) > 1:
+            several[quantity(column)] = lines
     return curve_pictures(several, anchor, what="one line for each run, thin lines for its seeds")

@@ -1,4 +1,4 @@
-"""What the paper printed, to stand beside what was measured."""
+"""The numbers that the paper printed, as data, to compare with measured ones."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _row(row: Mapping[str, Any], table: Mapping[str, Any]) -> PublishedRow:
 
 def _note(row: Mapping[str, Any], key: str, table: Mapping[str, Any]) -> str | None:
     for note in table["notes"]:
-        concerned = any(all(row[name] == value for name, value in rows.items()) for rows in note["rows"])
-        if concerned and key in note["keys"]:
+        applies = any(all(row[name] == value for name, value in rows.items()) for rows in note["rows"])
+        if applies and key in note["keys"]:
             return str(note["text"])
     return None

@@ -10,7 +10,17 @@ import numpy as np
 
 from cophenet.report.clouds import Key, cloud_figure, cloud_keys
 from cophenet.report.comparison import make_table
-from cophenet.report.curves import Curve, curves_figure, phase_starts, training_curves
+from cophenet.report.curves import (
+    ACCURACY,
+    CPCC,
+    LOSS,
+    Curve,
+    Quantity,
+    curves_figure,
+    phase_starts,
+    quantity,
+    training_curves,
+)
 from cophenet.report.embedding import embed
 from cophenet.report.matrices import matrix_figure, square
 from cophenet.report.nodes import Mistake, Node, details_tree, node_list, worst_mistakes
@@ -127,24 +137,23 @@ def picture(figure: Figure, name: str, caption: str, choice: str = "", keys: Seq
 
 
 def curve_pictures(
-    curves: Mapping[str, Sequence[Curve]], anchor: str, *, phases: Sequence[int] = (), what: str
+    curves: Mapping[Quantity, Sequence[Curve]], anchor: str, *, phases: Sequence[int] = (), what: str
 ) -> list[Picture]:
     """Training curves by quantity.
 
     Args:
-        curves: Title of a quantity -> its curves.
+        curves: A quantity -> its curves.
         anchor: What the ids begin with.
         phases: Epochs that begin a new phase.
-        what: What a line stands for.
+        what: What a line represents.
     """
     pictures = []
-    for number, (title, found) in enumerate(curves.items()):
-        if not found:
+    for number, (shown, lines) in enumerate(curves.items()):
+        if not lines:
             continue
-        percent = title != _LOSS
-        figure = curves_figure(found, title, percent=percent, phases=phases)
-        ends = "; ".join(f"{curve.name} ends at {_end(curve, percent)}" for curve in found[:6])
-        caption = f"{title} over the epochs, {what}. {ends[:1].upper()}{ends[1:]}."
+        figure = curves_figure(lines, shown.title, percent=shown.percent, phases=phases)
+        ends = "; ".join(f"{line.name} ends at {_end(line, shown.percent)}" for line in lines[:6])
+        caption = f"{shown.title} over the epochs, {what}. {ends[:1].upper()}{ends[1:]}."
         pictures.append(picture(figure, f"{anchor}-curve{number}", caption))
     return pictures
 
@@ -154,31 +163,17 @@ def _end(curve: Curve, percent: bool) -> str:
     return f"{100 * known[-1]:.1f} %" if percent else f"{known[-1]:.3g}"
 
 
-_ACCURACY, _CPCC, _LOSS = "Accuracy on test samples", "CPCC of training batches", "Training loss"
-
-
-def quantity(column: str) -> str:
-    """Title of the picture in which a column of `metrics.csv` is drawn.
-
-    Example:
-        >>> quantity("train/cpcc"), quantity("train/cpcc_loss")
-        ('CPCC of training batches', 'Training loss')
-    """
-    kind = column.partition("/")[2]
-    return {"accuracy": _ACCURACY, "cpcc": _CPCC}.get(kind.partition("/")[0], _LOSS)
-
-
 def _training(run: Run, anchor: str) -> Part:
     curves = training_curves(run)
     if not curves:
         return Part(missing="There is no metrics.csv with finished epochs in this run.")
-    by_title: dict[str, list[Curve]] = {_ACCURACY: [], _CPCC: [], _LOSS: []}
+    by_quantity: dict[Quantity, list[Curve]] = {ACCURACY: [], CPCC: [], LOSS: []}
     for column, curve in curves.items():
-        by_title[quantity(column)].append(curve)
+        by_quantity[quantity(column)].append(curve)
     several = len(run.parts) > 1
     what = f"thick: mean of {len(run.parts)} seeds, thin: each seed" if several else "one seed"
     phases = phase_starts(run.parts[0].metrics)
-    return Part(tuple(curve_pictures(by_title, anchor, phases=phases, what=what)))
+    return Part(tuple(curve_pictures(by_quantity, anchor, phases=phases, what=what)))
 
 
 def _matrices(run: Run, details: Mapping[str, Any], anchor: str) -> Part:
@@ -219,21 +214,21 @@ def _clouds(run: Run, details: Mapping[str, Any], anchor: str) -> Part:
     if not path.is_file():
         return Part(missing=f"There are no features of the test samples: {path} is not there.")
     try:
-        found = embed(path)
+        drawn = embed(path)
     except ValueError as error:
         return Part(missing=f"The features cannot be drawn: {error}.")
     tree = details_tree(details)
-    of = f"{len(found.points)} of {found.samples}" if found.samples > len(found.points) else found.samples
+    of = f"{len(drawn.points)} of {drawn.samples}" if drawn.samples > len(drawn.points) else drawn.samples
     pictures: list[Picture] = []
     for level in _shown_levels(tree):
         keys = cloud_keys(tree, level)
         caption = (
-            f"{found.method} of {of} test samples{_which(run)}, coloured by {level} ({len(keys)} groups): "
+            f"{drawn.method} of {of} test samples{_which(run)}, coloured by {level} ({len(keys)} groups): "
             "near points have similar features."
         )
-        figure = cloud_figure(found.points, found.labels, tree, level)
+        figure = cloud_figure(drawn.points, drawn.labels, tree, level)
         pictures.append(picture(figure, f"{anchor}-cloud-{len(pictures)}", caption, level, keys))
-    note = f"Drawn by PCA instead of UMAP: {found.note}." if found.note else ""
+    note = f"Drawn by PCA instead of UMAP: {drawn.note}." if drawn.note else ""
     return Part(tuple(pictures), note)
 
 

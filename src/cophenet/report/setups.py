@@ -1,4 +1,4 @@
-"""Whether numbers may stand side by side: runs on the same samples, and runs in the paper's setup."""
+"""Whether numbers can be compared: runs on the same samples, and runs in the setup of published numbers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Setup", "compare_setup", "data_labels", "describe_data"]
 
-# What a number is a number of; with any of it changed the paper has none for it.
+# Sections of a recipe that define what is measured: with any of it changed the paper has no such number.
 _MEANING = ("data", "tree", "objective")
-# What changes no result, or not what is measured.
+# Settings that change no result, or not what is measured.
 _FREE = ("name", "scale", "summary", "seeds", "chunk_size", "save_features_every")
 _FREE_INSIDE = ("data.workers", "evaluation.batch_size")
 
@@ -99,14 +99,15 @@ def compare_setup(result: Mapping[str, Any]) -> Setup:
     if not result.get("recipe"):
         return Setup()
     objective = result["objective"]
-    known = _shipped(result["data"], result["scale"], objective)
-    found = _flat(_counted(result["recipe"], objective))
-    differing = [key for key in dict.fromkeys((*known, *found)) if known.get(key) != found.get(key)]
-    told = {
-        key: f"{key} is {json.dumps(found.get(key))}, not {json.dumps(known.get(key))}" for key in differing
-    }
-    other = tuple(text for key, text in told.items() if key.partition(".")[0] in _MEANING)
-    return Setup(other, tuple(text for text in told.values() if text not in other))
+    shipped = _shipped(result["data"], result["scale"], objective)
+    used = _flat(_counted(result["recipe"], objective))
+    other: list[str] = []
+    changed: list[str] = []
+    for key in dict.fromkeys((*shipped, *used)):
+        if shipped.get(key) != used.get(key):
+            text = f"{key} is {json.dumps(used.get(key))}, not {json.dumps(shipped.get(key))}"
+            (other if key.partition(".")[0] in _MEANING else changed).append(text)
+    return Setup(tuple(other), tuple(changed))
 
 
 @cache
@@ -126,6 +127,6 @@ def _counted(recipe: Mapping[str, Any], objective: str) -> dict[str, Any]:
 
 
 def _flat(settings: Mapping[Any, Any]) -> dict[str, Any]:
-    """Settings by dotted key, without those that say nothing."""
-    told = flatten(settings).items()
-    return {key: value for key, value in told if value not in (None, {}) and key not in _FREE_INSIDE}
+    """Settings by dotted key, without empty ones and those that change no result."""
+    flat = flatten(settings).items()
+    return {key: value for key, value in flat if value not in (None, {}) and key not in _FREE_INSIDE}

@@ -9,16 +9,36 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
 from xml.etree import ElementTree
 
 import matplotlib
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.markers import MarkerStyle
+from matplotlib.ticker import PercentFormatter
 
-__all__ = ["COLORS", "GRID", "INK", "MARKERS", "MUTED", "as_svg", "look", "marker_svg", "styled"]
+__all__ = [
+    "COLORS",
+    "GRID",
+    "INK",
+    "MARKERS",
+    "MUTED",
+    "as_svg",
+    "color_bar",
+    "hide_axes",
+    "look",
+    "marker_svg",
+    "scatter_groups",
+    "show_percent",
+    "styled",
+]
 
 # The palette of Okabe and Ito without black and yellow, which a dark or light page would swallow, and a grey.
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#868e96")
@@ -82,6 +102,61 @@ def look(index: int) -> tuple[str, str]:
     return COLORS[index % len(COLORS)], MARKERS[(index + index // len(COLORS)) % len(MARKERS)]
 
 
+def hide_axes(axes: Axes) -> None:
+    """Take away ticks, grid and frame."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def show_percent(axis: Axis) -> None:
+    """Write the fractions along an axis as percent."""
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+
+
+def color_bar(figure: Figure, image: AxesImage, axes: Axes, **options: Any) -> None:
+    """What the colours of an image mean, beside it and without a frame.
+
+    Args:
+        figure: The figure.
+        image: The image.
+        axes: Where it is.
+        **options: Of `Figure.colorbar`.
+    """
+    figure.colorbar(image, ax=axes, pad=0.02, **options).outline.set_visible(False)
+
+
+def scatter_groups(
+    axes: Axes,
+    points: npt.NDArray[np.floating],
+    groups: npt.NDArray[np.int64],
+    *,
+    size: float,
+    alpha: float | None = None,
+    names: Sequence[str] | None = None,
+) -> None:
+    """Samples as points, with the colour and marker of their group.
+
+    Args:
+        axes: Where to.
+        points: Places in the plane, shape (N, 2).
+        groups: Groups of the samples, shape (N,).
+        size: Of a point.
+        alpha: How opaque a point is.
+        names: Names of the groups, for a legend.
+    """
+    for group in np.unique(groups).tolist():
+        color, marker = look(group)
+        x, y = points[groups == group].T
+        label = None if names is None else names[group]
+        # Pixels instead of thousands of shapes.
+        axes.scatter(
+            x, y, s=size, c=color, marker=marker, linewidths=0, alpha=alpha, rasterized=True, label=label
+        )
+
+
 def as_svg(figure: Figure, name: str, description: str) -> str:
     """A figure as an SVG element to stand in a page, the same for the same figure.
 
@@ -118,7 +193,7 @@ def _adapt(element: ElementTree.Element, name: str) -> None:
             element.set(key, f"{name}-{value}")
         elif key in ("style", "clip-path"):
             value = value.replace("url(#", f"url(#{name}-")
-            element.set(key, re.sub("#[0-9a-f]{6}", lambda found: _VARIABLES.get(found[0], found[0]), value))
+            element.set(key, re.sub("#[0-9a-f]{6}", lambda color: _VARIABLES.get(color[0], color[0]), value))
 
 
 def marker_svg(color: str, marker: str) -> str:
