@@ -6,7 +6,7 @@ import pytest
 
 from cophenet.data.source import create_source, source_names
 from cophenet.recipes import load_recipe
-from cophenet.recipes.build import build, check_types
+from cophenet.recipes.options import build, check_types
 
 
 def refusal(name, *overrides) -> str:

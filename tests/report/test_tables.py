@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from cophenet.recipes.recipe import load_recipe, recipe_names
+from cophenet.recipes.load import load_recipe, recipe_names
 from cophenet.report import compare, make_table, published_tables
 from cophenet.report.setups import Setup, compare_setup
 

@@ -21,7 +21,7 @@ class Scale(str, Enum):
 
 def complete_names() -> list[str]:
     """For completion in a shell: names of recipes, listed without loading torch."""
-    from cophenet.recipes.recipe import recipe_names
+    from cophenet.recipes.load import recipe_names
 
     return list(recipe_names())
 
@@ -40,7 +40,7 @@ def recipes(
 
     Example: cophenet recipes cifar100 --scale paper --set optimizer.lr=0.05
     """
-    from cophenet.recipes.recipe import list_recipes, load_recipe
+    from cophenet.recipes.load import list_recipes, load_recipe
 
     if name is not None:
         recipe = load_recipe(name, None if scale is None else scale.value, settings or ())

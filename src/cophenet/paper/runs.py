@@ -19,7 +19,7 @@ from cophenet.runs import Run
 
 if TYPE_CHECKING:
     from cophenet.paper.items import Item
-    from cophenet.recipes.recipe import Scale
+    from cophenet.recipes.load import Scale
 
 __all__ = [
     "ArmRuns",

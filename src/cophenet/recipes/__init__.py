@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 try:
-    from cophenet.recipes.recipe import Recipe, RecipeLine, list_recipes, load_recipe, recipe_names
+    from cophenet.recipes.load import Recipe, RecipeLine, list_recipes, load_recipe, recipe_names
     from cophenet.recipes.trees import shaped_tree
 except ModuleNotFoundError as error:
     if error.name not in ("pydantic", "yaml"):

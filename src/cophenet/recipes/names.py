@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.checks import check_choice
-from cophenet.recipes.build import build, check_types
+from cophenet.recipes.options import build, check_types
 
 if TYPE_CHECKING:
     from cophenet.data.source import DataSource

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from cophenet.recipes.build import build
 from cophenet.recipes.names import check_augment, check_objective
+from cophenet.recipes.options import build
 
 if TYPE_CHECKING:
     from cophenet.data.source import DataSource

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cophenet._common.checks import check_choice
-from cophenet.recipes.problems import nearest
+from cophenet.recipes.errors import nearest
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:

@@ -112,7 +112,7 @@ def compare_setup(result: Mapping[str, Any]) -> Setup:
 
 @cache
 def _shipped(data: str, scale: Any, objective: str) -> Mapping[str, Any]:
-    from cophenet.recipes.recipe import load_recipe
+    from cophenet.recipes.load import load_recipe
 
     recipe = load_recipe(data, scale, [f"objective.name={objective}"])
     return _flat(_counted(recipe.model_dump(mode="json"), objective))

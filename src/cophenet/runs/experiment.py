@@ -13,8 +13,8 @@ import torch
 from cophenet.data import DataSet, HierarchicalBatchSampler, Loader, Samples, stratified_split
 from cophenet.models import Network, build_heads, create_backbone
 from cophenet.objectives import Objective
-from cophenet.recipes.build import build
-from cophenet.recipes.recipe import Recipe
+from cophenet.recipes.load import Recipe
+from cophenet.recipes.options import build
 from cophenet.recipes.trees import shaped_tree
 from cophenet.runs.checkpoints import read_checkpoint
 from cophenet.tree import Hierarchy

@@ -18,7 +18,7 @@ from cophenet.runs.checkpoints import list_checkpoints
 from cophenet.runs.run import FORMAT, Run
 
 if TYPE_CHECKING:
-    from cophenet.recipes.recipe import Recipe
+    from cophenet.recipes.load import Recipe
     from cophenet.runs.experiment import Experiment
 
 __all__ = [

@@ -16,11 +16,11 @@ from pydantic import Field, ValidationError, model_validator
 
 from cophenet._common.checks import check_choice
 from cophenet._common.yaml_text import dump_yaml, parse_yaml
-from cophenet.recipes.build import build
-from cophenet.recipes.known import check_combinations
+from cophenet.recipes.checks import check_combinations
+from cophenet.recipes.errors import explain
 from cophenet.recipes.names import check_backbone
+from cophenet.recipes.options import build
 from cophenet.recipes.overrides import apply_overrides, merge, parse_override
-from cophenet.recipes.problems import explain
 from cophenet.recipes.settings import (
     Count,
     DataSettings,

@@ -8,7 +8,7 @@ from cophenet._common.checks import check_choice
 from cophenet.recipes.trees import shaped_tree
 
 if TYPE_CHECKING:
-    from cophenet.recipes.recipe import Recipe
+    from cophenet.recipes.load import Recipe
 
 __all__ = ["check_combinations"]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
-from cophenet.recipes.problems import explain_value
+from cophenet.recipes.errors import explain_value
 
 __all__ = ["build", "check_types"]
 
