@@ -184,7 +184,7 @@ def test_names_as_bytes_must_be_utf8(folder):
         ({"seed": "a"}, "seed must be a whole number of at least 0, got 'a'"),
         ({"labels": "position"}, "labels must be one of names, positions, got 'position'"),
         ({"labels": 3}, "labels must be one of names, positions, got 3"),
-        ({"labels": "positions"}, "labels='positions' needs a tree to count classes in: give tree_file"),
+        ({"labels": "positions"}, "labels 'positions' needs a tree to count classes in: give tree_file"),
     ],
 )
 def test_wrong_options_are_refused(options, message):

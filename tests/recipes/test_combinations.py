@@ -3,10 +3,14 @@
 import re
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
-from cophenet.data.source import create_source, source_names
+from cophenet._common.checks import check_whole
+from cophenet.data.digits import Digits
+from cophenet.data.source import SOURCES, create_source, source_names
 from cophenet.recipes import load_recipe
-from cophenet.recipes.options import build, check_types
+from cophenet.recipes.errors import explain
+from cophenet.recipes.options import Member, check_options
 
 
 def refusal(name, *overrides) -> str:
@@ -56,23 +60,90 @@ class Fragile:
         self.total, self.label = sum(sizes), label.upper()
 
 
-def test_the_option_that_breaks_an_undeclared_type_is_named():
-    assert build("model.options", Fragile, {"sizes": [2, 3]}).total == 5
-    with pytest.raises(
-        ValueError, match=re.escape("model.options.sizes has a value that does not work, got 3")
-    ):
-        build("model.options", Fragile, {"label": "a", "sizes": 3})
-    with pytest.raises(ValueError, match=r"model.options has values that do not work"):
-        build("model.options", Fragile, {"label": 2, "sizes": 3})
+class Declared:
+    def __init__(
+        self,
+        needed: int,
+        share: float = 0.1,
+        sizes: "list[int] | None" = None,
+        made: Fragile | None = None,
+        either: int | str | None = None,
+    ): ...
+
+
+def problems_with(made, options) -> str:
+    """What is wrong with the options of a class, with the places of all problems in front."""
+    try:
+        check_options(Member("data", "toy", made), options)
+    except ValidationError as error:
+        places = [".".join(map(str, problem["loc"])) for problem in error.errors()]
+        return explain(error, BaseModel, ", ".join(places))
+    return ""
 
 
 def test_values_of_declared_types_pass():
-    class Declared:
-        def __init__(self, share: float = 0.1, sizes: "list[int] | None" = None, made: Fragile = None): ...
+    assert problems_with(Declared, {"needed": 3, "share": 1, "sizes": [2], "made": Fragile()}) == ""
+    assert problems_with(Fragile, {"label": 3, "sizes": 3}) == ""  # no type is known
 
-    check_types("k", Declared, {"share": 1, "sizes": [2], "unknown": 3, "made": Fragile()})
-    with pytest.raises(ValueError, match=r"k\.made must be"):
-        check_types("k", Declared, {"made": 3})
+
+@pytest.mark.parametrize(
+    ("options", "problems"),
+    [
+        ({"needed": 3, "made": 3}, "made: made must be an instance of Fragile, got 3"),
+        ({"needed": 3.0}, "needed: needed must be an integer, got 3.0"),
+        ({"needed": 3, "sizes": [1, "x"]}, "sizes.1: sizes.1 must be an integer, got 'x'"),
+        ({"needed": 3, "either": [1]}, "either: either must be an integer or a string, got [1]"),
+        ({}, "needed: data 'toy' needs the option needed"),
+        (
+            {"needed": 1, "siz": 2},
+            "siz: data 'toy' has no option 'siz'; its options are needed, share, sizes, made, either; "
+            "did you mean 'sizes'?",
+        ),
+        (
+            {"needed": "x", "share": "x", "y": 1},
+            "needed, share, y: needed must be an integer, got 'x' (and 2 more)",
+        ),
+    ],
+)
+def test_every_wrong_option_is_reported_at_its_place(options, problems):
+    assert problems_with(Declared, options) == problems
+
+
+@pytest.fixture
+def toy_source(monkeypatch):
+    """A data set that is registered while the program runs, with an option of a type that is not declared."""
+
+    class Toy(Digits):
+        name = "toy"
+
+        def __init__(self, sizes=(1,), count: int = 1):
+            check_whole("count", count, 1)
+            if count > 9:
+                raise ValueError("the toy is too small for so much")
+            self.total = sum(sizes) * count
+
+    monkeypatch.setitem(SOURCES._members, "toy", Toy)
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("data.options.count=x", "data.options.count must be an integer, got 'x'"),
+        ("data.options.count=0", "data.options.count must be a whole number of at least 1, got 0"),
+        (
+            "data.options.cout=1",
+            "data 'toy' has no option 'cout'; its options are sizes, count; did you mean",
+        ),
+        ("data.options.count=12", "the toy is too small for so much"),
+        ("data.options.sizes=3", "data.options has values that do not work, got {'sizes': 3}: 'int' object"),
+    ],
+)
+@pytest.mark.usefixtures("toy_source")
+def test_a_member_registered_later_has_its_options_checked(override, told):
+    assert load_recipe("digits", None, ["data.name=toy", "data.options.sizes=[2, 3]"]).data.options
+    text = refusal("digits", "epochs=3", "data.name=toy", override)
+    assert f"{override}: {told}" in text
+    assert "epochs=3" not in text
 
 
 def test_trees_that_need_no_files_are_known():

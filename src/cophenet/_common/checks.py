@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
 __all__ = [
     "argument_of",
+    "arguments_of",
     "check_choice",
     "check_file",
     "check_flag",
@@ -50,6 +52,31 @@ def argument_of(error: BaseException) -> str | None:
         'norm'
     """
     return getattr(error, "argument", None)
+
+
+@contextmanager
+def arguments_of(group: str, names: Container[str]) -> Iterator[None]:
+    """Around a call: errors about some of its arguments name them as those of a group.
+
+    Args:
+        group: The group.
+        names: Its arguments; errors about others stay as they are.
+
+    Example:
+        >>> with arguments_of("data.options", ["seed"]):
+        ...     check_whole("seed", -1, 0)
+        Traceback (most recent call last):
+        ValueError: data.options.seed must be a whole number of at least 0, got -1
+    """
+    try:
+        yield
+    except ValueError as error:
+        argument = argument_of(error)
+        if argument is None or argument not in names:
+            raise
+        renamed = ValueError(f"{group}.{error}")
+        renamed.argument = f"{group}.{argument}"  # type: ignore[attr-defined]
+        raise renamed from error
 
 
 def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:

@@ -135,7 +135,7 @@ def preview(
 
 def _source(name: str, options: Sequence[str] | None) -> DataSource:
     from cophenet.data.source import create_source
-    from cophenet.recipes.overrides import apply_overrides
+    from cophenet.recipes.load import apply_overrides
 
     return create_source(name, **apply_overrides({}, options or ()))
 

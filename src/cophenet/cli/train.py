@@ -139,20 +139,14 @@ def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
 def _recipe(
     name: str, scale: Scale | None, objective: str | None, seeds: str | None, settings: Sequence[str]
 ) -> Recipe:
-    from cophenet.recipes import load_recipe
+    from cophenet.recipes.load import Override, load_recipe
 
-    given = {}
+    given = []
     if objective is not None:
-        given[f"objective.name={objective}"] = f"--objective {objective}"
+        given.append(Override(("objective", "name"), objective, objective, "--objective"))
     if seeds is not None:
-        given[f"seeds={parse_seeds(seeds)}"] = f"--seeds {seeds}"
-    try:
-        return load_recipe(name, None if scale is None else scale.value, [*settings, *given])
-    except ValueError as error:
-        text = str(error)
-        for override, option in given.items():
-            text = text.replace(f"--set {override}:", f"{option}:")
-        raise ValueError(text) from error
+        given.append(Override(("seeds",), parse_seeds(seeds), seeds, "--seeds"))
+    return load_recipe(name, None if scale is None else scale.value, [*settings, *given])
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -78,7 +78,7 @@ class Vectors(DataSource):
         check_whole("seed", seed, 0)
         check_choice("labels", labels, ("names", "positions"))
         if labels == "positions" and tree_file is None:
-            raise ValueError("labels='positions' needs a tree to count classes in: give tree_file")
+            raise wrong_argument("labels", "'positions' needs a tree to count classes in: give tree_file")
         self.train, self.test, self.tree_file = train, test, tree_file
         self.test_share, self.seed, self.labels = test_share, seed, labels
 

@@ -14,7 +14,7 @@ from cophenet.models.base import Backbone
 from cophenet.models.foreign import create_foreign
 from cophenet.models.weights import load_weights
 
-__all__ = ["BACKBONES", "backbone_names", "create_backbone", "register_backbone"]
+__all__ = ["BACKBONES", "backbone_maker", "backbone_names", "create_backbone", "register_backbone"]
 
 _Backbone = TypeVar("_Backbone", bound="type[Backbone]")
 
@@ -96,12 +96,20 @@ def create_backbone(
     return backbone
 
 
+def backbone_maker(name: str) -> tuple[Callable[..., Backbone], frozenset[str]]:
+    """What makes the backbone of a registered name, and its arguments that the name decides.
+
+    Raises:
+        ValueError: If there is no such backbone.
+    """
+    make = BACKBONES.get(_parse(name)[0])
+    return make, frozenset({"width", *(make.keywords if isinstance(make, partial) else {})})
+
+
 def _create_own(name: str, input_shape: Sequence[int], options: dict[str, Any]) -> Backbone:
-    base, width = _parse(name)
-    make = BACKBONES.get(base)
-    sizes = make.keywords if isinstance(make, partial) else {}
-    check_options(f"backbone {name!r}", make, options, fixed={*sizes, "width"})
-    return make(input_shape, **width, **options)
+    make, sizes = backbone_maker(name)
+    check_options(f"backbone {name!r}", make, options, fixed=sizes)
+    return make(input_shape, **_parse(name)[1], **options)
 
 
 def _parse(name: str) -> tuple[str, dict[str, int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import gcd
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,7 @@ def group_norm(channels: int) -> nn.GroupNorm:
     return nn.GroupNorm(channels // gcd(channels, 16), channels)
 
 
+Stem = Literal["imagenet", "cifar", "strided"]
 _STRIDES = {"cifar": 1, "strided": 2}
 NORMS: dict[str, Norm] = {"batch": nn.BatchNorm2d, "group": group_norm}
 
@@ -123,14 +124,14 @@ class ResNet(Backbone):
         self,
         input_shape: Sequence[int],
         /,
-        stem: str = "imagenet",
-        norm: str = "batch",
+        stem: Stem = "imagenet",
+        norm: Literal["batch", "group"] = "batch",
         *,
         depth: int = 18,
         width: int = 64,
     ) -> None:
         super().__init__()
-        check_choice("stem", stem, ("imagenet", "cifar", "strided"))
+        check_choice("stem", stem, get_args(Stem))
         check_choice("norm", norm, NORMS)
         channels, *size = image_shape(f"resnet{depth}", input_shape)
         if stem == "imagenet" and min(size) < 32:

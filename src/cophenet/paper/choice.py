@@ -8,7 +8,7 @@ from cophenet.paper.arms import Arm
 from cophenet.paper.items import Item
 from cophenet.paper.runs import Settings, recipes_of
 from cophenet.recipes import load_recipe
-from cophenet.recipes.overrides import parse_override
+from cophenet.recipes.load import parse_override
 
 __all__ = ["check_settings", "possible_items"]
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from cophenet._common.yaml_text import parse_yaml
 from cophenet.paper.arms import Arm
 from cophenet.recipes import Recipe, list_recipes, load_recipe, recipe_names
-from cophenet.recipes.overrides import apply_overrides, flatten
+from cophenet.recipes.load import apply_overrides, flatten
 from cophenet.runs import Run
 
 if TYPE_CHECKING:
     from cophenet.paper.items import Item
-    from cophenet.recipes.load import Scale
+    from cophenet.recipes.settings import Scale
 
 __all__ = [
     "ArmRuns",

@@ -1,39 +1,150 @@
-"""Settings of a recipe that cannot go together."""
+"""Whether the settings of a recipe work, and go together."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from cophenet._common.checks import check_choice
+from cophenet._common.checks import argument_of, arguments_of
+from cophenet.recipes.errors import Problem, refusal
+from cophenet.recipes.options import backbone_member
 from cophenet.recipes.trees import shaped_tree
 
 if TYPE_CHECKING:
-    from cophenet.recipes.load import Recipe
+    from cophenet.data.source import DataSource
+    from cophenet.recipes.settings import Recipe
+    from cophenet.tree import Hierarchy
 
-__all__ = ["check_combinations"]
+__all__ = ["check_recipe"]
+
+_DATA = ("data.name", "data.options")
 
 
-def check_combinations(recipe: Recipe) -> None:
-    """Refuse what does not fit together; and, where the tree is known, what does not fit it."""
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse what no single key shows: values that a member refuses, and settings that do not go together.
+
+    The data source is made, the backbone (without memory for its weights), and every objective that has
+    options: the chosen one on the tree of the data, if that is known before files are read.
+
+    Raises:
+        ValidationError: With the place of the first problem in the recipe.
+    """
+    with _located(("data", "options"), recipe.data.options, ("data.name",)):
+        source = recipe.data.create_source()
+    _check_data(recipe, source)
+    _check_backbone(recipe)
+    _check_batches(recipe)
+    _check_one_shot(recipe, source)
+    tree = source.tree()
+    if tree is not None:
+        with _located(("tree",), recipe.tree, _DATA):
+            tree = shaped_tree(tree, recipe.tree)
+    _check_objectives(recipe, tree)
+
+
+@contextmanager
+def _located(place: tuple[str, ...], given: object, depends: tuple[str, ...] = ()) -> Iterator[None]:
+    """Around a call: what it refuses is a problem of the key that the error names, else of another.
+
+    Args:
+        place: The other.
+        given: The setting there.
+        depends: Keys that decide whether it is a problem, beside that one.
+    """
+    depends = (*depends, ".".join(place))
+    try:
+        yield
+    except (TypeError, AttributeError) as error:
+        # Of a type that is not declared, so that the model of the options did not see it.
+        text = f"has values that do not work, got {given!r}: {error}"
+        raise refusal([Problem(place, text, depends=depends)]) from error
+    except ValueError as error:
+        key = argument_of(error) or ""
+        place = tuple(key.split(".")) if "." in key else place
+        raise refusal([Problem(place, str(error), False, depends)]) from error
+
+
+def _check_data(recipe: Recipe, source: DataSource) -> None:
+    """Whether the data has such a domain and can be augmented so."""
+    augment, size, key = recipe.data.augment, recipe.data.image_size, ("data", "augment")
+    if source.reads_image_files and size is None:
+        text = f"is missing: data {source.name!r} is image files, which have any size"
+        raise refusal([Problem(("data", "image_size"), text, depends=_DATA)])
+    if augment != "none" and size is None:
+        text = f"{augment!r} is for images: give data.image_size too, or augment 'none'"
+        raise refusal([Problem(key, text, depends=("data.image_size",))])
+    if augment not in source.augmentations:
+        kind = "image files" if source.reads_image_files else "no image files"
+        allowed = ", ".join(source.augmentations)
+        text = f"must be one of {allowed} for data {source.name!r}, {kind}, got {augment!r}"
+        raise refusal([Problem(key, text, depends=_DATA)])
+    with _located(("data", "domain"), recipe.data.domain, _DATA), arguments_of("data", ["domain"]):
+        source.check_domain(recipe.data.domain)
+
+
+def _check_backbone(recipe: Recipe) -> None:
+    """Whether the backbone takes such inputs; those of other packages are left to the training."""
+    import torch
+
+    from cophenet.models import create_backbone
+
+    name, options, size = recipe.model.backbone, recipe.model.options, recipe.data.image_size
+    if ":" in name:
+        return
+    # Channels of images and length of vectors are known to the data only; any will do here.
+    shape = (3, size, size) if size else (8,)
+    with (
+        _located(("model", "options"), options, ("model.backbone", "data.image_size")),
+        arguments_of("model.options", backbone_member(name).options),
+        torch.device("meta"),
+    ):
+        create_backbone(name, input_shape=shape, **options)
+
+
+def _check_batches(recipe: Recipe) -> None:
     sampler = recipe.data.sampler
     if sampler is not None and sampler.batch_size != recipe.batch_size:
-        raise ValueError(
-            f"batch_size must be {sampler.batch_size} with data.sampler, its classes_per_batch "
+        text = (
+            f"must be {sampler.batch_size} with data.sampler, its classes_per_batch "
             f"{sampler.classes_per_batch} x samples_per_class {sampler.samples_per_class}, "
             f"got {recipe.batch_size}"
         )
-    source = recipe.data.create_source()
-    if recipe.one_shot is not None and (recipe.data.domain == "full" or source.shares_classes):
-        has = "data.domain 'full' has none"
-        if source.shares_classes:
-            has = f"source and target of data {source.name!r} have the same classes"
-        raise ValueError(f"one_shot needs target classes, {has}: set one_shot to null")
-    tree = source.tree()
-    if tree is None:
+        raise refusal([Problem(("batch_size",), text, depends=("data.sampler",))])
+
+
+def _check_one_shot(recipe: Recipe, source: DataSource) -> None:
+    if recipe.one_shot is None or not (recipe.data.domain == "full" or source.shares_classes):
         return
-    tree = shaped_tree(tree, recipe.tree)
-    name = recipe.objective.name
-    level = recipe.objective.options.get(name, {}).get("level")
-    if isinstance(level, str):
-        check_choice(f"objective.options.{name}.level", level, tree.level_names)
-    recipe.create_objective(tree)
+    has = "data.domain 'full' has none"
+    if source.shares_classes:
+        has = f"source and target of data {source.name!r} have the same classes"
+    text = f"needs target classes, {has}: set one_shot to null"
+    raise refusal([Problem(("one_shot",), text, depends=("data.domain", "data.name"))])
+
+
+def _check_objectives(recipe: Recipe, tree: Hierarchy | None) -> None:
+    """Whether objectives take the values of their options, and the chosen one the tree."""
+    chosen = recipe.objective.name
+    for name, options in recipe.objective.options.items():
+        place = ("objective", "options", name)
+        if options and (name != chosen or tree is None):
+            with _located(place, options), arguments_of(".".join(place), options):
+                _try_objective(name, options)
+    if tree is not None:
+        options = recipe.objective.options.get(chosen, {})
+        with _located(("objective", "options", chosen), options, ("objective.name", "tree", *_DATA)):
+            recipe.create_objective(tree)
+
+
+def _try_objective(name: str, options: Mapping[str, Any]) -> None:
+    """Make an objective on a small tree; which levels the tree has is not known."""
+    from cophenet.objectives.registry import create, objective_class
+    from cophenet.transport import create_distance
+    from cophenet.tree import Hierarchy
+
+    tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
+    if objective_class(name) is None:
+        create_distance(name, tree, **options)
+    else:
+        create(name, tree, **{option: options[option] for option in options if option != "level"})

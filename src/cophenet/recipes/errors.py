@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-__all__ = ["explain", "explain_value", "nearest"]
+from cophenet._common.checks import argument_of
+
+__all__ = ["Problem", "explain", "keys_involved", "nearest", "refusal", "wording", "wording_of_several"]
 
 # What pydantic says in its own terms rather than in those of a recipe.
 _TEXTS = {
+    "dict_type": "must be a mapping of keys to values",
     "int_type": "must be an integer",
     "model_type": "must be a mapping of keys to values",
     "sequence_str": "must be a list",
@@ -20,11 +25,59 @@ _TEXTS = {
 }
 
 
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong that pydantic does not see by itself.
+
+    Attributes:
+        place: The key, from the group that is validated down.
+        text: What is wrong: a whole sentence, or the rest of one that begins with the key.
+        begins_with_key: Which of the two.
+        depends: Other keys that decide whether this is wrong: from the top of the recipe, or with a leading
+            dot the neighbours of this one.
+    """
+
+    place: tuple[str, ...]
+    text: str
+    begins_with_key: bool = True
+    depends: tuple[str, ...] = ()
+
+
+def refusal(problems: Iterable[Problem]) -> ValidationError:
+    """What a validator raises, so that every problem is reported at its place.
+
+    Example:
+        >>> from pydantic import field_validator
+        >>> class Step(BaseModel):
+        ...     every: int
+        ...     @field_validator("every")
+        ...     @classmethod
+        ...     def _check(cls, every: int) -> int:
+        ...         raise refusal([Problem((), "must be even, got 3")])
+        >>> try:
+        ...     Step(every=3)
+        ... except ValidationError as error:
+        ...     print(explain(error, Step, "my.yaml"))
+        my.yaml: every must be even, got 3
+    """
+    details = [
+        InitErrorDetails(
+            type=PydanticCustomError(
+                "problem", "{text}", {"text": p.text, "with_key": p.begins_with_key, "depends": p.depends}
+            ),
+            loc=p.place,
+            input=None,
+        )
+        for p in problems
+    ]
+    return ValidationError.from_exception_data("recipe", details)
+
+
 def explain(error: ValidationError, model: type[BaseModel], where: str, also: Sequence[str] = ()) -> str:
     """The first problem of a validation, and how many more there are.
 
     Args:
-        error: What pydantic found.
+        error: The result of the validation.
         model: What was validated.
         where: The file or the override.
         also: Keys that the outermost group may have beside those of the model.
@@ -39,20 +92,35 @@ def explain(error: ValidationError, model: type[BaseModel], where: str, also: Se
         my.yaml: unknown key 'evry'; allowed: every; did you mean 'every'?
     """
     problems = error.errors(include_url=False)
-    # A misspelt key is also reported as a missing one: the misspelling is what to tell.
+    # A misspelt key is also reported as a missing one: the misspelling comes first.
     first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{where}: {_sentence(dict(first), model, also)}{more}"
+    return f"{where}: {_sentence(first, model, also)}{more}"
 
 
-def explain_value(error: ValidationError, key: str, given: object) -> str:
-    """What is wrong with one value that was validated by itself."""
-    problems = error.errors(include_url=False)
-    if len(problems) == 1:
-        problem = {**problems[0], "loc": (key, *problems[0]["loc"])}
-        return _sentence(problem, BaseModel)
-    wanted = dict.fromkeys(_text(dict(problem)).removeprefix("must be ") for problem in problems)
-    return f"{key} must be {' or '.join(wanted)}, got {given!r}"
+def keys_involved(error: ValidationError) -> list[tuple[str, ...]]:
+    """The keys at which there are problems, and those that decide whether they are problems."""
+    keys: list[tuple[str, ...]] = []
+    for problem in error.errors(include_url=False):
+        own = tuple(map(str, problem["loc"]))
+        others = problem.get("ctx", {}).get("depends", ())
+        above = {True: own[:-1], False: ()}
+        keys += [own, *((*above[key.startswith(".")], *key.lstrip(".").split(".")) for key in others)]
+    return keys
+
+
+def wording(problem: Mapping[str, Any]) -> str:
+    """One of pydantic's errors about a value, as the rest of a sentence that begins with the key."""
+    expected = problem.get("ctx", {}).get("expected", "")
+    names = expected.replace(" or ", ", ").replace("'", "").split(", ")
+    hint = nearest(problem["input"], names) if problem["type"] == "literal_error" else ""
+    return f"{_demand(problem)}, got {problem['input']!r}{hint}"
+
+
+def wording_of_several(problems: Sequence[Mapping[str, Any]], given: object) -> str:
+    """The same for a value that is none of several allowed kinds, each of which is an error of pydantic's."""
+    demands = dict.fromkeys(_demand(problem).removeprefix("must be ") for problem in problems)
+    return f"must be {' or '.join(demands)}, got {given!r}"
 
 
 def nearest(given: object, names: Sequence[str]) -> str:
@@ -66,8 +134,8 @@ def nearest(given: object, names: Sequence[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _sentence(problem: dict[str, Any], model: type[BaseModel], also: Sequence[str] = ()) -> str:
-    kind, given = problem["type"], problem["input"]
+def _sentence(problem: Mapping[str, Any], model: type[BaseModel], also: Sequence[str]) -> str:
+    kind, context = problem["type"], problem.get("ctx", {})
     loc = [part for part in problem["loc"] if part != "[key]"]
     key = ".".join(map(str, loc))
     if kind == "extra_forbidden":
@@ -75,18 +143,18 @@ def _sentence(problem: dict[str, Any], model: type[BaseModel], also: Sequence[st
         return f"unknown key {key!r}; allowed: {', '.join(keys)}{nearest(loc[-1], keys)}"
     if kind == "missing":
         return f"{key} is missing"
+    if kind == "problem":
+        return f"{key} {context['text']}" if context["with_key"] else str(context["text"])
     if kind == "value_error":
-        told = str(problem["ctx"]["error"])
-        return told if told.startswith((f"{key} ", f"{key}.")) or not key else f"{key}: {told}"
-    names = problem.get("ctx", {}).get("expected", "").replace(" or ", ", ").replace("'", "").split(", ")
-    hint = nearest(given, names) if kind == "literal_error" else ""
-    return f"{key or 'the recipe'} {_text(problem)}, got {given!r}{hint}"
+        error = context["error"]
+        return str(error) if argument_of(error) == key else f"{key}: {error}"
+    return f"{key or 'the recipe'} {wording(problem)}"
 
 
-def _text(problem: dict[str, Any]) -> str:
-    told: str = _TEXTS.get(problem["type"], problem["msg"])
-    told = told.replace("an instance of Sequence", "a list")
-    return told.replace("Input should be", "must be").replace("a valid", "a")
+def _demand(problem: Mapping[str, Any]) -> str:
+    text: str = _TEXTS.get(problem["type"], problem["msg"])
+    text = text.replace("an instance of Sequence", "a list")
+    return text.replace("Input should be", "must be").replace("a valid", "a")
 
 
 def _keys(model: type[BaseModel], loc: Sequence[Any]) -> list[str]:

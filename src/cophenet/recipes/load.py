@@ -1,4 +1,4 @@
-"""A recipe: everything an experiment needs to know, from a YAML file, checked.
+"""Reading recipes: by name or from YAML files, at a scale, with settings replaced.
 
 A file holds one recipe; or recipes by scale under the keys `paper` and `laptop`, the second then giving
 only what differs from the first.
@@ -6,119 +6,48 @@ only what differs from the first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from cophenet._common.checks import check_choice
-from cophenet._common.yaml_text import dump_yaml, parse_yaml
-from cophenet.recipes.checks import check_combinations
-from cophenet.recipes.errors import explain
-from cophenet.recipes.names import check_backbone
-from cophenet.recipes.options import build
-from cophenet.recipes.overrides import apply_overrides, merge, parse_override
-from cophenet.recipes.settings import (
-    Count,
-    DataSettings,
-    EvaluationSettings,
-    Listed,
-    ModelSettings,
-    ObjectiveSettings,
-    OneShotSettings,
-    OptimizerSettings,
-    ScheduleSettings,
-    Settings,
-    TreeSettings,
-)
+from cophenet._common.yaml_text import parse_yaml
+from cophenet.recipes.errors import explain, keys_involved
+from cophenet.recipes.settings import SCALES, Recipe, Scale
 
-if TYPE_CHECKING:
-    from cophenet.objectives import Objective
-    from cophenet.tree import Hierarchy
-
-__all__ = ["Recipe", "RecipeLine", "Scale", "list_recipes", "load_recipe", "recipe_names"]
-
-Scale = Literal["paper", "laptop"]
-_FOLDER = Path(__file__).parent / "files"
-_SCALES: tuple[Scale, ...] = get_args(Scale)
-_Seeds = Annotated[
-    tuple[Annotated[int, Field(ge=0)], ...],
-    Field(min_length=1),
-    Listed,
+__all__ = [
+    "Override",
+    "RecipeLine",
+    "apply_overrides",
+    "flatten",
+    "list_recipes",
+    "load_recipe",
+    "parse_override",
+    "recipe_names",
 ]
 
+_FOLDER = Path(__file__).parent / "files"
 
-class Recipe(Settings):
-    """All settings of an experiment, immutable.
+
+@dataclass(frozen=True)
+class Override:
+    """A setting that replaces that of a recipe.
 
     Attributes:
-        name: What to call it.
-        scale: Whether it has the paper's size or one for a laptop.
-        summary: One line about it.
-        data: What is trained on.
-        tree: How the tree is changed.
-        model: The backbone.
-        objective: The loss.
-        optimizer: How weights are updated.
-        schedule: The learning rate over the epochs; None for a constant one.
-        epochs: Passes over the training data, unless the objective has phases of its own.
-        batch_size: Samples per step, on all devices together.
-        chunk_size: Samples whose graph is in memory at a time, on each device; None for the whole batch.
-        precision: Number format of the training, by Lightning's names.
-        one_shot: The transfer to the target classes; None for data whose domains share their classes.
-        evaluation: How the trained model is measured.
-        save_features_every: Epochs between two saves of the test features; 0 for only at the end.
-        seeds: One run for each.
+        keys: Where it stands.
+        value: What it is.
+        text: How the user wrote it, for messages.
+        option: The option of the command line that it was written for.
     """
 
-    name: str
-    scale: Scale = "laptop"
-    summary: str = ""
-    data: DataSettings
-    tree: TreeSettings = TreeSettings()
-    model: ModelSettings
-    objective: ObjectiveSettings = Field(default_factory=ObjectiveSettings)
-    optimizer: OptimizerSettings
-    schedule: ScheduleSettings | None = None
-    epochs: Count
-    batch_size: Annotated[int, Field(ge=2)]
-    chunk_size: Count | None = None
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
-    one_shot: OneShotSettings | None = None
-    evaluation: EvaluationSettings = EvaluationSettings()
-    save_features_every: Annotated[int, Field(ge=0)] = 0
-    seeds: _Seeds = (0,)
-
-    @model_validator(mode="after")
-    def _check(self) -> Recipe:
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"seeds must differ, got {list(self.seeds)}")
-        check_backbone(self.model.backbone, self.model.options, self.data.image_size)
-        check_combinations(self)
-        return self
-
-    def to_yaml(self) -> str:
-        """Every setting, defaults included, as a file that `load_recipe` reads."""
-        return dump_yaml(self.model_dump())
-
-    def create_objective(self, tree: Hierarchy) -> Objective:
-        """The objective on a tree.
-
-        Example:
-            >>> from cophenet import Hierarchy
-            >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
-            >>> load_recipe("cifar100", "paper").create_objective(tree).criterion.weight
-            1.0
-        """
-        from cophenet.objectives import create
-        from cophenet.objectives.registry import objective_class
-
-        name, options = self.objective.name, self.objective.options.get(self.objective.name, {})
-        shared = self.objective.cpcc.model_dump() if objective_class(name) is None else {}
-        return build(f"objective.options.{name}", partial(create, name, tree, **shared), options)
+    keys: tuple[str, ...]
+    value: Any
+    text: str
+    option: str = "--set"
 
 
 @dataclass(frozen=True)
@@ -162,7 +91,7 @@ def list_recipes() -> tuple[RecipeLine, ...]:
     found = []
     for name in recipe_names():
         document = _read(_FOLDER / f"{name}.yaml")
-        for scale in (known for known in _SCALES if known in document):
+        for scale in (known for known in SCALES if known in document):
             settings = _at_scale(document, scale)
             summary, data, model = settings["summary"], settings["data"], settings["model"]
             line = RecipeLine(name, scale, summary, data["name"], model["backbone"], settings["epochs"])
@@ -171,7 +100,7 @@ def list_recipes() -> tuple[RecipeLine, ...]:
 
 
 def load_recipe(
-    name_or_path: str | Path, scale: Scale | None = None, overrides: Sequence[str] = ()
+    name_or_path: str | Path, scale: Scale | None = None, overrides: Sequence[str | Override] = ()
 ) -> Recipe:
     """Read and check a recipe.
 
@@ -196,38 +125,38 @@ def load_recipe(
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     settings.setdefault("name", path.stem)
-    recipe = _validated(settings, str(path))
-    if not overrides:
-        return recipe
-    given = [(text, parse_override(text)[0]) for text in overrides]
-    if ("scale",) in (keys for _, keys in given):
+    given = [_as_override(override) for override in overrides]
+    if ("scale",) in (override.keys for override in given):
         raise ValueError("--set scale would keep the settings of the other scale: give --scale instead")
     try:
-        return Recipe.model_validate(apply_overrides(recipe.model_dump(), overrides))
+        return Recipe.model_validate(apply_overrides(settings, given))
     except ValidationError as error:
-        texts = [text for text, keys in given if _touches(error, keys)] or list(overrides)
-        raise ValueError(explain(error, Recipe, f"--set {' '.join(texts)}")) from error
+        involved = keys_involved(error)
+        causes = [override for override in given if any(_touch(override.keys, key) for key in involved)]
+        if not causes:
+            raise ValueError(explain(error, Recipe, str(path), also=SCALES)) from error
+        raise ValueError(explain(error, Recipe, _sources(causes))) from error
 
 
-def _touches(error: ValidationError, keys: tuple[str, ...]) -> bool:
-    places = [tuple(map(str, problem["loc"])) for problem in error.errors()]
-    # What is wrong with a recipe as a whole begins with the key.
-    places += [tuple(p["msg"].split()[2].split(".")) for p in error.errors() if p["type"] == "value_error"]
-    return any(place[: len(keys)] == keys or keys[: len(place)] == place != () for place in places)
+def _touch(keys: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether one of two places in a recipe is inside the other."""
+    shorter = min(len(keys), len(other))
+    return shorter > 0 and keys[:shorter] == other[:shorter]
 
 
-def _validated(settings: Mapping[str, Any], where: str) -> Recipe:
-    try:
-        return Recipe.model_validate(settings)
-    except ValidationError as error:
-        raise ValueError(explain(error, Recipe, where, also=_SCALES)) from error
+def _sources(overrides: Sequence[Override]) -> str:
+    """How the user wrote some overrides, with one `--set` for all that have it."""
+    texts: dict[str, list[str]] = {}
+    for override in overrides:
+        texts.setdefault(override.option, []).append(override.text)
+    return " ".join(f"{option} {' '.join(written)}" for option, written in texts.items())
 
 
 def _at_scale(document: Mapping[str, Any], scale: Scale | None) -> dict[str, Any]:
     """The settings of one scale of a file."""
     if scale is not None:
-        check_choice("scale", scale, _SCALES)
-    has = [known for known in _SCALES if known in document]
+        check_choice("scale", scale, SCALES)
+    has = [known for known in SCALES if known in document]
     if not has:
         if scale is not None and document.get("scale", scale) != scale:
             raise ValueError(f"this recipe has scale {document['scale']!r}, not {scale!r}")
@@ -238,10 +167,10 @@ def _at_scale(document: Mapping[str, Any], scale: Scale | None) -> dict[str, Any
     for known in has:
         if not isinstance(document[known], Mapping):
             raise ValueError(f"{known} must be a mapping of keys to values, got {document[known]!r}")
-    rest = {key: value for key, value in document.items() if key not in _SCALES}
+    rest = {key: value for key, value in document.items() if key not in SCALES}
     sections = [document[known] for known in has[: has.index(scale) + 1]]
     for section in sections:
-        rest = merge(rest, section)
+        rest = _merge(rest, section)
     return {**rest, "scale": scale}
 
 
@@ -268,3 +197,89 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     return document
+
+
+def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
+    """The keys and the value of an override; the value is YAML, so numbers and lists have their types.
+
+    Raises:
+        ValueError: If there is no key, no `=`, or the value is not YAML.
+
+    Example:
+        >>> parse_override("optimizer.lr=5e-2")
+        (('optimizer', 'lr'), 0.05)
+        >>> parse_override("optimizer.lr")
+        Traceback (most recent call last):
+        ValueError: --set 'optimizer.lr' must read key=value, as optimizer.lr=0.05 does
+    """
+    path, equals, value = text.partition("=")
+    keys = tuple(key.strip() for key in path.split("."))
+    if not equals or not all(keys):
+        raise ValueError(f"--set {text!r} must read key=value, as optimizer.lr=0.05 does")
+    try:
+        return keys, parse_yaml(value)
+    except ValueError as error:
+        raise ValueError(f"--set {text!r}: the value is no YAML: {error}") from error
+
+
+def _as_override(given: str | Override) -> Override:
+    return Override(*parse_override(given), given) if isinstance(given, str) else given
+
+
+def apply_overrides(settings: Mapping[str, Any], overrides: Iterable[str | Override]) -> dict[str, Any]:
+    """The settings with some replaced, the last override of a key winning; nothing is validated here.
+
+    Raises:
+        ValueError: If an override is malformed or goes below a single value.
+
+    Example:
+        >>> apply_overrides({"optimizer": {"name": "sgd", "lr": 0.1}}, ["optimizer.lr=0.05"])
+        {'optimizer': {'name': 'sgd', 'lr': 0.05}}
+    """
+    result = copy.deepcopy(dict(settings))
+    for override in map(_as_override, overrides):
+        keys = override.keys
+        place: dict[Any, Any] = result
+        for depth, key in enumerate(keys[:-1], start=1):
+            present = _same_key(place, key)
+            if place.get(present) is None:
+                place[present] = {}
+            place = place[present]
+            if not isinstance(place, dict):
+                path = ".".join(keys[:depth])
+                raise ValueError(f"{_sources([override])}: {path} is one value, it has no keys")
+        place[_same_key(place, keys[-1])] = override.value
+    return result
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """The base with the values of `over`, mappings joined key by key, everything else replaced.
+
+    Example:
+        >>> _merge({"epochs": 200, "data": {"name": "digits", "workers": 8}}, {"data": {"workers": 2}})
+        {'epochs': 200, 'data': {'name': 'digits', 'workers': 2}}
+    """
+    result = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = _merge(result[key], value) if both else value
+    return result
+
+
+def flatten(settings: Mapping[Any, Any], above: str = "") -> dict[str, Any]:
+    """Nested settings as one mapping, with keys as overrides have them.
+
+    Example:
+        >>> flatten({"optimizer": {"lr": 0.1}, "epochs": 3, "tree": {}})
+        {'optimizer.lr': 0.1, 'epochs': 3, 'tree': {}}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        inside = isinstance(value, Mapping) and value
+        flat.update(flatten(value, f"{above}{key}.") if inside else {f"{above}{key}": value})
+    return flat
+
+
+def _same_key(mapping: Mapping[Any, Any], key: str) -> Any:
+    """The key as the mapping has it: levels of a tree may be numbers there."""
+    return next((known for known in mapping if str(known) == key), key)

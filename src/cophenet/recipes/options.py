@@ -1,99 +1,197 @@
-"""Making what a recipe names, so that a wrong option is refused by its key."""
+"""The options of what a recipe names: one pydantic model for each data set, objective and backbone.
+
+A member of these rooms declares its options as typed arguments of its constructor. The model is made of
+them when a recipe first names the member, so that one of another package, or one registered later, has its
+model too.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, get_type_hints
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import Any, get_type_hints
 
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 
-from cophenet.recipes.errors import explain_value
+from cophenet._common.checks import check_options as check_names
+from cophenet.recipes.errors import Problem, refusal, wording, wording_of_several
 
-__all__ = ["build", "check_types"]
+__all__ = ["Member", "backbone_member", "check_options", "data_member", "objective_member"]
 
-_Made = TypeVar("_Made")
+_CONFIG = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
+_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-def build(key: str, make: Callable[..., _Made], options: Mapping[str, Any]) -> _Made:
-    """Make something from its options.
+@dataclass(frozen=True)
+class Member:
+    """A data set, an objective or a backbone that has options.
+
+    Attributes:
+        kind: What it is, in messages.
+        name: Its name.
+        make: Its class, or what makes it; the arguments are the options.
+        beside: A function that takes further options, which messages do not list.
+        fixed: Arguments that are no options.
+        elsewhere: Of these, those that another key of the recipe sets, and that key.
+        named_by: The key of a recipe that names the member, if its options stand beside it.
+    """
+
+    kind: str
+    name: str
+    make: Callable[..., object]
+    beside: Callable[..., object] | None = None
+    fixed: frozenset[str] = frozenset()
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    named_by: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> type[BaseModel]:
+        """The model of its options."""
+        return _option_model(self.make, self.beside, self.fixed)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names of its options."""
+        return tuple(str(option.alias) for option in self.model.model_fields.values())
+
+
+def data_member(name: str) -> Member:
+    """A data set by name.
+
+    Example:
+        >>> data_member("folder").options
+        ('tree_file', 'test_fraction', 'seed')
+    """
+    from cophenet.data.source import SOURCES
+
+    elsewhere = {"size": "data.image_size"}
+    return Member(
+        "data", name, SOURCES.get(name), None, frozenset(elsewhere), elsewhere, named_by=("data.name",)
+    )
+
+
+def objective_member(name: str) -> Member:
+    """An objective by name, that of a class distance included.
+
+    Example:
+        >>> objective_member("sinkhorn").options[:2], objective_member("soft").options
+        (('reg', 'relative'), ('beta', 'cpcc', 'gather'))
+    """
+    from cophenet.objectives.registry import create, objective_class
+    from cophenet.transport.base import DISTANCES
+
+    cls = objective_class(name)
+    fixed = frozenset({"name", "tree"})
+    if cls is None:
+        return Member("objective", name, DISTANCES.get(name), fixed=fixed)
+    return Member("objective", name, cls, create, fixed)
+
+
+def backbone_member(name: str) -> Member:
+    """A backbone by name.
+
+    Example:
+        >>> backbone_member("resnet10-w24").options
+        ('stem', 'norm')
+    """
+    from cophenet.models.registry import backbone_maker
+
+    make, sizes = backbone_maker(name)
+    elsewhere = {"weights": "model.weights", "input_shape": "data.image_size"}
+    return Member(
+        "backbone",
+        name,
+        make,
+        fixed=frozenset({*sizes, *elsewhere}),
+        elsewhere=elsewhere,
+        named_by=("model.backbone",),
+    )
+
+
+def check_options(member: Member, options: Mapping[str, Any], place: tuple[str, ...] = ()) -> None:
+    """Refuse options that a member does not have, that it lacks, and values of a wrong kind.
 
     Args:
-        key: Where the options stand in a recipe.
-        make: Takes the options by name.
+        member: What has the options.
         options: The options given.
+        place: Where they stand in what is validated.
 
     Raises:
-        ValueError: If an option is unknown or its value is of a wrong kind; names the key.
+        ValidationError: With the place of every problem.
 
     Example:
-        >>> class Smooth:
-        ...     def __init__(self, amount: float = 0.1) -> None:
-        ...         self.half = amount / 2
-        >>> build("data.options", Smooth, {"amount": "much"})
-        Traceback (most recent call last):
-        ValueError: data.options.amount must be a number, got 'much'
+        >>> from cophenet.recipes.errors import explain
+        >>> try:
+        ...     check_options(data_member("living17"), {"mid": "yes"})
+        ... except ValidationError as error:
+        ...     print(explain(error, BaseModel, "my.yaml"))
+        my.yaml: mid must be a boolean, got 'yes'
     """
     try:
-        made = make(**options)
-    except (TypeError, AttributeError) as error:
-        raise ValueError(_blame(key, make, options)) from error
-    except ValueError as error:
-        told = str(error)
-        if told.partition(" ")[0] in options:
-            raise ValueError(f"{key}.{told}") from error
-        raise
-    check_types(key, type(made), options)
-    return made
-
-
-def check_types(key: str, cls: type, options: Mapping[str, Any]) -> None:
-    """Refuse options whose values do not have the types that the class declares.
-
-    Example:
-        >>> from cophenet.data.breeds import Living17
-        >>> check_types("data.options", Living17, {"mid": "yes"})
-        Traceback (most recent call last):
-        ValueError: data.options.mid must be a boolean, got 'yes'
-    """
-    types = _declared(cls)
-    for name in (name for name in options if name in types):
-        _check_type(f"{key}.{name}", types[name], options[name])
-
-
-def _check_type(key: str, declared: Any, value: object) -> None:
-    try:
-        TypeAdapter(declared, config=_config(declared)).validate_python(value, strict=True)
+        member.model.model_validate(options)
     except ValidationError as error:
-        raise ValueError(explain_value(error, key, value)) from error
-    except PydanticUserError:  # a type that pydantic does not know, of another package
-        return
+        problems: dict[str, list[Any]] = {}
+        for problem in error.errors(include_url=False):
+            problems.setdefault(str(problem["loc"][0]), []).append(problem)
+        raise refusal(_problem(member, place, *item, options) for item in problems.items()) from error
 
 
-def _config(declared: Any) -> ConfigDict | None:
-    """Any class may be declared; models bring a configuration of their own and accept no other."""
-    return None if hasattr(declared, "model_config") else ConfigDict(arbitrary_types_allowed=True)
+def _problem(
+    member: Member, place: tuple[str, ...], name: str, problems: list[Any], options: Mapping[str, Any]
+) -> Problem:
+    """What is wrong with one option, from pydantic's errors about it."""
+    what, (first, *more) = f"{member.kind} {member.name!r}", problems
+    key = (*place, name)
+    if name in member.elsewhere:
+        return Problem(key, f"is set by {member.elsewhere[name]}: give that instead")
+    if first["type"] == "missing":
+        return Problem(key, f"{what} needs the option {name}", False, member.named_by)
+    if first["type"] == "extra_forbidden":
+        try:
+            check_names(what, member.make, {name: None}, fixed=member.fixed)
+        except ValueError as error:
+            return Problem(key, str(error), False, member.named_by)
+    if more:
+        return Problem(key, wording_of_several(problems, options[name]), depends=member.named_by)
+    return Problem((*place, *map(str, first["loc"])), wording(first), depends=member.named_by)
 
 
-def _declared(cls: type) -> dict[str, Any]:
-    """The types of the arguments, as far as they can be known."""
+@cache
+def _option_model(
+    make: Callable[..., object], beside: Callable[..., object] | None, fixed: frozenset[str]
+) -> type[BaseModel]:
+    fields: dict[str, Any] = {}
+    for source in (make, beside) if beside is not None else (make,):
+        types = _declared_types(source)
+        for argument in inspect.signature(source).parameters.values():
+            if argument.kind in _KINDS and argument.name not in fixed:
+                default = ... if argument.default is argument.empty else argument.default
+                # By alias, because an option may be called as a method of pydantic's models is.
+                options = Field(default, alias=argument.name)
+                fields[f"option{len(fields)}"] = (types.get(argument.name, Any), options)
+    for name, (kind, option) in fields.items():
+        fields[name] = (kind if _is_known(kind) else Any, option)
+    model: type[BaseModel] = create_model("Options", __config__=_CONFIG, **fields)
+    return model
+
+
+def _is_known(kind: Any) -> bool:
+    """Whether pydantic can validate a type; it may be one of another package."""
     try:
-        types = get_type_hints(inspect.getattr_static(cls, "__init__"))
+        create_model("Known", __config__=_CONFIG, value=(kind, ...))
+    except (PydanticUserError, NameError):
+        return False
+    return True
+
+
+def _declared_types(make: Callable[..., object]) -> dict[str, Any]:
+    """The types of the arguments, as far as they can be known."""
+    function = make.func if isinstance(make, partial) else make
+    try:
+        return get_type_hints(
+            inspect.getattr_static(function, "__init__") if isinstance(function, type) else function
+        )
     except (NameError, TypeError):
         return {}
-    return {name: types[name] for name in inspect.signature(cls).parameters if name in types}
-
-
-def _blame(key: str, make: Callable[..., object], options: Mapping[str, Any]) -> str:
-    """What to say of options that do not work: the one without which the others do is the wrong one."""
-    for name, value in options.items():
-        try:
-            made = make(**{other: options[other] for other in options if other != name})
-        except (TypeError, AttributeError, ValueError):
-            continue
-        try:
-            check_types(key, type(made), {name: value})
-        except ValueError as error:
-            return str(error)
-        return f"{key}.{name} has a value that does not work, got {value!r}"
-    return f"{key} has values that do not work, got {dict(options)!r}"

@@ -1,19 +1,32 @@
-"""The parts of a recipe. What is not written in a recipe has the value that stands here."""
+"""The settings of an experiment. What is not written in a recipe has the default that is given here."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from cophenet.recipes.names import check_augment, check_objective
-from cophenet.recipes.options import build
+from cophenet._common.checks import arguments_of, check_choice
+from cophenet._common.yaml_text import dump_yaml
+from cophenet.recipes.checks import check_recipe
+from cophenet.recipes.errors import Problem, refusal
+from cophenet.recipes.options import backbone_member, check_options, data_member, objective_member
 
 if TYPE_CHECKING:
     from cophenet.data.source import DataSource
+    from cophenet.objectives import Objective
+    from cophenet.tree import Hierarchy
 
 __all__ = [
+    "SCALES",
     "CpccSettings",
     "DataSettings",
     "EvaluationSettings",
@@ -21,11 +34,16 @@ __all__ = [
     "ObjectiveSettings",
     "OneShotSettings",
     "OptimizerSettings",
+    "Recipe",
     "SamplerSettings",
+    "Scale",
     "ScheduleSettings",
     "Settings",
     "TreeSettings",
 ]
+
+Scale = Literal["paper", "laptop"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -34,6 +52,12 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Listed = BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)
 Counts = Annotated[tuple[Count, ...], Listed]
 Names = Annotated[tuple[str, ...], Listed]
+Seeds = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), Listed]
+# Options are validated also if none are given, because a member may need some.
+Options = Annotated[dict[str, Any], Field(validate_default=True)]
+
+# Recipes that were checked as a whole: they are read often, and making what they name takes longest.
+_CHECKED: set[str] = set()
 
 
 class Settings(BaseModel):
@@ -80,7 +104,7 @@ class DataSettings(Settings):
     """
 
     name: str
-    options: dict[str, Any] = {}
+    options: Options = {}
     domain: Literal["source", "full"] = "source"
     image_size: Count | None = None
     augment: str = "none"
@@ -88,26 +112,36 @@ class DataSettings(Settings):
     workers: Annotated[int, Field(ge=0)] = 0
     sampler: SamplerSettings | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> DataSettings:
-        source = self.create_source()
-        check_augment(self.augment, source, self.image_size)
-        try:
-            source.check_domain(self.domain)
-        except ValueError as error:
-            raise ValueError(f"data.{error}") from error
-        return self
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        from cophenet.data.source import source_names
+
+        check_choice("data.name", name, source_names())
+        return name
+
+    @field_validator("options")
+    @classmethod
+    def _check_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if "name" in info.data:
+            check_options(data_member(info.data["name"]), options)
+        return options
+
+    @field_validator("augment")
+    @classmethod
+    def _check_augment(cls, augment: str) -> str:
+        from cophenet.data.augmentation import augment_names
+
+        check_choice("data.augment", augment, ("none", *augment_names(), "views"))
+        return augment
 
     def create_source(self) -> DataSource:
         """The data source, at this image size if it is one that can choose."""
-        from cophenet.data.source import create_source
+        from cophenet.data.source import SOURCES, create_source
 
-        if "size" in self.options:
-            raise ValueError("options.size is set by image_size: give that instead")
-        source = build("data.options", partial(create_source, self.name), self.options)
-        if self.image_size is None or not source.reads_image_files:
-            return source
-        return create_source(self.name, **self.options, size=self.image_size)
+        resized = self.image_size is not None and SOURCES.get(self.name).reads_image_files
+        with arguments_of("data.options", self.options):
+            return create_source(self.name, **self.options, **({"size": self.image_size} if resized else {}))
 
 
 class TreeSettings(Settings):
@@ -145,8 +179,24 @@ class ModelSettings(Settings):
     """
 
     backbone: str
-    options: dict[str, Any] = {}
+    options: Options = {}
     weights: str | None = None
+
+    @field_validator("backbone")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        with arguments_of("model", ["backbone"]):
+            if ":" not in name:
+                backbone_member(name)
+        return name
+
+    @field_validator("options")
+    @classmethod
+    def _check_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        name = info.data.get("backbone", ":")
+        if ":" not in name:
+            check_options(backbone_member(name), options)
+        return options
 
 
 class CpccSettings(Settings):
@@ -178,13 +228,26 @@ class ObjectiveSettings(Settings):
 
     name: str = "fastft"
     cpcc: CpccSettings = CpccSettings()
-    options: dict[str, dict[str, Any]] = {}
+    options: Annotated[dict[str, dict[str, Any]], Field(validate_default=True)] = {}
 
-    @model_validator(mode="after")
-    def _check(self) -> ObjectiveSettings:
-        for name in (self.name, *self.options):
-            check_objective(name, self.options.get(name, {}))
-        return self
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        from cophenet.objectives import objective_names
+
+        check_choice("objective.name", name, objective_names())
+        return name
+
+    @field_validator("options")
+    @classmethod
+    def _check_options(cls, given: dict[str, dict[str, Any]], info: ValidationInfo) -> dict[str, Any]:
+        from cophenet.objectives import objective_names
+
+        for name in given:
+            check_choice("objective.options", name, objective_names())
+        for name in {info.data.get("name", "flat"): None, **given}:
+            check_options(objective_member(name), given.get(name, {}), (name,))
+        return given
 
 
 class OptimizerSettings(Settings):
@@ -202,11 +265,14 @@ class OptimizerSettings(Settings):
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     weight_decay: NotNegative = 0.0
 
-    @model_validator(mode="after")
-    def _check(self) -> OptimizerSettings:
-        if self.name != "sgd" and self.momentum:
-            raise ValueError(f"momentum is for sgd: set it to 0 with {self.name!r}, got {self.momentum}")
-        return self
+    @field_validator("momentum")
+    @classmethod
+    def _check_momentum(cls, momentum: float, info: ValidationInfo) -> float:
+        name = info.data.get("name", "sgd")
+        if name != "sgd" and momentum:
+            text = f"is for sgd: set it to 0 with {name!r}, got {momentum}"
+            raise refusal([Problem((), text, depends=(".name",))])
+        return momentum
 
 
 class ScheduleSettings(Settings):
@@ -251,3 +317,82 @@ class EvaluationSettings(Settings):
     neighbours: Counts = (1, 5, 20)
     calibration_bins: Count = 15
     orders: Count = 5
+
+
+class Recipe(Settings):
+    """All settings of an experiment, immutable.
+
+    Attributes:
+        name: What to call it.
+        scale: Whether it has the paper's size or one for a laptop.
+        summary: One line about it.
+        data: What is trained on.
+        tree: How the tree is changed.
+        model: The backbone.
+        objective: The loss.
+        optimizer: How weights are updated.
+        schedule: The learning rate over the epochs; None for a constant one.
+        epochs: Passes over the training data, unless the objective has phases of its own.
+        batch_size: Samples per step, on all devices together.
+        chunk_size: Samples whose graph is in memory at a time, on each device; None for the whole batch.
+        precision: Number format of the training, by Lightning's names.
+        one_shot: The transfer to the target classes; None for data whose domains share their classes.
+        evaluation: How the trained model is measured.
+        save_features_every: Epochs between two saves of the test features; 0 for only at the end.
+        seeds: One run for each.
+    """
+
+    name: str
+    scale: Scale = "laptop"
+    summary: str = ""
+    data: DataSettings
+    tree: TreeSettings = TreeSettings()
+    model: ModelSettings
+    objective: ObjectiveSettings = Field(default_factory=ObjectiveSettings)
+    optimizer: OptimizerSettings
+    schedule: ScheduleSettings | None = None
+    epochs: Count
+    batch_size: Annotated[int, Field(ge=2)]
+    chunk_size: Count | None = None
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    one_shot: OneShotSettings | None = None
+    evaluation: EvaluationSettings = EvaluationSettings()
+    save_features_every: Annotated[int, Field(ge=0)] = 0
+    seeds: Seeds = (0,)
+
+    @field_validator("seeds")
+    @classmethod
+    def _check_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(seeds)) < len(seeds):
+            raise refusal([Problem((), f"must differ, got {list(seeds)}")])
+        return seeds
+
+    @model_validator(mode="after")
+    def _check(self) -> Recipe:
+        settings = (self.data, self.tree, self.model, self.objective, self.one_shot, self.batch_size)
+        if repr(settings) not in _CHECKED:
+            check_recipe(self)
+            _CHECKED.add(repr(settings))
+        return self
+
+    def to_yaml(self) -> str:
+        """Every setting, defaults included, as a file that `load_recipe` reads."""
+        return dump_yaml(self.model_dump())
+
+    def create_objective(self, tree: Hierarchy) -> Objective:
+        """The objective on a tree.
+
+        Example:
+            >>> from cophenet import Hierarchy
+            >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
+            >>> from cophenet.recipes import load_recipe
+            >>> load_recipe("cifar100", "paper").create_objective(tree).criterion.weight
+            1.0
+        """
+        from cophenet.objectives import create
+        from cophenet.objectives.registry import objective_class
+
+        name, options = self.objective.name, self.objective.options.get(self.objective.name, {})
+        shared = self.objective.cpcc.model_dump() if objective_class(name) is None else {}
+        with arguments_of(f"objective.options.{name}", options):
+            return create(name, tree, **shared, **options)

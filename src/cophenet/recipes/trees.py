@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cophenet._common.checks import check_choice
+from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.recipes.errors import nearest
 from cophenet.tree import Hierarchy
 
@@ -35,7 +35,9 @@ def shaped_tree(tree: Hierarchy, settings: TreeSettings) -> Hierarchy:
     """
     for level in settings.merge_levels:
         if tree.height == 1:
-            raise ValueError(f"tree.merge_levels must leave the classes, the only level, got {level!r}")
+            raise wrong_argument(
+                "tree.merge_levels", f"must leave the classes, the only level, got {level!r}"
+            )
         check_choice("tree.merge_levels", level, tree.level_names[:-1])
         tree = tree.merge_level(level)
     for depth_or_name in settings.level_weights:
@@ -52,9 +54,10 @@ def _check_level(tree: Hierarchy, level: int | str) -> None:
     known = level in tree.level_names if isinstance(level, str) else 1 <= level <= tree.height
     if not known:
         names = ", ".join(tree.level_names)
-        raise ValueError(
-            f"tree.level_weights must be by depth, 1 to {tree.height}, or by level, {names}, "
-            f"got {level!r}{nearest(level, tree.level_names)}"
+        raise wrong_argument(
+            "tree.level_weights",
+            f"must be by depth, 1 to {tree.height}, or by level, {names}, "
+            f"got {level!r}{nearest(level, tree.level_names)}",
         )
 
 
@@ -65,9 +68,9 @@ def _check_node(tree: Hierarchy, node: str) -> None:
         some = ", ".join(groups[:_SHOWN]) + ", ..." * (len(groups) > _SHOWN)
         problem = f", the name of {tree.names.count(node)} nodes" if tree.names.count(node) > 1 else ""
         hint = "" if problem else nearest(node, groups)
-        raise ValueError(
-            f"tree.node_weights must be by a node that has others below it ({some}), "
-            f"got {node!r}{problem}{hint}"
+        raise wrong_argument(
+            "tree.node_weights",
+            f"must be by a node that has others below it ({some}), got {node!r}{problem}{hint}",
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from cophenet.recipes.overrides import flatten
+from cophenet.recipes.load import flatten
 
 if TYPE_CHECKING:
     from cophenet.runs.run import Run

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cophenet._common.checks import arguments_of
 from cophenet.data import DataSet, HierarchicalBatchSampler, Loader, Samples, stratified_split
 from cophenet.models import Network, build_heads, create_backbone
 from cophenet.objectives import Objective
-from cophenet.recipes.load import Recipe
-from cophenet.recipes.options import build
-from cophenet.recipes.trees import shaped_tree
+from cophenet.recipes import Recipe, shaped_tree
 from cophenet.runs.checkpoints import read_checkpoint
 from cophenet.tree import Hierarchy
 
@@ -111,10 +109,11 @@ class Experiment:
         """What chooses the batches, all of them: the loader takes the shares of them."""
         if self.recipe.data.sampler is None:
             return None
-        make = partial(
-            HierarchicalBatchSampler, self.train.labels, self.tree, seed=seed, rank=0, world_size=1
-        )
-        return build("data.sampler", make, self.recipe.data.sampler.model_dump())
+        options = self.recipe.data.sampler.model_dump()
+        with arguments_of("data.sampler", options):
+            return HierarchicalBatchSampler(
+                self.train.labels, self.tree, **options, seed=seed, rank=0, world_size=1
+            )
 
     def _reading(self, samples: Samples) -> dict[str, Any]:
         return {

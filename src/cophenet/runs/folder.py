@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import is_temporary, read_json, write_json, write_text
 from cophenet._common.processes import rank_variables
-from cophenet.recipes.overrides import flatten
+from cophenet.recipes.load import flatten
 from cophenet.runs.checkpoints import list_checkpoints
 from cophenet.runs.run import FORMAT, Run
 
 if TYPE_CHECKING:
-    from cophenet.recipes.load import Recipe
+    from cophenet.recipes import Recipe
     from cophenet.runs.experiment import Experiment
 
 __all__ = [

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cophenet._common.files import read_json
-from cophenet.recipes.load import Recipe, load_recipe
+from cophenet.recipes import Recipe, load_recipe
 from cophenet.runs.checkpoints import newest_good
 from cophenet.tree import Hierarchy
 

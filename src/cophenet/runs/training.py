@@ -12,7 +12,7 @@ from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet._common.locks import locked
 from cophenet._common.packages import require
 from cophenet._common.processes import is_first_process
-from cophenet.recipes.load import Recipe
+from cophenet.recipes import Recipe
 from cophenet.runs.experiment import find_weights, load_experiment
 from cophenet.runs.folder import (
     Machine,
