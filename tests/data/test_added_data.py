@@ -67,63 +67,68 @@ print(json.dumps(outcomes))
 """
 
 
-def run(path: Path, *commands: str) -> list[tuple[int, str]]:
-    """Commands with the packages of a folder."""
-    given = json.dumps([command.split() for command in commands])
-    environment = {"PYTHONPATH": str(path), "PATH": "", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, given], capture_output=True, text=True, check=True, env=environment
-    )
-    return json.loads(done.stdout.splitlines()[-1])
+OUT = "run"
+COMMANDS = {
+    "list": "data list",
+    "wrong name": "data check point",
+    "check": "data check points --set step=2.0",
+    "check foreign": "data check foreign",
+    "recipes": "recipes",
+    "wrong option": "recipes points --set data.options.stp=1",
+    "train": f"train points --objective l2 -o {OUT}",
+    "evaluate": f"evaluate {OUT}",
+}
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory) -> Path:
-    """A copy of the library with one more data set and its recipe."""
+def folder(tmp_path_factory) -> Path:
+    """A copy of the library with one more data set and its recipe, and a package installed beside it."""
     folder = tmp_path_factory.mktemp("library")
-    package = Path(cophenet.__file__).parent
-    shutil.copytree(package, folder / "cophenet", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(cophenet.__file__).parent, folder / "cophenet")
     (folder / "cophenet/data/points.py").write_text(SOURCE)
     (folder / "cophenet/recipes/files/points.yaml").write_text(RECIPE)
+    foreign = SOURCE.replace("@register_source\n", "").replace('"points"', '"foreign"')
+    (folder / "toy_points.py").write_text(foreign.replace("points on", "foreign points on"))
+    info = folder / "toy_points-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-points\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[cophenet.data]\nforeign = toy_points:Points\n")
     return folder
 
 
-def test_a_file_and_a_recipe_are_all_that_a_data_set_needs(library, tmp_path):
-    out = tmp_path / "run"
-    listed, wrong, checked, recipes, option, trained, evaluated = run(
-        library,
-        "data list",
-        "data check point",
-        "data check points --set step=2.0",
-        "recipes",
-        "recipes points --set data.options.stp=1",
-        f"train points --objective l2 -o {out}",
-        f"evaluate {out}",
+@pytest.fixture(scope="module")
+def outcomes(folder) -> dict[str, tuple[int, str]]:
+    """Exit code and text of every command."""
+    given = json.dumps([command.split() for command in COMMANDS.values()])
+    environment = {"PYTHONPATH": str(folder), "PATH": "", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, given],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        cwd=folder,
     )
-    assert listed[0] == 0
-    assert "points on a line; needs no files" in listed[1]
-    assert wrong[0] == 2
-    assert "nonliving26, points, synthetic" in wrong[1]
-    assert "got 'point'; did you mean 'points'?" in wrong[1]
-    assert checked[0] == 0
-    assert "data 'points' needs no files" in checked[1]
-    assert "high" in checked[1]
-    assert "Points on a line." in recipes[1]
-    assert option[0] == 2
-    assert "has no option 'stp'; its options are step" in option[1]
-    assert trained[0] == 0, trained[1]
-    assert evaluated[0] == 0, evaluated[1]
-    assert json.loads((out / "results.json").read_text())["data"] == "points"
+    return dict(zip(COMMANDS, json.loads(done.stdout.splitlines()[-1]), strict=True))
 
 
-def test_other_packages_add_data_sets_by_entry_points(tmp_path):
-    (tmp_path / "toy_points.py").write_text(SOURCE.replace("@register_source\n", ""))
-    info = tmp_path / "toy_points-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-points\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[cophenet.data]\npoints = toy_points:Points\n")
-    (tmp_path / "cophenet").symlink_to(Path(cophenet.__file__).parent)
-    listed, checked = run(tmp_path, "data list", "data check points")
-    assert "points on a line; needs no files" in listed[1]
-    assert checked[0] == 0
-    assert "40" in checked[1]
+def test_a_file_and_a_recipe_are_all_that_a_data_set_needs(outcomes, folder):
+    codes = {command: code for command, (code, _) in outcomes.items()}
+    assert [command for command, code in codes.items() if code != 0] == ["wrong name", "wrong option"]
+    texts = {command: text for command, (_, text) in outcomes.items()}
+    assert "points on a line; needs no files" in texts["list"]
+    assert codes["wrong name"] == codes["wrong option"] == 2
+    assert "nonliving26, points, synthetic" in texts["wrong name"]
+    assert "got 'point'; did you mean 'points'?" in texts["wrong name"]
+    assert "data 'points' needs no files" in texts["check"]
+    assert "high" in texts["check"]
+    assert "Points on a line." in texts["recipes"]
+    assert "has no option 'stp'; its options are step" in texts["wrong option"]
+    assert json.loads((folder / OUT / "results.json").read_text())["data"] == "points"
+
+
+def test_other_packages_add_data_sets_by_entry_points(outcomes):
+    assert "foreign points on a line; needs no files" in outcomes["list"][1]
+    assert "foreign" in outcomes["wrong name"][1]
+    code, text = outcomes["check foreign"]
+    assert (code, "40" in text) == (0, True)

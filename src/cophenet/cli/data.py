@@ -81,7 +81,7 @@ def check(
     deep: Annotated[bool, typer.Option("--deep", help="Also decode every image file.")] = False,
     options: DataOptions = None,
 ) -> None:
-    """Tell which files of a data set are there, and if all are, what is in them.
+    """Show which files of a data set are there and, if all are, the sizes and the tree of the data.
 
     Every image file is opened, and those that cannot be read are an error.
 
@@ -148,7 +148,7 @@ def _row(count: SampleCounts) -> tuple[str | int, ...]:
 
 
 def _check_files(data: DataSet, deep: bool) -> None:
-    """Tell which image files are broken or passed over; nothing for data of another kind."""
+    """Print which image files are broken or passed over; nothing for data of another kind."""
     from cophenet.data.image_files import check_files
 
     report = check_files(data, deep=deep)

@@ -66,7 +66,7 @@ class PadCropFlipRotate:
 
     Zeros all around, a crop back to the size at a random place, left and right swapped half of the time, a
     rotation about the centre; corners that come in from outside are zero. A turned pixel is the nearest one
-    before (what torchvision's RandomRotation does unless told otherwise), so each step only picks pixels and
+    before (what torchvision's RandomRotation does by default), so each step only picks pixels and
     all of them together are one lookup, with the same result as one after the other.
 
     Attributes:

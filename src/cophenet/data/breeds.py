@@ -106,15 +106,15 @@ class Breeds(ImageFileSource):
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
         """The two folders, with how many of their class folders are missing."""
         wnids = self._wnids("full")
-        found = []
+        needed = []
         for folder in _FOLDERS.values():
             path = (data_dir or Path()) / folder
             missing = [wnid for wnid, _ in wnids if data_dir is None or not (path / wnid).is_dir()]
             note = f"{len(wnids)} class folders of ImageNet"
             if missing:
                 note += f", {len(missing)} missing: {', '.join(missing[:3])}{', ...' * (len(missing) > 3)}"
-            found.append(Requirement(path, not missing, note))
-        return found
+            needed.append(Requirement(path, not missing, note))
+        return needed
 
     def load(self, data_dir: Path | None) -> DataSet:
         """Read the data set.

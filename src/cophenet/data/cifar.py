@@ -17,18 +17,17 @@ from cophenet.data.cifar_files import (
     Layout,
     find_layout,
     layout_requirements,
+    missing_layout,
     read_batches,
-    wanted,
 )
 from cophenet.data.dataset import (
     ArrayInputs,
     DataSet,
-    Domain,
     Labels,
     Part,
     Requirement,
     Samples,
-    split_by_tree,
+    split_data_set,
 )
 from cophenet.data.download import RemoteFile
 from cophenet.data.source import DataSource, register_source
@@ -147,17 +146,17 @@ class _Cifar(DataSource):
 
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
         """The files of the version that is there, or what could be put there."""
-        found = find_layout(data_dir, self.layouts)
-        return layout_requirements(*found) if found else [wanted(data_dir, self.layouts)]
+        version = find_layout(data_dir, self.layouts)
+        return layout_requirements(*version) if version else [missing_layout(data_dir, self.layouts)]
 
     def _read(self, data_dir: Path | None, tree: Hierarchy, coarse: Sequence[str]) -> dict[Part, Samples]:
-        found = find_layout(data_dir, self.layouts)
-        if found is None:
-            need = wanted(data_dir, self.layouts)
+        version = find_layout(data_dir, self.layouts)
+        if version is None:
+            need = missing_layout(data_dir, self.layouts)
             raise FileNotFoundError(
                 f"data {self.name!r} was not found: put it at {need.path} ({need.note}) and give data_dir"
             )
-        layout, place = found
+        layout, place = version
         batches, names = read_batches(layout, place)
         for listed, official in zip(names, (tree.classes, tuple(coarse)), strict=False):
             _check_names(listed, official, place)
@@ -169,10 +168,10 @@ class _Cifar(DataSource):
         }
 
 
-def _check_names(found: list[str], official: tuple[str, ...], place: Path) -> None:
-    if tuple(found) != official:
-        odd = [name for name in found if name not in official] or found
-        raise ValueError(f"{place}: its class names are not the official ones, e.g. {odd[:3]!r}")
+def _check_names(names: list[str], official: tuple[str, ...], place: Path) -> None:
+    if tuple(names) != official:
+        wrong = [name for name in names if name not in official] or names
+        raise ValueError(f"{place}: its class names are not the official ones, e.g. {wrong[:3]!r}")
 
 
 def _check_labels(batch: Batch, tree: Hierarchy, coarse: Sequence[str], where: str) -> None:
@@ -203,19 +202,6 @@ def _join(batches: list[Batch], tree: Hierarchy) -> Samples:
     return Samples(ArrayInputs(torch.from_numpy(images)), np.arange(len(labels)), labels, tree)
 
 
-def _data_set(
-    name: str,
-    samples: dict[Part, Samples],
-    split: Split,
-    mean: tuple[float, ...],
-    std: tuple[float, ...],
-) -> DataSet:
-    def make(part: Part, domain: Domain) -> Samples:
-        return split_by_tree(samples[part], split, domain)
-
-    return DataSet(name, samples["train"].tree, make, mean, std)
-
-
 @register_source
 class Cifar10(_Cifar):
     """CIFAR-10: 32 x 32 colour images of ten classes, animals and transportation.
@@ -239,8 +225,10 @@ class Cifar10(_Cifar):
 
     def load(self, data_dir: Path | None) -> DataSet:
         """Read the data set."""
-        samples = self._read(data_dir, self.tree(), ())
-        return _data_set(self.name, samples, cifar10_split(), CIFAR10_MEAN, CIFAR10_STD)
+        parts = self._read(data_dir, self.tree(), ())
+        return split_data_set(
+            self.name, self.tree(), parts.__getitem__, split=cifar10_split, mean=CIFAR10_MEAN, std=CIFAR10_STD
+        )
 
 
 @register_source
@@ -273,5 +261,12 @@ class Cifar100(_Cifar):
 
     def load(self, data_dir: Path | None) -> DataSet:
         """Read the data set."""
-        samples = self._read(data_dir, self._tree, tuple(CIFAR100))
-        return _data_set(self.name, samples, self.split, CIFAR100_MEAN, CIFAR100_STD)
+        parts = self._read(data_dir, self._tree, tuple(CIFAR100))
+        return split_data_set(
+            self.name,
+            self._tree,
+            parts.__getitem__,
+            split=lambda: self.split,
+            mean=CIFAR100_MEAN,
+            std=CIFAR100_STD,
+        )

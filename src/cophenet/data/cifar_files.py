@@ -23,8 +23,8 @@ __all__ = [
     "Layout",
     "find_layout",
     "layout_requirements",
+    "missing_layout",
     "read_batches",
-    "wanted",
 ]
 
 PIXELS = 3 * 32 * 32
@@ -92,8 +92,8 @@ def _label_column(values: Any, count: int, where: str, key: str) -> NDArray[np.i
     try:
         return np.array(values, dtype=np.int64)
     except OverflowError:
-        odd = max(values, key=abs)
-        raise ValueError(f"{where}: {key} must be small numbers from 0 on, got {odd}") from None
+        largest = max(values, key=abs)
+        raise ValueError(f"{where}: {key} must be small numbers from 0 on, got {largest}") from None
 
 
 def _python_names(*keys: str) -> Callable[[IO[bytes], str], Names]:
@@ -109,11 +109,11 @@ def _python_names(*keys: str) -> Callable[[IO[bytes], str], Names]:
 
 def _pickled_dict(stream: IO[bytes], where: str, keys: Sequence[str]) -> dict[str, Any]:
     content = read_plain_pickle(stream, where)
-    found = {_text(key): value for key, value in content.items()} if isinstance(content, dict) else {}
-    missing = [key for key in keys if key not in found]
+    entries = {_text(key): value for key, value in content.items()} if isinstance(content, dict) else {}
+    missing = [key for key in keys if key not in entries]
     if missing:
         raise ValueError(f"{where}: not a file of this data set, it has no {missing[0]!r}")
-    return found
+    return entries
 
 
 def _text(value: Any) -> str:
@@ -203,16 +203,16 @@ def find_layout(data_dir: Path | None, layouts: Sequence[Layout]) -> tuple[Layou
     """
     if data_dir is None:
         return None
-    found = [
+    versions = [
         (layout, place)
         for layout in layouts
         for place in (data_dir / layout.folder, data_dir, data_dir / _archive(layout))
         if _looks_like(place, layout)
     ]
-    return min(found, key=lambda one: _lacking(*one), default=None)
+    return min(versions, key=lambda version: _missing_count(*version), default=None)
 
 
-def wanted(data_dir: Path | None, layouts: Sequence[Layout]) -> Requirement:
+def missing_layout(data_dir: Path | None, layouts: Sequence[Layout]) -> Requirement:
     """What to put where if none of the versions is there."""
     note = f"this folder or {_archive(layouts[0])}, or {layouts[1].folder} or its archive; from {HOME}"
     return Requirement((data_dir or Path()) / layouts[0].folder, False, note)
@@ -231,7 +231,7 @@ def _looks_like(place: Path, layout: Layout) -> bool:
     )
 
 
-def _lacking(layout: Layout, place: Path) -> float:
+def _missing_count(layout: Layout, place: Path) -> float:
     """Files that are missing; of an archive, which is not opened for this, less than one."""
     if place.is_file():
         return 0.5

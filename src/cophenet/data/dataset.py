@@ -6,6 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -28,6 +29,7 @@ __all__ = [
     "Samples",
     "count_samples",
     "split_by_tree",
+    "split_data_set",
 ]
 
 Part = Literal["train", "test"]
@@ -56,7 +58,7 @@ class Inputs(ABC):
         return tuple(self.take(np.zeros(1, dtype=np.int64)).shape[1:])
 
     def fingerprint(self, rows: Labels) -> str:  # noqa: ARG002
-        """A checksum that tells whether the inputs of some rows are those of before; empty for unknown."""
+        """A checksum of the inputs of some rows, to recognize data that changed; empty if there is none."""
         return ""
 
 
@@ -127,7 +129,7 @@ class Samples:
         return Samples(self.inputs, self.rows[positions], self.labels[positions], self.tree)
 
     def fingerprint(self) -> str:
-        """A checksum that tells whether the inputs are those of before; empty if their kind has none."""
+        """A checksum of the inputs, to recognize data that changed; empty if their kind has none."""
         return self.inputs.fingerprint(self.rows)
 
     def counts(self) -> Labels:
@@ -238,6 +240,41 @@ def _count(data: DataSet, part: Part, domain: Domain) -> SampleCounts:
     )
 
 
+def split_data_set(
+    name: str,
+    tree: Hierarchy,
+    part: Callable[[Part], Samples],
+    *,
+    split: Callable[[], Split] | None = None,
+    mean: tuple[float, ...] = (),
+    std: tuple[float, ...] = (),
+) -> DataSet:
+    """A data set whose source and target are the two sides of a split of its classes.
+
+    Args:
+        name: Name of the data set.
+        tree: The tree of all classes.
+        part: All samples of a part; called once for each.
+        split: Splits the classes, when source or target is first asked for: a small tree may have too few
+            for two sides. None for `tree.source_target_split` with its fraction 0.4.
+        mean: Per channel, as in `DataSet`.
+        std: Per channel.
+
+    Example:
+        >>> tree = Hierarchy.from_paths([("a", str(label)) for label in range(5)])
+        >>> five = Samples(ArrayInputs(torch.eye(5)), np.arange(5), np.arange(5), tree)
+        >>> data = split_data_set("five", tree, lambda part: five)
+        >>> data.samples("train", "target").tree.classes
+        ('0', '1')
+    """
+    full, halves = cache(part), cache(split or tree.source_target_split)
+
+    def make(which: Part, domain: Domain) -> Samples:
+        return full(which) if domain == "full" else split_by_tree(full(which), halves(), domain)
+
+    return DataSet(name, tree, make, mean, std)
+
+
 def split_by_tree(samples: Samples, split: Split, domain: Domain) -> Samples:
     """Samples of one side of a source/target split of classes, relabelled; the full domain keeps all."""
     if domain == "full":
@@ -246,5 +283,5 @@ def split_by_tree(samples: Samples, split: Split, domain: Domain) -> Samples:
         (split.source, split.source_labels) if domain == "source" else (split.target, split.target_labels)
     )
     labels = to_new[samples.labels]
-    kept = np.flatnonzero(labels >= 0)
-    return Samples(samples.inputs, samples.rows[kept], labels[kept], tree)
+    own = np.flatnonzero(labels >= 0)
+    return Samples(samples.inputs, samples.rows[own], labels[own], tree)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cophenet.data.dataset import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
+from cophenet.data.dataset import ArrayInputs, DataSet, Part, Requirement, Samples, split_data_set
 from cophenet.data.source import DataSource, register_source
 from cophenet.data.subsets import stratified_split
 from cophenet.tree import Hierarchy
@@ -71,10 +71,8 @@ class Digits(DataSource):
         inputs, labels, tree = ArrayInputs(torch.from_numpy(pixels)), digit.astype(np.int64), self.tree()
         train, test = stratified_split(labels, _TEST_SHARE, seed=0)
         rows = {"train": train, "test": test}
-        split = tree.source_target_split(0.4)
 
-        def make(part: Part, domain: Domain) -> Samples:
-            samples = Samples(inputs, rows[part], labels[rows[part]], tree)
-            return split_by_tree(samples, split, domain)
+        def part(which: Part) -> Samples:
+            return Samples(inputs, rows[which], labels[rows[which]], tree)
 
-        return DataSet(self.name, tree, make, DIGITS_MEAN, DIGITS_STD)
+        return split_data_set(self.name, tree, part, mean=DIGITS_MEAN, std=DIGITS_STD)

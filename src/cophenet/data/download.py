@@ -42,7 +42,7 @@ class RemoteFile:
 
 
 def download(name: str, data_dir: Path) -> list[Path]:
-    """Download the files of a data set into its folder; those that are there and right are kept.
+    """Download the files of a data set into its folder; files that are there and right stay.
 
     Args:
         name: A data set that has `remote_files`.
@@ -58,8 +58,8 @@ def download(name: str, data_dir: Path) -> list[Path]:
     try:
         return [fetch(file, data_dir) for file in files]
     except ConnectionError as error:
-        wanted = ", ".join(file.name for file in files)
-        raise ConnectionError(f"{error}; without a network, put {wanted} into {data_dir}") from error
+        names = ", ".join(file.name for file in files)
+        raise ConnectionError(f"{error}; without a network, put {names} into {data_dir}") from error
 
 
 def fetch(file: RemoteFile, folder: Path) -> Path:
@@ -77,16 +77,16 @@ def fetch(file: RemoteFile, folder: Path) -> Path:
             raise ValueError(f"{path} is there with another checksum than {file.md5}; remove it first")
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    _gather(file, part)
-    found = _md5(part)
-    if found != file.md5:
+    _download(file, part)
+    md5 = _md5(part)
+    if md5 != file.md5:
         part.unlink()
-        raise ValueError(f"{file.url} has checksum {found} instead of {file.md5}; the download was removed")
+        raise ValueError(f"{file.url} has checksum {md5} instead of {file.md5}; the download was removed")
     part.replace(path)
     return path
 
 
-def _gather(file: RemoteFile, part: Path) -> None:
+def _download(file: RemoteFile, part: Path) -> None:
     """Fill the partial file, asking again for the rest as long as every try brings something."""
     for _ in range(_ATTEMPTS):
         before = part.stat().st_size if part.exists() else 0
@@ -101,8 +101,8 @@ def _gather(file: RemoteFile, part: Path) -> None:
             problem = str(error.reason if isinstance(error, URLError) else error)
         if not part.exists() or part.stat().st_size <= before:
             break
-    kept = f" ({part.stat().st_size} bytes are kept in {part})" if part.exists() else ""
-    raise ConnectionError(f"{file.url} could not be downloaded: {problem}{kept}")
+    partial = f" ({part.stat().st_size} bytes are kept in {part})" if part.exists() else ""
+    raise ConnectionError(f"{file.url} could not be downloaded: {problem}{partial}")
 
 
 def _read_rest(file: RemoteFile, part: Path, start: int) -> bool:

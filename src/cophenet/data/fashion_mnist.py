@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cophenet.data.dataset import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
+from cophenet.data.dataset import ArrayInputs, DataSet, Part, Requirement, Samples, split_data_set
 from cophenet.data.download import RemoteFile
 from cophenet.data.source import DataSource, register_source
 from cophenet.tree import Hierarchy
@@ -94,23 +94,20 @@ class FashionMnist(DataSource):
                 f"into {missing[0].path.parent} and give data_dir"
             )
         tree = self.tree()
-        split = tree.source_target_split(0.4)
-        samples = {part: _read(*paths, tree) for part, paths in _find(data_dir).items()}
-
-        def make(part: Part, domain: Domain) -> Samples:
-            return split_by_tree(samples[part], split, domain)
-
-        return DataSet(self.name, tree, make, FASHION_MNIST_MEAN, FASHION_MNIST_STD)
+        parts = {part: _read(*paths, tree) for part, paths in _find(data_dir).items()}
+        return split_data_set(
+            self.name, tree, parts.__getitem__, mean=FASHION_MNIST_MEAN, std=FASHION_MNIST_STD
+        )
 
 
 def _find(data_dir: Path | None) -> dict[Part, tuple[Path, Path]]:
     """Images and labels of each part, where they are or else where they should be."""
     kinds = ("images-idx3-ubyte", "labels-idx1-ubyte")
-    found: dict[Part, tuple[Path, Path]] = {}
+    files: dict[Part, tuple[Path, Path]] = {}
     for part, prefix in _PREFIX.items():
         images, labels = (_existing(data_dir, f"{prefix}-{kind}") for kind in kinds)
-        found[part] = images, labels
-    return found
+        files[part] = images, labels
+    return files
 
 
 def _existing(data_dir: Path | None, name: str) -> Path:

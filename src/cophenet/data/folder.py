@@ -21,7 +21,6 @@ from cophenet.data.image_files import (
     data_folder,
     is_image,
     labelled_images,
-    splittable,
 )
 from cophenet.data.source import register_source
 from cophenet.data.subsets import stratified_split
@@ -91,10 +90,10 @@ class ImageFolder(ImageFileSource):
         """
         root = data_folder(self.name, data_dir, _HOLDS)
         parts = _parts(root)
-        found = {part: class_folders(folder) for part, folder in parts.items()}
+        classes = {part: class_folders(folder) for part, folder in parts.items()}
         if len(parts) == 2:
-            check_same_classes(root, {parts[part].name: set(paths) for part, paths in found.items()})
-        paths = found["train"]
+            check_same_classes(root, {parts[part].name: set(paths) for part, paths in classes.items()})
+        paths = classes["train"]
         if self.tree_file is None:
             tree = Hierarchy.from_paths(unique_names(paths))
         else:
@@ -106,7 +105,7 @@ class ImageFolder(ImageFileSource):
             samples = labelled_images(folders, tree, self.crop, RandomCrop())
             return samples if len(parts) == 2 else samples.subset(self._drawn(samples, which))
 
-        return splittable(self.name, tree, part, IMAGENET_MEAN, IMAGENET_STD)
+        return self._split(tree, part, mean=IMAGENET_MEAN, std=IMAGENET_STD)
 
     def _drawn(self, samples: Samples, part: Part) -> Labels:
         """Positions of the part's samples when the folder has no parts of its own."""
@@ -148,7 +147,7 @@ def class_folders(root: Path) -> list[ClassPath]:
     Raises:
         ValueError: If there is none, if one holds no image, or if images lie beside folders.
     """
-    found: list[ClassPath] = []
+    classes: list[ClassPath] = []
     waiting: list[ClassPath] = [()]
     while waiting:
         path = waiting.pop()
@@ -166,11 +165,13 @@ def class_folders(root: Path) -> list[ClassPath]:
                 " innermost folders, which are the classes"
             )
         if not images and not inner:
-            wanted = "no folder of images" if not path else "neither images nor folders, a class needs images"
-            raise ValueError(f"folder {folder} holds {wanted}")
+            content = (
+                "no folder of images" if not path else "neither images nor folders, a class needs images"
+            )
+            raise ValueError(f"folder {folder} holds {content}")
         waiting += [(*path, name) for name in inner]
-        found += [path] if images else []
-    return sorted(found)
+        classes += [path] if images else []
+    return sorted(classes)
 
 
 def unique_names(paths: Iterable[Sequence[str]]) -> list[ClassPath]:

@@ -1,4 +1,4 @@
-"""Inputs that are image files, decoded when they are asked for, and how such files are found in folders."""
+"""Inputs that are image files, decoded when they are used; listing and checking such files in folders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, get_args
@@ -23,7 +23,7 @@ from torch.nn.functional import interpolate
 
 from cophenet._common.checks import check_whole
 from cophenet.data.augmentation import CentreCrop, RandomCrop, View, colour_matrix
-from cophenet.data.dataset import DataSet, Domain, Inputs, Labels, Part, Samples, split_by_tree
+from cophenet.data.dataset import DataSet, Inputs, Labels, Part, Samples, split_data_set
 from cophenet.data.source import DataSource
 from cophenet.tree import Hierarchy
 
@@ -42,7 +42,6 @@ __all__ = [
     "is_image",
     "labelled_images",
     "list_images",
-    "splittable",
 ]
 
 Channels: TypeAlias = tuple[float, float, float]
@@ -76,6 +75,14 @@ class ImageFileSource(DataSource):
     def __init__(self, size: int) -> None:
         check_whole("size", size, 1)
         self.crop = CentreCrop(size, round(size * 256 / 224))
+
+    def _split(
+        self, tree: Hierarchy, part: Callable[[Part], Samples], *, mean: Channels, std: Channels
+    ) -> DataSet:
+        """The data set of some folders, split by the tree's rule; see `split_data_set`."""
+        if tree.num_classes < 2:
+            raise ValueError(f"data {self.name!r} needs at least two classes, found only {tree.classes[0]!r}")
+        return split_data_set(self.name, tree, part, mean=mean, std=std)
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,28 +305,6 @@ def labelled_images(
     return Samples(inputs, np.arange(len(paths)), np.array(labels, dtype=np.int64), tree)
 
 
-def splittable(
-    name: str, tree: Hierarchy, part: Callable[[Part], Samples], mean: Channels, std: Channels
-) -> DataSet:
-    """A data set whose source and target are split by the tree's rule, when they are first asked for.
-
-    Args:
-        name: Name of the data set.
-        tree: The tree of all classes.
-        part: All samples of a part; called once for each.
-        mean: Per channel.
-        std: Per channel.
-    """
-    if tree.num_classes < 2:
-        raise ValueError(f"data {name!r} needs at least two classes, found only {tree.classes[0]!r}")
-    full, split = cache(part), cache(tree.source_target_split)
-
-    def make(which: Part, domain: Domain) -> Samples:
-        return full(which) if domain == "full" else split_by_tree(full(which), split(), domain)
-
-    return DataSet(name, tree, make, mean, std)
-
-
 def check_same_classes(root: Path, parts: Mapping[str, Set[tuple[str, ...]]]) -> None:
     """Refuse two parts with different classes.
 
@@ -339,7 +324,7 @@ def check_same_classes(root: Path, parts: Mapping[str, Set[tuple[str, ...]]]) ->
 
 @dataclass(frozen=True)
 class FileReport:
-    """What became of the image files of a data set.
+    """The image files of a data set after a check.
 
     Attributes:
         images: How many were opened.
@@ -360,7 +345,7 @@ def check_files(data: DataSet, *, deep: bool = False) -> FileReport | None:
         deep: Whether to decode them too, which also finds files that are cut short, and takes much longer.
 
     Returns:
-        What was found; None if the data set does not read image files.
+        Which files are broken; None if the data set does not read image files.
     """
     paths: set[str] = set()
     problems: list[str] = []
@@ -373,8 +358,8 @@ def check_files(data: DataSet, *, deep: bool = False) -> FileReport | None:
         paths.update(files.paths[row] for row in rows)
         blocks = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
         with ThreadPoolExecutor() as pool:
-            for found in pool.map(partial(_problems, files, deep=deep), blocks):
-                problems += found
+            for broken in pool.map(partial(_problems, files, deep=deep), blocks):
+                problems += broken
     return FileReport(len(paths), tuple(problems), _passed_over(paths))
 
 

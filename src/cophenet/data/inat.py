@@ -16,7 +16,6 @@ from cophenet.data.image_files import (
     check_same_classes,
     data_folder,
     labelled_images,
-    splittable,
 )
 from cophenet.data.source import register_source
 from cophenet.tree import Hierarchy
@@ -51,7 +50,7 @@ def lineage(folder: str) -> Lineage:
 def taxonomy_paths(lineages: Iterable[Lineage], levels: Sequence[str]) -> dict[Lineage, tuple[str, ...]]:
     """Tree paths of lineages at some ranks.
 
-    A name that stands for several groups of one rank (a genus of birds and one of mints) is replaced by the
+    A name of several groups of one rank (a genus of birds and one of mints) is replaced by the
     whole lineage, joined with `/`. A species is called by genus and species.
 
     Args:
@@ -127,11 +126,11 @@ class INat21Mini(ImageFileSource):
         """
         root = data_folder(self.name, data_dir, _HOLDS)
         species = {part: _species(root / folder) for part, folder in _FOLDERS.items()}
-        paths = taxonomy_paths((one for found in species.values() for one in found.values()), self.levels)
+        paths = taxonomy_paths((one for folders in species.values() for one in folders.values()), self.levels)
         classes = sorted({paths[one] for one in species["train"].values()})
         check_same_classes(
             root,
-            {_FOLDERS[part]: {paths[one] for one in found.values()} for part, found in species.items()},
+            {_FOLDERS[part]: {paths[one] for one in folders.values()} for part, folders in species.items()},
         )
         tree = Hierarchy.from_paths(classes, level_names=self.levels)
         label = {path: place for place, path in enumerate(classes)}
@@ -141,7 +140,7 @@ class INat21Mini(ImageFileSource):
             folders = ((place / name, label[paths[one]]) for name, one in species[which].items())
             return labelled_images(folders, tree, self.crop, INAT_CROP)
 
-        return splittable(self.name, tree, part, _MEAN, _STD)
+        return self._split(tree, part, mean=_MEAN, std=_STD)
 
 
 def _species(folder: Path) -> dict[str, Lineage]:

@@ -56,7 +56,7 @@ class Loader:
             image files defines (crops, flips and light).
         size: Side to which images in memory are resized, bilinear, after augmentation; None leaves them.
         drop_last: Whether a last batch that is not full is left out.
-        device: Where the batches are wanted.
+        device: Device of the batches.
         workers: Processes that read files; 0 to read here. Inputs in memory are always read here.
         rank: Which shard of every batch to load.
         world_size: How many processes share a batch.
@@ -153,7 +153,7 @@ class Loader:
 
         Args:
             epoch: Number of the epoch, from 0.
-            start: The first step wanted.
+            start: The first step.
 
         Returns:
             Inputs (n, ...) float32 and labels (n,) int64, batch by batch: this process's shards of them.
@@ -179,20 +179,20 @@ class Loader:
         ]
         # An empty shard is cut from a sample that is read for its shape.
         steps = [part if part.stop > part.start else slice(1) for part in batches]
-        number = _numbers(order)
+        draw_row = _draw_rows(order)
         seeds = self._random(epoch, _VIEWS).integers(2**63, size=len(order)) if self._views else None
         draws = None
         if self._augment is not None:
             rng = self._random(epoch, _DRAWS)
             draws = torch.from_numpy(rng.random((len(order), self._augment.draws), dtype=np.float32))
-        requests = [(order[step], None if seeds is None else seeds[number[step]]) for step in steps]
+        requests = [(order[step], None if seeds is None else seeds[draw_row[step]]) for step in steps]
         read = _read(self.samples, requests, self.workers, self.device.type == "cuda")
         for own, step, (inputs, labels) in zip(batches, steps, read, strict=True):
             images = inputs.to(self.device, non_blocking=True)
             if self._augment is not None and draws is not None:
-                images = self._augment(images, draws[torch.from_numpy(number[step])].to(self.device))
-            kept = slice(own.stop - own.start)
-            yield self._normalized(images)[kept], labels.to(self.device, non_blocking=True)[kept]
+                images = self._augment(images, draws[torch.from_numpy(draw_row[step])].to(self.device))
+            size = own.stop - own.start
+            yield self._normalized(images)[:size], labels.to(self.device, non_blocking=True)[:size]
 
     def _order(self, epoch: int) -> Labels:
         if self.sampler is not None:
@@ -217,11 +217,11 @@ class Loader:
         return interpolate(images, shape, mode="bilinear", align_corners=False, antialias=True)
 
 
-def _numbers(order: Labels) -> Labels:
-    """Which random numbers of the epoch each place has: by sample, and by how often it came before."""
-    numbers = np.empty_like(order)
-    numbers[np.argsort(order, kind="stable")] = np.arange(len(order))
-    return numbers
+def _draw_rows(order: Labels) -> Labels:
+    """Which row of the epoch's random numbers each place has: by sample, and by how often it came before."""
+    rows = np.empty_like(order)
+    rows[np.argsort(order, kind="stable")] = np.arange(len(order))
+    return rows
 
 
 def _check_sampler(
@@ -236,7 +236,7 @@ def _check_sampler(
 
 
 def _normalization(mean: Sequence[float], std: Sequence[float]) -> tuple[Tensor, Tensor]:
-    """What bytes are multiplied by, and what is added then; (channels, 1, 1), or (1, 1, 1) without a mean."""
+    """Factor and offset that normalize bytes; (channels, 1, 1), or (1, 1, 1) without a mean."""
     if len(mean) != len(std):
         raise ValueError(f"mean and std must have one number per channel, got {len(mean)} and {len(std)}")
     if not all(value > 0 for value in std):
@@ -246,7 +246,7 @@ def _normalization(mean: Sequence[float], std: Sequence[float]) -> tuple[Tensor,
 
 
 class _Requested(Dataset[tuple[Tensor, Tensor]]):
-    """Batches by what was asked for."""
+    """Batches by the positions of their samples and the seeds of their views."""
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples

@@ -1,4 +1,4 @@
-"""Reading the pickles of CIFAR without running anything that a pickle may ask for."""
+"""A safe unpickler: reads the pickles of CIFAR without running anything that a pickle may ask for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def read_plain_pickle(stream: IO[bytes], where: str) -> Any:
     """Read a pickle that holds only dicts, lists, tuples, numbers, strings and arrays of uint8.
 
     No class or function that the pickle names is ever imported: the names of numpy's arrays, old and new,
-    stand for small classes of this module, and every other name is refused.
+    are replaced by small classes of this module, and every other name is refused.
 
     Args:
         stream: The opened file.
@@ -48,7 +48,7 @@ class _RefusedError(Exception):
 
 
 class _Dtype:
-    """Stands for numpy.dtype: only unsigned bytes."""
+    """In place of numpy.dtype: only unsigned bytes."""
 
     def __init__(self, code: object = None, *_: object) -> None:
         if code not in (b"u1", "u1"):
@@ -59,7 +59,7 @@ class _Dtype:
 
 
 class _Array:
-    """Stands for an array that numpy's pickles make empty first and fill then."""
+    """In place of an array that numpy's pickles make empty first and fill then."""
 
     values: np.ndarray[Any, Any]
 
@@ -74,7 +74,7 @@ class _Array:
 
 
 class _FilledArray(_Array):
-    """Stands for an array that numpy's newer pickles make at once."""
+    """In place of an array that numpy's newer pickles make at once."""
 
     def __init__(self, content: object, dtype: object, shape: object, order: object) -> None:
         if not isinstance(dtype, _Dtype) or not isinstance(content, (bytes, bytearray)):
@@ -89,7 +89,7 @@ class _FilledArray(_Array):
 
 
 class _Encoded:
-    """Stands for _codecs.encode, with which Python 3 writes bytes in old protocols: only latin-1.
+    """In place of _codecs.encode, with which Python 3 writes bytes in old protocols: only latin-1.
 
     A class and no function, for a pickle can set attributes of what has no __setstate__.
     """
@@ -103,7 +103,7 @@ class _Encoded:
         """Never reached: there are no instances."""
 
 
-_STAND_INS: dict[tuple[str, str], type] = {
+_REPLACEMENTS: dict[tuple[str, str], type] = {
     ("numpy.core.multiarray", "_reconstruct"): _Array,
     ("numpy._core.multiarray", "_reconstruct"): _Array,
     ("numpy.core.numeric", "_frombuffer"): _FilledArray,
@@ -116,15 +116,15 @@ _STAND_INS: dict[tuple[str, str], type] = {
 
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        stand_in = _STAND_INS.get((module, name))
-        if stand_in is None:
+        replacement = _REPLACEMENTS.get((module, name))
+        if replacement is None:
             asked = f"the pickle asks for {module}.{name}"
             raise _RefusedError(f"{asked}; only plain values and arrays are read")
-        return stand_in
+        return replacement
 
 
 def _unwrap(content: Any) -> Any:
-    """Put the arrays in the place of their stand-ins, at the top of a dict and alone."""
+    """Put the arrays in the place of their replacements, at the top of a dict and alone."""
     if isinstance(content, _Array):
         return content.values
     if isinstance(content, dict):

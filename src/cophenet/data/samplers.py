@@ -51,7 +51,7 @@ class HierarchicalBatchSampler(Sampler[list[int]]):
         classes_per_batch: Different classes in a batch.
         samples_per_class: Samples of each of them; no class may have fewer.
         parents_per_batch: Different parents in a batch, with equally many classes each: classes of one parent
-            are what a tree distance tells apart least. None draws classes wherever they hang.
+            are what a tree distance tells apart least. None draws classes below any parent.
         level: What a parent is: the ancestor at this level, by depth or name. None for the node right above
             each class.
         seed: Decides the batches.
@@ -339,7 +339,7 @@ def draw_classes(
 def _draw(left: Indices, rows_left: Indices, count: int, rng: np.random.Generator) -> Indices:
     """Different columns of each line, by chance in proportion to what is left of them.
 
-    A column that must be in every row still to come is taken for certain: so none is left over at the end.
+    A column that must be in every row still to come is drawn for certain: so none is left over at the end.
     Shapes: (l, n), (l, 1) -> (l, count).
     """
     keys = rng.standard_exponential(left.shape) / left

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from cophenet._common.checks import check_file, check_number, check_whole, wrong_argument
-from cophenet.data.dataset import ArrayInputs, DataSet, Domain, Part, Requirement, Samples, split_by_tree
+from cophenet.data.dataset import ArrayInputs, DataSet, Part, Requirement, Samples, split_data_set
 from cophenet.data.source import DataSource, register_source
 from cophenet.tree import Hierarchy
 
@@ -103,13 +103,7 @@ class Synthetic(DataSource):
         noise = rng.normal(size=(tree.num_classes, self.modes, self.dims))
         modes = centres[:, None] + noise * (self.mode_distance * (self.modes > 1) / self.dims**0.5)
         parts: dict[Part, Samples] = {part: self._draw(tree, rng, modes) for part in ("train", "test")}
-
-        def make(part: Part, domain: Domain) -> Samples:
-            # Split only where it is asked for: a small tree may have too few classes for two sides.
-            whole = parts[part]
-            return whole if domain == "full" else split_by_tree(whole, tree.source_target_split(0.4), domain)
-
-        return DataSet(self.name, tree, make)
+        return split_data_set(self.name, tree, parts.__getitem__)
 
     def _centres(self, tree: Hierarchy, rng: np.random.Generator) -> NDArray[np.float64]:
         """(k, dims) the centre of every class."""

@@ -35,7 +35,7 @@ _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as str(int) writes it
 class Vectors(DataSource):
     """Feature vectors with labels from npz, npy, safetensors, parquet or CSV files.
 
-    `read_vectors` tells how arrays and columns are called. A label is the name of a class, by exact
+    `read_vectors` describes arrays and columns. A label is the name of a class, by exact
     text: "00" is not "0", the whole number 7 is "7". Source and target are split by the rule with fraction
     0.4. Relative paths start in the data folder.
 
