@@ -26,6 +26,14 @@ def test_every_public_name_of_the_first_edition_is_where_it_was(module: str) -> 
             assert getattr(package, name) is not None
 
 
+@pytest.mark.parametrize("module", sorted(MOVED))
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_all_names_of_a_moved_package_at_once(module: str) -> None:
+    names: dict[str, object] = {}
+    exec(f"from {module} import *", names)
+    assert {*NAMES[module]} <= {*names}
+
+
 def test_pictures_are_where_the_documentation_had_them() -> None:
     from cophenet.report.matrices import tree_order
 

@@ -26,6 +26,8 @@ def moved_names(module: str, homes: Mapping[str, Sequence[str]]) -> Callable[[st
     home = {name: place for place, names in homes.items() for name in names}
 
     def load(name: str) -> object:
+        if name == "__all__":
+            return list(home)
         if name not in home:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         warnings.warn(f"{module}.{name} is now {home[name]}.{name}", DeprecationWarning, stacklevel=2)

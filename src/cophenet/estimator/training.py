@@ -245,19 +245,18 @@ class Trainer:
             self.network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
         best, state, since = math.inf, None, 0
-        progress = Progress("", epochs, show=settings.verbose, count=lambda *_: "")
-        for epoch in range(1, epochs + 1):
-            loss = self._epoch(optimizer, rng.permutation(split.train), phase, settings.batch_size)
-            held = self.mean_loss(split.stop, phase, settings.batch_size) if len(split.stop) else math.nan
-            history.append({"epoch": len(history) + 1, "loss": loss, "held_out": held})
-            values = (f"loss {loss:.4f}", f"held-out {held:.4f}")
-            progress.update(epoch, *values, label=f"epoch {epoch}/{epochs}")
-            since += 1
-            if held < best:
-                best, state, since = held, deepcopy(self.network.state_dict()), 0
-            if since >= settings.n_iter_no_change and len(split.stop):
-                break
-        progress.close()
+        with Progress("", epochs, show=settings.verbose, count=lambda *_: "") as progress:
+            for epoch in range(1, epochs + 1):
+                loss = self._epoch(optimizer, rng.permutation(split.train), phase, settings.batch_size)
+                held = self.mean_loss(split.stop, phase, settings.batch_size) if len(split.stop) else math.nan
+                history.append({"epoch": len(history) + 1, "loss": loss, "held_out": held})
+                values = (f"loss {loss:.4f}", f"held-out {held:.4f}")
+                progress.update(epoch, *values, label=f"epoch {epoch}/{epochs}")
+                since += 1
+                if held < best:
+                    best, state, since = held, deepcopy(self.network.state_dict()), 0
+                if since >= settings.n_iter_no_change and len(split.stop):
+                    break
         if state is not None:
             self.network.load_state_dict(state)
 
