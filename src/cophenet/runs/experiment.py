@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ class Experiment:
         recipe: All settings.
         data: The data set, for other parts and domains than those trained on.
         tree: The tree that is trained on: that of the domain, as the recipe shapes it.
-        objective: The loss on that tree.
+        objective: The loss on that tree, in its first state; training takes `fresh_objective`.
         train: What is trained on.
         test: What is tested on: the test part, or the part set aside if the recipe has `data.validation`.
     """
@@ -44,6 +45,7 @@ class Experiment:
     objective: Objective
     train: Samples
     test: Samples
+    _loaders: dict[Any, Loader] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def mean(self) -> tuple[float, ...]:
@@ -61,6 +63,15 @@ class Experiment:
         shape = self.train.inputs.shape
         size = self._size(self.train)
         return shape if size is None else (shape[0], size, size)
+
+    def fresh_objective(self) -> Objective:
+        """The objective for one training, which may change its state.
+
+        One with parameters of its own is made anew, so that they are drawn from torch's random state now.
+        """
+        if any(True for _ in self.objective.parameters()):
+            return self.recipe.create_objective(self.tree)
+        return copy.deepcopy(self.objective)
 
     def evaluation_loader(
         self, samples: Samples, *, batch_size: int | None = None, device: torch.device | str = "cpu"
@@ -81,7 +92,7 @@ class Experiment:
         """Batches to train on, in another order in every epoch.
 
         The last batch of an epoch is left out where it would give a process a single sample or none, which
-        have no variance to normalize by.
+        have no variance to normalize by. The loader is made once, and then the same for the same arguments.
 
         Args:
             seed: Decides order and augmentation.
@@ -89,6 +100,12 @@ class Experiment:
             rank: Which share of every batch.
             world_size: How many processes share a batch.
         """
+        key = (seed, torch.device(device), rank, world_size)
+        if key not in self._loaders:
+            self._loaders[key] = self._make_training_loader(*key)
+        return self._loaders[key]
+
+    def _make_training_loader(self, seed: int, device: torch.device, rank: int, world_size: int) -> Loader:
         rest = len(self.train) % self.recipe.batch_size
         sampler = self._sampler(seed)
         return Loader(

@@ -217,7 +217,7 @@ def build_module(run: Run, experiment: Experiment, *, fresh: bool) -> TrainingMo
     from cophenet.runs.lightning_module import TrainingModule, derive_seed
 
     torch.manual_seed(derive_seed(run.seed))
-    objective = run.recipe.create_objective(experiment.tree)
+    objective = experiment.fresh_objective()
     weights = find_weights(run.recipe, run.info["data_dir"]) if fresh else None
     network = build_network(run.recipe, objective, run.info["input_shape"], weights)
     return TrainingModule(experiment, network, objective, run.seed)
