@@ -15,7 +15,7 @@ from cophenet import class_distances, cpcc
 from cophenet._common.files import write_json
 from cophenet.data import create_source
 from cophenet.data.breeds import breeds_classes
-from cophenet.evaluation import describe, evaluate, store
+from cophenet.evaluation import describe, evaluate, features
 from cophenet.runs import load_network
 from cophenet.runs.checkpoints import write_checkpoint
 from data.pictures import fill
@@ -135,8 +135,8 @@ def test_a_folder_that_is_given_is_checked_although_features_are_saved(tmp_path,
 
 def test_seeds_share_the_data(tmp_path, monkeypatch):
     run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "seeds=[0, 1]"))
-    loads, load = [], store.load_experiment
-    monkeypatch.setattr(store, "load_experiment", lambda *given: loads.append(given) or load(*given))
+    loads, load = [], features.load_experiment
+    monkeypatch.setattr(features, "load_experiment", lambda *given: loads.append(given) or load(*given))
     evaluate(run)
     assert loads == [(run.recipe, None)]
 
@@ -153,7 +153,7 @@ def test_threads_are_those_of_the_training(tmp_path):
 def test_without_safetensors_nothing_is_computed(tmp_path, monkeypatch):
     run = make_run(tmp_path / "run")
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    monkeypatch.setattr(store, "load_experiment", None)
+    monkeypatch.setattr(features, "load_experiment", None)
     with pytest.raises(ImportError, match=r"need safetensors: pip install 'cophenet\[data\]'"):
         evaluate(run)
 

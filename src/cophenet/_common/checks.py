@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 __all__ = [
+    "UndefinedWarning",
     "argument_of",
     "arguments_of",
     "check_choice",
@@ -77,6 +78,23 @@ def arguments_of(group: str, names: Container[str]) -> Iterator[None]:
         renamed = ValueError(f"{group}.{error}")
         renamed.argument = f"{group}.{argument}"  # type: ignore[attr-defined]
         raise renamed from error
+
+
+class UndefinedWarning(RuntimeWarning):
+    """A number is NaN because it is undefined.
+
+    Attributes:
+        name: What the number is.
+        reason: Why it is undefined.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+
+    def __str__(self) -> str:
+        """The message."""
+        return f"{self.name} is undefined, returning NaN: {self.reason}"
 
 
 def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:

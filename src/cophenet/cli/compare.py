@@ -18,14 +18,16 @@ RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folde
 
 def complete_metrics(context: typer.Context, incomplete: str) -> list[str]:
     """For completion in a shell: what the runs given before were measured by; else what keys begin with."""
-    from cophenet.evaluation.keys import DOMAINS, METRICS
-
     keys: list[str] = []
     for path in (*(context.params.get("runs") or ()), *context.args):
         with contextlib.suppress(OSError, ValueError, KeyError):
             keys += json.loads(Path(path, "results.json").read_text(encoding="utf-8"))["metrics"]
-    known = keys or [f"{domain}/{metric}" for domain in DOMAINS for metric in METRICS]
-    return [key for key in dict.fromkeys(known) if key.startswith(incomplete)]
+    if not keys:
+        from cophenet.evaluation.keys import DOMAINS
+        from cophenet.metrics.cards import metric_cards
+
+        keys = [f"{domain}/{metric}" for domain in DOMAINS for metric in metric_cards()]
+    return [key for key in dict.fromkeys(keys) if key.startswith(incomplete)]
 
 
 class Format(str, Enum):

@@ -82,8 +82,10 @@ def measure(
 
 def _value(compute: Callable[[], Any]) -> str:
     """A metric as text; one that is undefined says why."""
+    from cophenet._common.checks import UndefinedWarning
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         value = compute()
-    reasons = [str(warning.message).partition("returning NaN: ")[2] for warning in caught]
+    reasons = [one.message.reason for one in caught if isinstance(one.message, UndefinedWarning)]
     return f"{value:.4f}" if value == value else f"undefined: {'; '.join(reasons)}"

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cophenet._common.checks import check_choice, check_number, check_whole
+from cophenet._common.checks import UndefinedWarning, check_choice, check_number, check_whole
 from cophenet.cpcc.exchange import (
     Gather,
     Shards,
@@ -91,7 +91,7 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
         reason = "one side is constant"
     else:
         reason = f"it needs at least two class pairs, got {len(rho)}"
-    warnings.warn(f"CPCC is undefined, returning NaN: {reason}", RuntimeWarning, stacklevel=2)
+    warnings.warn(UndefinedWarning("CPCC", reason), stacklevel=2)
     return rho.sum() * 0 + torch.nan
 
 

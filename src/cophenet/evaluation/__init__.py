@@ -1,8 +1,7 @@
 """The paper's protocol: from a finished run to every number, in `results.json` beside it.
 
-One file per step: features out of the network, numbers out of features, the one-shot head, and what is
-written. What the metrics compute is in `cophenet.metrics`; what their keys mean is in `keys`, which loads
-without torch.
+Which numbers there are, what they mean and how they are computed is in `cophenet.metrics`, one card for each
+metric. `keys` and the cards load without torch.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from cophenet.evaluation.features import FeatureSet
+    from cophenet.metrics.cards import FeatureSet
     from cophenet.tree import Hierarchy
 
 __all__ = ["FORMAT", "class_table", "confusion", "describe_test", "node_accuracy", "worst_mistakes"]

@@ -1,46 +1,176 @@
-"""What a network makes of a part of the data, and the file that keeps it."""
+"""Features of a run by domain and part: from their files, or else from the data through the network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
+from cophenet._common.checks import check_choice
 from cophenet._common.files import write_bytes
+from cophenet.metrics.cards import FeatureSet, Missing
+from cophenet.runs import load_experiment, load_network
+from cophenet.runs.folder import check_same_data
 from cophenet.tree import Hierarchy
 from cophenet.tree.formats.document import dump_json, parse_json
 
 if TYPE_CHECKING:
+    from cophenet.data import Domain, Part, Samples
     from cophenet.models import Network
+    from cophenet.runs import Experiment, Run
 
-__all__ = ["FeatureSet", "extract", "load_features", "require_safetensors", "save_features"]
+__all__ = [
+    "Device",
+    "FeatureStore",
+    "Progress",
+    "choose_device",
+    "extract",
+    "load_features",
+    "open_stores",
+    "save_features",
+]
 
 _KEYS = ("features", "labels", "logits")
+Device = Literal["auto", "cpu", "cuda"]
+# What is read, the samples done, and all of them.
+Progress = Callable[[str, int, int], None]
+Load = Callable[[Path | None], "Experiment"]
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureSet:
-    """Features of some samples, in the order of the data set, on the CPU.
+def choose_device(name: str) -> torch.device:
+    """A device by name; "auto" is the GPU if there is one.
+
+    Raises:
+        ValueError: If the name is unknown or there is no such device.
+    """
+    check_choice("device", name, get_args(Device))
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device must be cpu or auto where there is no GPU, got 'cuda'")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def open_stores(
+    run: Run, data_dir: Path | None, device: torch.device, progress: Progress | None
+) -> Sequence[FeatureStore]:
+    """A store for every seed of a run; all read the data at most once.
+
+    Args:
+        run: The run.
+        data_dir: Folder of the data, which is then checked; None for the one it was trained with.
+        device: Where the networks compute.
+        progress: Called with how far it is.
+
+    Raises:
+        ImportError: If the package that writes features is missing.
+        OSError: If the folder that is given does not hold the data.
+        ValueError: If a checkpoint is damaged, or the folder that is given holds other data.
+    """
+    require_safetensors()
+
+    # Seeds differ in nothing that the data depends on.
+    @cache
+    def load(folder: Path | None) -> Experiment:
+        return load_experiment(run.recipe, folder)
+
+    stores = [FeatureStore(part, data_dir, device, progress, load) for part in run.parts]
+    if data_dir is not None:
+        # Saved features would hide that the folder is not the right one.
+        for store in stores:
+            _ = store.experiment
+    return stores
+
+
+class FeatureStore:
+    """The features of a run of one seed; data and network are loaded only if a file is missing.
+
+    Args:
+        run: The run.
+        data_dir: Folder of the data; None for the one it was trained with.
+        device: Where the network computes.
+        progress: Called with how far it is.
+        load: Reads the data of the run in a folder.
 
     Attributes:
-        features: (N, d) float32.
-        labels: (N,) int64, positions in the classes of the tree.
-        logits: (N, k) float32 of the head that tells the trained classes apart.
-        tree: The tree of the samples' own classes, with all levels of the data.
+        samples: How many samples the parts that were asked for have.
     """
 
-    features: Tensor
-    labels: Tensor
-    logits: Tensor
-    tree: Hierarchy
+    def __init__(
+        self,
+        run: Run,
+        data_dir: Path | None,
+        device: torch.device,
+        progress: Progress | None,
+        load: Load,
+    ) -> None:
+        self.run = run
+        self.device = device
+        self.progress = progress
+        self.checkpoint = run.checkpoint().stem
+        recorded = run.info.get("data_dir")
+        self.data_dir = Path(recorded) if data_dir is None and recorded is not None else data_dir
+        self.samples: dict[str, int] = {}
+        self._load = load
 
-    def __len__(self) -> int:
-        """How many samples there are."""
-        return len(self.labels)
+    @cached_property
+    def experiment(self) -> Experiment:
+        """The data of the run.
+
+        Raises:
+            OSError: If it is not there.
+            ValueError: If it is wrong, or not the data that the run was trained on.
+        """
+        experiment = self._load(self.data_dir)
+        check_same_data(self.run, experiment)
+        return experiment
+
+    @cached_property
+    def network(self) -> Network:
+        """The trained network."""
+        return load_network(self.run, self.device)
+
+    def get(self, domain: Domain, part: Part) -> FeatureSet:
+        """Features of a domain and part, read or made and saved.
+
+        Raises:
+            OSError: If they are not saved and the data is not there.
+            ValueError: If the file or the data is wrong.
+        """
+        name = f"{domain}-{part}"
+        path = self.run.features_path(name)
+        kind = "validation" if part == "test" and self.run.recipe.data.validation else part
+        result = load_features(path, self.checkpoint, kind)
+        if result is None:
+            result = self._make(name, self._samples(domain, part))
+            save_features(path, result, self.checkpoint, domain, kind)
+        self.samples[name] = len(result)
+        return result
+
+    def get_or_missing(self, domain: Domain, part: Part) -> FeatureSet | Missing:
+        """The same; where the data is not there, the reason."""
+        try:
+            return self.get(domain, part)
+        except OSError as error:
+            return Missing(f"the {domain} {part} data is not there: {error}")
+
+    def _samples(self, domain: Domain, part: Part) -> Samples:
+        experiment = self.experiment
+        if domain == experiment.recipe.data.domain:
+            return experiment.train if part == "train" else experiment.test
+        return experiment.data.samples(part, domain)
+
+    def _make(self, name: str, samples: Samples) -> FeatureSet:
+        loader = self.experiment.evaluation_loader(samples, device=self.device)
+        head = self.experiment.objective.finest
+
+        def progress(done: int) -> None:
+            if self.progress is not None:
+                self.progress(f"{self.run.name}: features of {name}", done, len(samples))
+
+        return extract(self.network, loader, head, samples.tree, progress)
 
 
 def extract(
@@ -55,7 +185,7 @@ def extract(
     Args:
         network: The network, on the device of the batches.
         batches: Inputs (n, ...) and labels (n,).
-        head: Name of the head whose logits are kept.
+        head: Name of the head whose logits are saved.
         tree: The tree of the labels.
         progress: Called with the number of samples done, after each batch.
 
@@ -87,19 +217,24 @@ def extract(
     return FeatureSet(features, labels, logits, tree)
 
 
-def save_features(path: Path, kept: FeatureSet, checkpoint: str, domain: str, part: str) -> None:
+def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str, part: str) -> None:
     """Write a safetensors file, as a whole or not at all.
 
     Args:
         path: The file; its folder is made if needed.
-        kept: What to write.
+        samples: What to write.
         checkpoint: Name of the checkpoint that the network was loaded from; its checksum is in it.
         domain: Of the data, as in `Samples`.
         part: Of the data: "train", "test" or "validation".
     """
     save = require_safetensors().torch.save
-    metadata = {"checkpoint": checkpoint, "domain": domain, "part": part, "tree": dump_json(kept.tree)}
-    tensors = {key: getattr(kept, key).contiguous() for key in _KEYS}
+    metadata = {
+        "checkpoint": checkpoint,
+        "domain": domain,
+        "part": part,
+        "tree": dump_json(samples.tree),
+    }
+    tensors = {key: getattr(samples, key).contiguous() for key in _KEYS}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, save(tensors, metadata=metadata))
 

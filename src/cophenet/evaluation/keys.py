@@ -1,4 +1,4 @@
-"""The keys of `results.json`: how they are made, and what each is called, counted in and hoped for.
+"""The keys of `results.json`: what each is called, counted in and hoped for, as the metrics' cards say.
 
 A key is `<domain>/<metric>` or `<domain>/<metric>/<detail>`, where the detail is a level of the tree or a
 class distance: `source/accuracy/fine`, `source/cpcc/l2`, `source/hierarchical-distance@5`.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cophenet._common.checks import check_choice
+from cophenet.metrics.cards import Group, metric_cards
 
-__all__ = ["DOMAINS", "METRICS", "MetricInfo", "describe", "key_order", "metric_key"]
+__all__ = ["DOMAINS", "MetricInfo", "describe", "key_order", "metric_of"]
 
 DOMAINS = ("source", "target", "full")
 
@@ -24,43 +24,28 @@ class MetricInfo:
         short: The paper's abbreviation where it has one, for a column.
         higher_is_better: Which way is better.
         percent: Whether it is a fraction, shown as percent.
+        group: The metrics it shares a table with in a report.
     """
 
     title: str
     short: str
     higher_is_better: bool
     percent: bool
+    group: Group
 
 
-# What stands in a key -> title, abbreviation, whether higher is better, whether it is shown as percent.
-_METRICS = {
-    "accuracy": ("accuracy", "Acc", True, True),
-    "map": ("mean average precision", "MAP", True, True),
-    "cpcc": ("CPCC", "CPCC", True, True),
-    "cpcc-orders": ("spread of CPCC over sample orders", "CPCC ±", False, True),
-    "cpcc-trained-tree": ("CPCC with the shuffled tree it was trained on", "CPCC shuffled", True, True),
-    "severity": ("mistake severity", "Sev", False, False),
-    "hierarchical-distance": ("hierarchical distance", "HD", False, False),
-    "calibration": ("calibration error", "ECE", False, True),
-}
-METRICS = tuple(_METRICS)
-_CPCC = ("cpcc", "cpcc-orders", "cpcc-trained-tree")
-
-
-def metric_key(domain: str, metric: str, detail: str | None = None) -> str:
-    """The key of a number.
+def metric_of(key: str) -> str:
+    """The metric that a key is of.
 
     Example:
-        >>> metric_key("source", "accuracy", "fine"), metric_key("source", "severity")
-        ('source/accuracy/fine', 'source/severity')
+        >>> metric_of("source/hierarchical-distance@5"), metric_of("source/accuracy/fine")
+        ('hierarchical-distance', 'accuracy')
     """
-    check_choice("domain", domain, DOMAINS)
-    check_choice("metric", metric.partition("@")[0], METRICS)
-    return f"{domain}/{metric}" if detail is None else f"{domain}/{metric}/{detail}"
+    return key.partition("/")[2].partition("/")[0].partition("@")[0]
 
 
 def describe(key: str) -> MetricInfo:
-    """What a key of `results.json` stands for.
+    """What a key of `results.json` means.
 
     Raises:
         ValueError: If there is no such key.
@@ -76,20 +61,19 @@ def describe(key: str) -> MetricInfo:
     """
     domain, _, rest = key.partition("/")
     name, _, detail = rest.partition("/")
-    metric, at, k = name.partition("@")
-    if domain not in DOMAINS or metric not in _METRICS:
+    cards = metric_cards()
+    if domain not in DOMAINS or metric_of(key) not in cards:
         shape = "DOMAIN/METRIC or DOMAIN/METRIC/DETAIL"
-        raise ValueError(f"key must be {shape} with a metric of {', '.join(METRICS)}, got {key!r}")
-    title, short, higher, percent = _METRICS[metric]
-    title, short = title + at + k, short + at + k
-    initial = "" if domain == "full" else domain[0]
-    if metric in _CPCC:
+        raise ValueError(f"key must be {shape} with a metric of {', '.join(cards)}, got {key!r}")
+    card = cards[metric_of(key)]
+    number = name.removeprefix(card.key)
+    title, short = card.title + number, card.short + number
+    if card.by == "distance":
         title, short = f"{title} by {detail}", f"{short} {detail}"
     else:
-        short = initial + short
-    if detail and metric not in _CPCC:
-        title, short = f"{detail} {title}", f"{detail} {short}"
-    return MetricInfo(f"{title}, {domain} test", short, higher, percent)
+        short = ("" if domain == "full" else domain[0]) + short
+        title, short = (f"{detail} {title}", f"{detail} {short}") if detail else (title, short)
+    return MetricInfo(f"{title}, {domain} test", short, card.higher_is_better, card.percent, card.group)
 
 
 def key_order(key: str) -> tuple[int, int]:
@@ -99,5 +83,4 @@ def key_order(key: str) -> tuple[int, int]:
         >>> sorted(["source/cpcc/l2", "target/accuracy/fine", "source/accuracy/fine"], key=key_order)
         ['source/accuracy/fine', 'target/accuracy/fine', 'source/cpcc/l2']
     """
-    domain, metric = key.split("/")[:2]
-    return METRICS.index(metric.partition("@")[0]), DOMAINS.index(domain)
+    return list(metric_cards()).index(metric_of(key)), DOMAINS.index(key.partition("/")[0])

@@ -10,18 +10,17 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from cophenet.data import ArrayInputs, Samples, k_shot
-from cophenet.metrics import level_accuracy
 from cophenet.runs.optimizers import create_optimizer, learning_rate, set_learning_rate
 
 if TYPE_CHECKING:
-    from cophenet.evaluation.features import FeatureSet
+    from cophenet.metrics.cards import FeatureSet
     from cophenet.recipes.settings import OneShotSettings
 
-__all__ = ["one_shot_accuracy", "train_head"]
+__all__ = ["one_shot_scores", "train_head"]
 
 
-def one_shot_accuracy(train: FeatureSet, test: FeatureSet, settings: OneShotSettings, seed: int) -> Tensor:
-    """Accuracy on the target classes of a head that saw a few samples of each.
+def one_shot_scores(train: FeatureSet, test: FeatureSet, settings: OneShotSettings, seed: int) -> Tensor:
+    """Scores (N, classes) of the target classes, by a head that saw a few samples of each.
 
     Args:
         train: Target samples to draw the examples from.
@@ -37,8 +36,8 @@ def one_shot_accuracy(train: FeatureSet, test: FeatureSet, settings: OneShotSett
     drawn = k_shot(samples, settings.shots, seed)
     head = train_head(*drawn.take(np.arange(len(drawn))), train.tree.num_classes, settings, seed)
     with torch.no_grad():
-        scores = head(test.features)
-    return level_accuracy(scores, test.labels, test.tree, by="argmax")[test.tree.level_names[-1]]
+        scores: Tensor = head(test.features)
+    return scores
 
 
 def train_head(

@@ -1,30 +1,28 @@
-"""The paper's protocol: which numbers are made of which features, and where they are written."""
+"""The paper's protocol: which samples of a run are measured, by all metrics that have a card."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import write_json
 from cophenet._common.threads import torch_threads
 from cophenet.evaluation.details import describe_test
-from cophenet.evaluation.geometry import Measure, order_spread, plain_l2, trained_measure
-from cophenet.evaluation.keys import metric_key
-from cophenet.evaluation.numbers import Numbers
-from cophenet.evaluation.one_shot import one_shot_accuracy
-from cophenet.evaluation.predictions import add_predictions, add_transferred_accuracy
-from cophenet.evaluation.results import run_results, seed_results
-from cophenet.evaluation.retrieval import add_retrieval
-from cophenet.evaluation.store import Device, FeatureStore, Progress, choose_device, open_stores
+from cophenet.evaluation.features import Device, FeatureStore, Progress, choose_device, open_stores
+from cophenet.evaluation.one_shot import one_shot_scores
+from cophenet.evaluation.results import Numbers, run_results, seed_results
+from cophenet.metrics.cards import EvaluationData, FeatureSet, Missing, metric_cards
+from cophenet.metrics.cophenetic_correlation import ClassGeometry
 from cophenet.recipes import shaped_tree
 from cophenet.runs import Run
+from cophenet.transport import create_distance
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from cophenet.data import Domain, Part
-    from cophenet.evaluation.features import FeatureSet
     from cophenet.recipes import Recipe
+    from cophenet.tree import Hierarchy
 
 __all__ = ["evaluate"]
 
@@ -85,111 +83,84 @@ def evaluate(
 
 
 def _evaluate_seed(store: FeatureStore) -> dict[str, Any]:
-    run, recipe, numbers = store.run, store.run.recipe, Numbers()
-    domain: Domain = recipe.data.domain
-    test = store.get(domain, "test")
-    levels = test.tree.level_names
-    samples = {f"{domain}-test": len(test)}
-    add_predictions(numbers, test, domain, recipe.evaluation)
-    train = _or_reason(store, domain, "train")
-    if isinstance(train, str):
-        numbers.lack([metric_key(domain, "map", level) for level in levels], train)
-    else:
-        samples[f"{domain}-train"] = len(train)
-        add_retrieval(numbers, train, test, domain, levels)
-    if domain == "source":
-        samples.update(_add_target(store, numbers, test, train))
-    distances = _add_cpcc(numbers, recipe, run, test)
-    write_json(run.path / "details.json", describe_test(test, distances))
-    results = seed_results(run, levels, samples, numbers)
+    run, numbers, cards = store.run, Numbers(), metric_cards().values()
+    own = _own_data(store)
+    distances = {geometry.name: geometry.distances for geometry in own.geometry if geometry.level is None}
+    for card in cards:
+        numbers.measure(card, own)
+    if own.domain == "source":
+        target = _target_data(store, own)
+        for card in (card for card in cards if card.target):
+            if isinstance(target, Missing):
+                numbers.add_missing(card, "target", own.levels, target)
+            else:
+                numbers.measure(card, target)
+    write_json(run.path / "details.json", describe_test(own.test, distances))
+    results = seed_results(run, own.levels, store.samples, numbers)
     write_json(run.path / "results.json", results)
     return results
 
 
-def _or_reason(store: FeatureStore, domain: Domain, part: Part) -> FeatureSet | str:
-    try:
-        return store.get(domain, part)
-    except OSError as error:
-        return f"the {domain} {part} data is not there: {error}"
-
-
-def _add_target(
-    store: FeatureStore, numbers: Numbers, source: FeatureSet, train: FeatureSet | str
-) -> dict[str, int]:
-    """Accuracy and MAP on the target; how many samples it has."""
-    levels = source.tree.level_names
-    accuracy, retrieval = (
-        [metric_key("target", metric, level) for level in levels] for metric in ("accuracy", "map")
-    )
-    if store.run.recipe.data.validation:
-        numbers.lack([*accuracy, *retrieval], "data.validation keeps the test part, and the target, unseen")
-        return {}
-    test = _or_reason(store, "target", "test")
-    if isinstance(test, str):
-        numbers.lack([*accuracy, *retrieval], test)
-        return {}
-    samples = {"target-test": len(test)}
-    shared = test.tree.classes == source.tree.classes
-    add_transferred_accuracy(numbers, test, source.tree, levels if shared else levels[:-1])
-    if not shared:
-        samples.update(_add_one_shot(store, numbers, test, accuracy[-1]))
-    if isinstance(train, str):
-        numbers.lack(retrieval if shared else retrieval[:-1], train)
-    else:
-        add_retrieval(numbers, train, test, "target", levels if shared else levels[:-1])
-    return samples
-
-
-def _add_one_shot(store: FeatureStore, numbers: Numbers, test: FeatureSet, key: str) -> dict[str, int]:
-    settings = store.run.recipe.one_shot
-    if settings is None:
-        numbers.lack([key], "the recipe has no one_shot")
-        return {}
-    train = _or_reason(store, "target", "train")
-    if isinstance(train, str):
-        numbers.lack([key], train)
-        return {}
-    with numbers.found() as found:
-        found[key] = one_shot_accuracy(train, test, settings, store.run.seed)
-    return {"target-train": len(train)}
-
-
-def _add_cpcc(
-    numbers: Numbers, recipe: Recipe, run: Run, test: FeatureSet
-) -> dict[str, tuple[Tensor, Tensor]]:
-    """TestCPCC by the trained distance and by l2; the distances of the classes themselves."""
+def _own_data(store: FeatureStore) -> EvaluationData:
+    """The test samples of the classes that the network was trained on."""
+    run, recipe = store.run, store.run.recipe
+    domain = recipe.data.domain
+    test = store.get(domain, "test")
     # The shuffled tree of a control is what was trained on, but not what is true.
     true = shaped_tree(test.tree, recipe.tree.model_copy(update={"shuffle_seed": None}))
-    distances: dict[str, tuple[Tensor, Tensor]] = {}
-    domain = recipe.data.domain
-    trees = (
-        {"cpcc": true} if recipe.tree.shuffle_seed is None else {"cpcc": true, "cpcc-trained-tree": run.tree}
+    shuffled = recipe.tree.shuffle_seed is not None
+    return EvaluationData(
+        domain=domain,
+        test=test,
+        trained_tree=test.tree,
+        load_training=partial(store.get_or_missing, domain, "train"),
+        few_shot_scores=lambda: Missing("the head was trained on these classes"),
+        geometry=class_geometry(recipe, true, test),
+        shuffled_geometry=class_geometry(recipe, run.tree, test) if shuffled else (),
+        settings=recipe.evaluation,
     )
-    for metric, tree in trees.items():
-        measures = [trained_measure(recipe.create_objective(tree)), plain_l2(tree)]
-        for measure in {m.name: m for m in measures if m is not None}.values():
-            classes, rho = measure.distances(test.features, test.labels)
-            with numbers.found() as found:
-                found[metric_key(domain, metric, measure.name)] = measure.correlate(classes, rho)
-            if metric == "cpcc":
-                _add_spread(numbers, recipe, measure, test)
-                if measure.level is None:
-                    distances[measure.name] = classes, rho
-    return distances
 
 
-def _add_spread(numbers: Numbers, recipe: Recipe, measure: Measure, test: FeatureSet) -> None:
-    if not measure.distance.order_dependent:
-        return
+def _target_data(store: FeatureStore, source: EvaluationData) -> EvaluationData | Missing:
+    """The test samples of the target, which are measured by what was trained on the source."""
+    if store.run.recipe.data.validation:
+        return Missing("data.validation keeps the test part, and the target, unseen")
+    test = store.get_or_missing("target", "test")
+    if isinstance(test, Missing):
+        return test
+    return EvaluationData(
+        domain="target",
+        test=test,
+        trained_tree=source.test.tree,
+        load_training=lambda: source.training,
+        few_shot_scores=partial(_one_shot_scores, store, test),
+        geometry=(),
+        shuffled_geometry=(),
+        settings=source.settings,
+    )
 
-    def make() -> Measure:
-        made = trained_measure(recipe.create_objective(measure.tree))
-        assert made is not None
-        return made
 
-    key = metric_key(recipe.data.domain, "cpcc-orders", measure.name)
-    if recipe.evaluation.orders < 2:
-        numbers.lack([key], "evaluation.orders is 1, and a spread needs two")
-        return
-    with numbers.found() as found:
-        found[key] = order_spread(make, test.features, test.labels, recipe.evaluation.orders)
+def _one_shot_scores(store: FeatureStore, test: FeatureSet) -> Tensor | Missing:
+    settings = store.run.recipe.one_shot
+    if settings is None:
+        return Missing("the recipe has no one_shot")
+    train = store.get_or_missing("target", "train")
+    return train if isinstance(train, Missing) else one_shot_scores(train, test, settings, store.run.seed)
+
+
+def class_geometry(recipe: Recipe, tree: Hierarchy, test: FeatureSet) -> tuple[ClassGeometry, ...]:
+    """How the classes are compared with a tree: as the objective did, if it had CPCC, and by plain l2.
+
+    L2 with flow weights or at a coarser level is called "l2-trained", as "l2" is the plain one, by which all
+    objectives are compared.
+    """
+    geometries = {"l2": ClassGeometry("l2", test.features, test.labels, tree, create_distance("l2"))}
+    trained = recipe.create_objective(tree).cpcc
+    if trained is not None:
+        distance, weights, level = trained.distance, trained.flow_weights, trained.level
+        plain = weights == "uniform" and level is None
+        name = distance.name if distance.name != "l2" or plain else "l2-trained"
+        if name not in geometries:
+            own = ClassGeometry(name, test.features, test.labels, tree, distance, weights, level)
+            geometries = {name: own, **geometries}
+    return tuple(geometries.values())

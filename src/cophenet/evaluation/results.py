@@ -1,20 +1,71 @@
-"""What `results.json` holds: of one seed, and of several with mean and standard deviation."""
+"""What `results.json` holds: the numbers of one seed, and of several with mean and standard deviation."""
 
 from __future__ import annotations
 
+import math
 import statistics
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cophenet.evaluation.keys import key_order
+from cophenet._common.checks import UndefinedWarning
+from cophenet.evaluation.keys import key_order, metric_of
+from cophenet.metrics.cards import Card, EvaluationData, Missing
 
 if TYPE_CHECKING:
-    from cophenet.evaluation.numbers import Numbers
     from cophenet.runs import Run
 
-__all__ = ["FORMAT", "run_results", "seed_results", "summary"]
+__all__ = ["FORMAT", "Numbers", "run_results", "seed_results", "summary"]
 
 FORMAT = 1
+
+
+class Numbers:
+    """The numbers of a run, in the order they were measured.
+
+    Attributes:
+        values: Key -> number, None where it is undefined or cannot be computed.
+        missing: Key -> why it is None.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, float | None] = {}
+        self.missing: dict[str, str] = {}
+
+    def measure(self, card: Card, data: EvaluationData) -> None:
+        """Add the numbers of a metric; NaN becomes None, for the reason that the metric warned of.
+
+        Raises:
+            ValueError: If the metric names a number otherwise than by its key.
+        """
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RuntimeWarning)
+            results = {f"{data.domain}/{name}": number for name, number in card.measure(data).items()}
+        reasons = [one.message.reason for one in caught if isinstance(one.message, UndefinedWarning)]
+        undefined = "; ".join(dict.fromkeys(reasons)) or "not finite"
+        for key, number in results.items():
+            if metric_of(key) != card.key:
+                name = key.partition("/")[2]
+                raise ValueError(f"names of metric {card.key!r} must begin with its key, got {name!r}")
+            if isinstance(number, Missing):
+                self._add(key, None, number.reason)
+            else:
+                self._add(key, float(number), undefined)
+        for one in caught:
+            if not isinstance(one.message, UndefinedWarning):
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+    def add_missing(self, card: Card, domain: str, levels: Sequence[str], why: Missing) -> None:
+        """Add the numbers that a metric would have, at all levels if it has one for each, as missing."""
+        details = [f"/{level}" for level in levels] if card.by == "level" else [""]
+        for detail in details:
+            self._add(f"{domain}/{card.key}{detail}", None, why.reason)
+
+    def _add(self, key: str, value: float | None, reason: str) -> None:
+        finite = value is not None and math.isfinite(value)
+        self.values[key] = value if finite else None
+        if not finite:
+            self.missing[key] = reason
 
 
 def summary(values: Sequence[float | None]) -> dict[str, Any]:

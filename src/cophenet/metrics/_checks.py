@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import TYPE_CHECKING
 
+from cophenet._common.checks import UndefinedWarning
 from cophenet._common.lazy import torch
 from cophenet.tree import Hierarchy
 
@@ -26,7 +27,7 @@ __all__ = [
 
 def undefined(name: str, reason: str) -> float:
     """NaN, announced by a warning so that it is never silent."""
-    warnings.warn(f"{name} is undefined, returning NaN: {reason}", RuntimeWarning, stacklevel=2)
+    warnings.warn(UndefinedWarning(name, reason), stacklevel=2)
     return float("nan")
 
 

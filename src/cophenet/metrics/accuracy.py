@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet._common.checks import check_choice
@@ -9,6 +10,7 @@ from cophenet._common.lazy import torch
 from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import full_precision, row_blocks
 from cophenet.metrics._checks import check_k, check_probabilities, check_scores, check_tree, ratio
+from cophenet.metrics.cards import Card, EvaluationData, Group, Missing, Numbers, register_metric
 from cophenet.tree.tables import TreeTables, tree_tables
 
 if TYPE_CHECKING:
@@ -215,3 +217,40 @@ class FullPathAccuracy(SumMetric):
     def compute(self) -> Tensor:
         """A scalar in [0, 1]."""
         return full_path_compute(self.total, self.samples)
+
+
+def _measure(data: EvaluationData) -> Numbers:
+    """At every level by summed probabilities; new classes by a new head, their groups by the trained one."""
+    rates = cache(lambda labels: level_accuracy(data.probabilities, labels, data.trained_tree))
+    numbers: dict[str, Tensor | float | Missing] = {}
+    for level in data.levels:
+        if data.new_classes and level == data.levels[-1]:
+            number = _few_shot_accuracy(data)
+        else:
+            labels = data.labels_as_trained(level)
+            number = labels if isinstance(labels, Missing) else rates(labels)[level]
+        numbers[f"accuracy/{level}"] = number
+    return numbers
+
+
+def _few_shot_accuracy(data: EvaluationData) -> Tensor | Missing:
+    scores, test = data.few_shot_scores(), data.test
+    if isinstance(scores, Missing):
+        return scores
+    return level_accuracy(scores, test.labels, test.tree, by="argmax")[test.tree.level_names[-1]]
+
+
+register_metric(
+    Card(
+        key="accuracy",
+        title="accuracy",
+        short="Acc",
+        higher_is_better=True,
+        percent=True,
+        group=Group("Accuracy", "How many test samples are put into the right class, or the right group."),
+        measure=_measure,
+        order=10,
+        by="level",
+        target=True,
+    )
+)

@@ -8,6 +8,7 @@ from cophenet._common.lazy import torch
 from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import full_precision, row_blocks
 from cophenet.metrics._checks import check_k, check_probabilities, check_scores, check_tree, ratio
+from cophenet.metrics.cards import Card, EvaluationData, Group, Numbers, register_metric
 from cophenet.tree.tables import tree_tables
 
 if TYPE_CHECKING:
@@ -113,3 +114,24 @@ class LevelCalibrationError(SumMetric):
     def compute(self) -> dict[str, Tensor]:
         """Error of each level by name."""
         return calibration_compute(self.total, self.samples, self.tree)
+
+
+def _measure(data: EvaluationData) -> Numbers:
+    bins, test = data.settings.calibration_bins, data.test
+    errors = level_calibration_error(data.probabilities, test.labels, test.tree, bins)
+    return {f"calibration/{level}": error for level, error in errors.items()}
+
+
+register_metric(
+    Card(
+        key="calibration",
+        title="calibration error",
+        short="ECE",
+        higher_is_better=False,
+        percent=True,
+        group=Group("Calibration", "How far stated probabilities are from how often they are right."),
+        measure=_measure,
+        order=80,
+        by="level",
+    )
+)

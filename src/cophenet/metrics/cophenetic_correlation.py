@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
 
 from cophenet._common.checks import check_choice
 from cophenet._common.lazy import torch
 from cophenet.metrics._base import METRIC_OPTIONS, SampleMetric
 from cophenet.metrics._checks import check_tree
+from cophenet.metrics.cards import Card, EvaluationData, Group, Missing, Numbers, register_metric
 from cophenet.metrics.mean_average_precision import level_labels
 
 if TYPE_CHECKING:
@@ -19,6 +24,78 @@ if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
 
 __all__ = ["CPCC"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassGeometry:
+    """Distances between the classes of some samples, and between the same classes in a tree.
+
+    Attributes:
+        name: What results call the distance.
+        features: (N, d).
+        labels: (N,) positions in the classes of the tree.
+        tree: The label tree.
+        distance: Between two classes.
+        flow_weights: How much each sample of a class weighs.
+        level: Group the samples by their ancestors at this level instead of by class.
+
+    Example:
+        >>> from cophenet import Hierarchy
+        >>> from cophenet.transport import create_distance
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> z, y = torch.tensor([[0.0], [1.0], [5.0]]), torch.tensor([0, 1, 2])
+        >>> geometry = ClassGeometry("l2", z, y, tree, create_distance("l2"))
+        >>> geometry.distances[1], geometry.tree_distances, round(geometry.cpcc().item(), 4)
+        (tensor([1., 5., 4.]), tensor([2., 4., 4.], dtype=torch.float64), 0.9707)
+    """
+
+    name: str
+    features: Tensor
+    labels: Tensor
+    tree: Hierarchy
+    distance: ClassDistance
+    flow_weights: Scheme = "uniform"
+    level: int | str | None = None
+
+    @cached_property
+    def level_tree(self) -> Hierarchy:
+        """The tree whose classes are compared."""
+        return self.tree if self.level is None else self.tree.cut(self.level)[0]
+
+    @cached_property
+    def distances(self) -> tuple[Tensor, Tensor]:
+        """(k,) classes present; (P,) distances of their pairs."""
+        from cophenet.transport import class_distances
+
+        if not len(self.features):
+            return self.labels, self.features.new_zeros(0)
+        labels = self.labels if self.level is None else level_labels(self.labels, self.tree, self.level)
+        # A copy, so that a random distance draws the same directions each time it is asked. There is no later
+        # call of it, so it must say at once if it did not converge.
+        distance = copy.deepcopy(self.distance)
+        distance.lazy_checks = False
+        return class_distances(
+            self.features, labels, distance, flow_weights=self.flow_weights, tree=self.level_tree
+        )
+
+    @property
+    def tree_distances(self) -> Tensor:
+        """(P,) tree distances of the pairs of classes."""
+        classes, _ = self.distances
+        return torch.from_numpy(self.level_tree.condensed(classes.cpu().numpy())).to(classes.device)
+
+    def cpcc(self) -> Tensor:
+        """Correlation of both; NaN, with a warning, where it is undefined."""
+        from cophenet.cpcc.loss import cpcc
+
+        _, rho = self.distances
+        with torch.autocast(rho.device.type, enabled=False):
+            # In the precision of the distances, so that equal ones are told from rounding.
+            return cpcc(rho, self.tree_distances)
+
+    def reordered(self, order: Tensor) -> ClassGeometry:
+        """The same, with the samples in another order (N,)."""
+        return replace(self, features=self.features[order], labels=self.labels[order])
 
 
 class DistanceMetric(SampleMetric):
@@ -47,30 +124,15 @@ class DistanceMetric(SampleMetric):
         own = {name: options.pop(name) for name in METRIC_OPTIONS if name in options}
         super().__init__(tree.num_classes, **own)
         self.tree, self.level, self.flow_weights = tree, level, flow_weights
-        self.level_tree = tree if level is None else tree.cut(level)[0]
+        level_tree = tree if level is None else tree.cut(level)[0]
         also = ("distance", "level", "flow_weights", *METRIC_OPTIONS)
-        self.distance = create_distance(distance, self.level_tree, also, **options)
+        self.distance = create_distance(distance, level_tree, also, **options)
 
-    def distances(self) -> tuple[Tensor, Tensor]:
-        """(k,) classes present; (P,) distances of their pairs."""
-        from cophenet.transport import class_distances
-
+    def geometry(self) -> ClassGeometry:
+        """The classes of all samples."""
         features, labels = self.collected()
-        if not len(features):
-            return labels, features.new_zeros(0)
-        if self.level is not None:
-            labels = level_labels(labels, self.tree, self.level)
-        # A copy, so that a random distance draws the same directions each time it is asked. There is no later
-        # call of it, so it must say at once if it did not converge.
-        measure = copy.deepcopy(self.distance)
-        measure.lazy_checks = False
-        return class_distances(
-            features, labels, measure, flow_weights=self.flow_weights, tree=self.level_tree
-        )
-
-    def tree_distances(self, classes: Tensor) -> Tensor:
-        """(P,) tree distances of the pairs of classes."""
-        return torch.from_numpy(self.level_tree.condensed(classes.cpu().numpy())).to(classes.device)
+        name, weights = self.distance.name, self.flow_weights
+        return ClassGeometry(name, features, labels, self.tree, self.distance, weights, self.level)
 
 
 class CPCC(DistanceMetric):
@@ -101,9 +163,75 @@ class CPCC(DistanceMetric):
 
     def compute(self) -> Tensor:
         """A scalar in [-1, 1]."""
-        from cophenet.cpcc.loss import cpcc
+        return self.geometry().cpcc().double()
 
-        classes, rho = self.distances()
-        with torch.autocast(rho.device.type, enabled=False):
-            # In the precision of the distances, so that equal ones are told from rounding.
-            return cpcc(rho, self.tree_distances(classes)).double()
+
+def _measure(data: EvaluationData) -> Numbers:
+    return {f"cpcc/{geometry.name}": geometry.cpcc() for geometry in data.geometry}
+
+
+def _measure_shuffled(data: EvaluationData) -> Numbers:
+    return {f"cpcc-trained-tree/{geometry.name}": geometry.cpcc() for geometry in data.shuffled_geometry}
+
+
+def _measure_orders(data: EvaluationData) -> Numbers:
+    return {
+        f"cpcc-orders/{geometry.name}": order_spread(geometry, data.settings.orders)
+        if data.settings.orders > 1
+        else Missing("evaluation.orders is 1, and a spread needs two")
+        for geometry in data.geometry
+        if geometry.distance.order_dependent
+    }
+
+
+def order_spread(geometry: ClassGeometry, orders: int) -> float:
+    """Standard deviation (n - 1) of CPCC over so many random orders of the samples, two or more."""
+    seeds = (torch.Generator().manual_seed(seed) for seed in range(orders))
+    drawn = [torch.randperm(len(geometry.labels), generator=seed) for seed in seeds]
+    return float(np.std([geometry.reordered(order).cpcc().item() for order in drawn], ddof=1))
+
+
+_FAITHFULNESS = Group(
+    "Faithfulness to the tree",
+    "CPCC: how distances between classes correlate with the tree; 100 is perfect.",
+)
+
+register_metric(
+    Card(
+        key="cpcc",
+        title="CPCC",
+        short="CPCC",
+        higher_is_better=True,
+        percent=True,
+        group=_FAITHFULNESS,
+        measure=_measure,
+        order=30,
+        by="distance",
+    )
+)
+register_metric(
+    Card(
+        key="cpcc-orders",
+        title="spread of CPCC over sample orders",
+        short="CPCC ±",
+        higher_is_better=False,
+        percent=True,
+        group=_FAITHFULNESS,
+        measure=_measure_orders,
+        order=40,
+        by="distance",
+    )
+)
+register_metric(
+    Card(
+        key="cpcc-trained-tree",
+        title="CPCC with the shuffled tree it was trained on",
+        short="CPCC shuffled",
+        higher_is_better=True,
+        percent=True,
+        group=_FAITHFULNESS,
+        measure=_measure_shuffled,
+        order=50,
+        by="distance",
+    )
+)

@@ -197,11 +197,12 @@ class TreeDistortion(DistanceMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """Scalars "average" and "worst"."""
-        classes, rho = self.distances()
+        geometry = self.geometry()
+        classes, rho = geometry.distances
         if not len(classes):
             nothing = _nothing("tree distortion", rho)
             return {"average": nothing, "worst": nothing}
-        return tree_distortion(rho, self.tree_distances(classes))
+        return tree_distortion(rho, geometry.tree_distances)
 
 
 class DeltaHyperbolicity(DistanceMetric):
@@ -230,7 +231,7 @@ class DeltaHyperbolicity(DistanceMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """Scalars "delta" and "relative"."""
-        classes, rho = self.distances()
+        classes, rho = self.geometry().distances
         if not len(classes):
             nothing = _nothing("delta-hyperbolicity", rho)
             return {"delta": nothing, "relative": nothing}

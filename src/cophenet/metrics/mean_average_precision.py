@@ -8,6 +8,7 @@ from cophenet._common.lazy import torch
 from cophenet.metrics._base import SampleMetric
 from cophenet.metrics._blocks import full_precision, product, row_blocks
 from cophenet.metrics._checks import check_features, check_indices, check_tree, ratio
+from cophenet.metrics.cards import Card, EvaluationData, Group, Missing, Numbers, register_metric
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -230,3 +231,36 @@ class PrototypeMAP(SampleMetric):
         if self.tree is not None and self.level is not None:
             labels = level_labels(labels, self.tree, self.level)
         return prototype_compute(features, labels, self.prototypes, self.classes)
+
+
+def _measure(data: EvaluationData) -> Numbers:
+    """At every level by the mean training feature of each class; new classes have none, but their groups."""
+    train = data.training
+    numbers: dict[str, Tensor | float | Missing] = {}
+    for level in data.levels[:-1] if data.new_classes else data.levels:
+        labels = data.labels_as_trained(level)
+        if isinstance(train, Missing) or isinstance(labels, Missing):
+            numbers[f"map/{level}"] = train if isinstance(train, Missing) else labels
+            continue
+        classes, prototypes = class_prototypes(train.features, level_labels(train.labels, train.tree, level))
+        wanted = level_labels(labels, train.tree, level)
+        numbers[f"map/{level}"] = prototype_map(data.test.features, wanted, prototypes, classes)
+    return numbers
+
+
+register_metric(
+    Card(
+        key="map",
+        title="mean average precision",
+        short="MAP",
+        higher_is_better=True,
+        percent=True,
+        group=Group(
+            "Retrieval", "Mean average precision (MAP) when class prototypes search the test samples."
+        ),
+        measure=_measure,
+        order=20,
+        by="level",
+        target=True,
+    )
+)

@@ -9,6 +9,7 @@ from cophenet._common.lazy import torch
 from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import row_blocks
 from cophenet.metrics._checks import check_indices, check_k, check_scores, check_tree, ratio
+from cophenet.metrics.cards import Card, EvaluationData, Group, Missing, Numbers, register_metric
 from cophenet.tree.tables import tree_tables
 
 if TYPE_CHECKING:
@@ -301,3 +302,49 @@ class HierarchicalPrecisionRecall(SumMetric):
     def compute(self) -> dict[str, Tensor]:
         """Scalars "precision", "recall" and "f1"."""
         return path_compute(self.total, self.samples, self.average)
+
+
+def _measure_severity(data: EvaluationData) -> Numbers:
+    return {"severity": mistake_severity(data.test.logits, data.test.labels, data.test.tree)}
+
+
+def _measure_distance(data: EvaluationData) -> Numbers:
+    test, classes = data.test, data.test.tree.num_classes
+    return {
+        f"hierarchical-distance@{k}": hierarchical_distance(test.logits, test.labels, test.tree, k)
+        if k <= classes
+        else Missing(f"there are only {classes} classes")
+        for k in data.settings.neighbours
+    }
+
+
+_MISTAKES = Group(
+    "Mistakes",
+    "How far off: height of the lowest group that holds both classes, for mistakes (Sev) "
+    "and for the k best guesses (HD@k).",
+)
+
+register_metric(
+    Card(
+        key="severity",
+        title="mistake severity",
+        short="Sev",
+        higher_is_better=False,
+        percent=False,
+        group=_MISTAKES,
+        measure=_measure_severity,
+        order=60,
+    )
+)
+register_metric(
+    Card(
+        key="hierarchical-distance",
+        title="hierarchical distance",
+        short="HD",
+        higher_is_better=False,
+        percent=False,
+        group=_MISTAKES,
+        measure=_measure_distance,
+        order=70,
+    )
+)

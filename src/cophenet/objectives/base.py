@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from torch import Tensor, nn
 from cophenet.cpcc.exchange import DTYPES, Gather, Shards, gather_rows, meet, process_count
 from cophenet.transport.grouping import check_batch
 from cophenet.tree import Hierarchy
+
+if TYPE_CHECKING:
+    from cophenet.cpcc.loss import CPCCLoss
 
 __all__ = ["HeadSpec", "Objective", "Phase", "StepOutput", "level_heads", "unit_rows"]
 
@@ -154,6 +157,11 @@ class Objective(nn.Module, ABC):
     def phases(self) -> tuple[Phase, ...]:
         """The phases to train, in order: one that trains all heads, unless a subclass has others."""
         return (Phase("train", tuple(head.name for head in self.heads)),)
+
+    @property
+    def cpcc(self) -> CPCCLoss | None:
+        """The CPCC that was added to it; None if there is none."""
+        return None
 
     @property
     def finest(self) -> str:

@@ -39,6 +39,11 @@ class WithCPCC(Objective):
         self.order_dependent = base.order_dependent or distance.order_dependent
 
     @property
+    def cpcc(self) -> CPCCLoss:
+        """What is added."""
+        return self.criterion
+
+    @property
     def phases(self) -> tuple[Phase, ...]:
         """Those of the objective it is added to."""
         return self.base.phases

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cophenet._common.checks import check_choice
 from cophenet.evaluation.keys import describe, key_order
+from cophenet.metrics.cards import metric_cards
 from cophenet.report.published_numbers import published
 from cophenet.report.setups import Setup, compare_setup, data_labels, describe_data
 from cophenet.report.table import Cell, Column, Row, Table, Unit, number
@@ -100,7 +101,8 @@ def _units(columns: Sequence[Column]) -> str:
     units = {_unit(column.key) for column in columns}
     if "percent" not in units:
         return ""
-    return "all but Sev and HD in percent" if len(units) > 1 else "in percent"
+    *most, last = [card.short for card in metric_cards().values() if not card.percent]
+    return f"all but {', '.join(most)} and {last} in percent" if len(units) > 1 else "in percent"
 
 
 def _numbers(result: Mapping[str, Any], key: str) -> tuple[float | None, float | None]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cophenet._common.files import write_text
+from cophenet.evaluation.keys import describe
 from cophenet.report.comparison import distinct_names, make_table
 from cophenet.report.formats import legend
 from cophenet.report.setups import data_labels, describe_data
@@ -18,27 +19,13 @@ from cophenet.report.table import Table
 from cophenet.runs.run import Run
 
 if TYPE_CHECKING:
+    from cophenet.metrics.cards import Group
     from cophenet.report.sections import Picture
 
 __all__ = ["render_report", "write_report"]
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _MOST_COLUMNS = 6
-# Kinds of metrics that share a table -> its title, and what it is about.
-_KINDS = {
-    ("accuracy",): ("Accuracy", "How many test samples are put into the right class, or the right group."),
-    ("map",): ("Retrieval", "Mean average precision (MAP) when class prototypes search the test samples."),
-    ("cpcc", "cpcc-orders", "cpcc-trained-tree"): (
-        "Faithfulness to the tree",
-        "CPCC: how distances between classes correlate with the tree; 100 is perfect.",
-    ),
-    ("severity", "hierarchical-distance"): (
-        "Mistakes",
-        "How far off: height of the lowest group that holds both classes, for mistakes (Sev) "
-        "and for the k best guesses (HD@k).",
-    ),
-    ("calibration",): ("Calibration", "How far stated probabilities are from how often they are right."),
-}
 
 
 @dataclass(frozen=True)
@@ -172,14 +159,12 @@ def _comparisons(runs: Sequence[Run], names: Sequence[str]) -> list[Comparison]:
 
 def _blocks(table: Table) -> tuple[Block, ...]:
     """A table in pieces that are about one thing and fit a sheet of paper."""
-    by_kind: dict[tuple[str, str], list[int]] = {}
+    by_group: dict[Group, list[int]] = {}
     for place, column in enumerate(table.columns):
-        metric = column.key.split("/")[1].partition("@")[0]
-        found = (texts for kinds, texts in _KINDS.items() if metric in kinds)
-        by_kind.setdefault(next(found, (metric.capitalize(), column.title)), []).append(place)
+        by_group.setdefault(describe(column.key).group, []).append(place)
     return tuple(
-        Block(title, about, table.select(places[start : start + _MOST_COLUMNS]))
-        for (title, about), places in by_kind.items()
+        Block(group.title, group.about, table.select(places[start : start + _MOST_COLUMNS]))
+        for group, places in by_group.items()
         for start in range(0, len(places), _MOST_COLUMNS)
     )
 

@@ -1,0 +1,152 @@
+"""A metric is one file in `metrics/`, or an entry point of another package: all else asks its card."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import cophenet
+from cophenet.evaluation import describe
+from cophenet.evaluation.results import Numbers
+from cophenet.metrics import Card, Group, cards, metric_cards, register_metric
+from cophenet.report.comparison import make_table
+from cophenet.report.page import _blocks
+from evaluation.runs import ONE_SHOT, TINY, make_run
+
+METRIC = '''
+"""How long feature vectors are."""
+
+from cophenet.metrics.cards import Card, Group, register_metric
+
+__all__ = ["feature_norm"]
+
+
+def feature_norm(features):
+    """Mean norm of the features."""
+    return features.norm(dim=1).mean()
+
+
+def measure(data):
+    return {"norm": feature_norm(data.test.features), "norm@2": float("nan")}
+
+
+CARD = register_metric(
+    Card(
+        key="norm",
+        title="mean norm",
+        short="Norm",
+        higher_is_better=False,
+        percent=False,
+        group=Group("Lengths", "How long feature vectors are."),
+        measure=measure,
+        target=True,
+    )
+)
+'''
+# Runs commands one after the other, each with its exit code and what it prints.
+RUN = """
+import contextlib, io, json, sys
+from cophenet.cli import main
+outcomes = []
+for command in json.loads(sys.argv[1]):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            main(command)
+        except SystemExit as stop:
+            outcomes.append((stop.code, out.getvalue()))
+print(json.dumps(outcomes))
+"""
+
+
+def as_file_of_the_room(folder: Path) -> None:
+    package = Path(cophenet.__file__).parent
+    shutil.copytree(package, folder / "cophenet", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "cophenet" / "metrics" / "feature_norm.py").write_text(METRIC)
+
+
+def as_package(folder: Path) -> None:
+    """What pip leaves of an installed package: its module, and metadata with entry points."""
+    (folder / "lengths.py").write_text(METRIC)
+    info = folder / "lengths-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lengths\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[cophenet.metrics]\nnorm = lengths:CARD\n")
+
+
+@pytest.mark.parametrize("install", [as_file_of_the_room, as_package])
+def test_it_is_measured_and_compared(tmp_path, install):
+    run = make_run(tmp_path / "tiny", (*TINY, ONE_SHOT)).path
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    install(modules)
+    commands = [
+        ["evaluate", run],
+        ["compare", run, "--format", "markdown"],
+        ["compare", run, "-m", "source/norm"],
+        ["compare", run, "-m", "source/nrm"],
+    ]
+    search = f"import sys; sys.path.insert(0, {str(modules)!r})\n"
+    done = subprocess.run(
+        [sys.executable, "-c", search + RUN, json.dumps([[str(word) for word in line] for line in commands])],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    evaluated, compared, chosen, wrong = json.loads(done.stdout.splitlines()[-1])
+    assert [code for code, _ in (evaluated, compared, chosen, wrong)] == [0, 0, 0, 2]
+    results = json.loads((run / "results.json").read_text())
+    keys = list(results["metrics"])
+    assert keys[-4:] == ["source/norm", "source/norm@2", "target/norm", "target/norm@2"]
+    assert results["metrics"]["source/norm"]["mean"] > 0
+    assert results["missing"]["target/norm@2"] == "not finite"
+    assert "mean norm@2, source test" in evaluated[1]
+    assert "| sNorm ↓ |" in compared[1]
+    assert "all but Sev, HD and Norm in percent" in compared[1]
+    assert "sNorm ↓" in chosen[1]
+    assert "did you mean 'source/norm'" in wrong[1]
+
+
+@pytest.fixture
+def card():
+    group = Group("Lengths", "How long feature vectors are.")
+    yield Card("norm", "mean norm", "Norm", False, False, group, lambda _: {"length": 1.0})
+    cards._CARDS._members.pop("norm", None)
+
+
+def test_its_key_is_described_and_named_in_errors(card):
+    with pytest.raises(ValueError, match=r"with a metric of accuracy, .*, calibration, got 'source/norm'"):
+        describe("source/norm")
+    assert register_metric(card) is metric_cards()["norm"]
+    info = describe("target/norm@3")
+    assert (info.title, info.short, info.higher_is_better) == ("mean norm@3, target test", "tNorm@3", False)
+    assert info.group.title == "Lengths"
+    with pytest.raises(ValueError, match=r"with a metric of accuracy, .*, calibration, norm, got"):
+        describe("source/nrm")
+    with pytest.raises(ValueError, match="a metric named 'norm' exists already"):
+        register_metric(card)
+
+
+def test_a_report_has_a_table_for_its_group(card):
+    register_metric(card)
+    numbers = {key: {"mean": 0.5, "std": None, "values": [0.5]} for key in ("source/norm", "source/severity")}
+    results = {"data": "digits", "objective": "l2", "scale": "laptop", "seeds": [0], "missing": {}}
+    blocks = _blocks(make_table(["mine"], [{**results, "metrics": numbers}]))
+    assert [block.title for block in blocks] == ["Mistakes", "Lengths"]
+    assert blocks[1].about == "How long feature vectors are."
+
+
+def test_numbers_are_named_by_the_key(card):
+    with pytest.raises(ValueError, match="names of metric 'norm' must begin with its key, got 'length'"):
+        Numbers().measure(card, SimpleNamespace(domain="source"))
+
+
+@pytest.mark.parametrize("key", ["a/b", "a@b", ""])
+def test_a_key_is_a_name(key):
+    group = Group("Lengths", "How long feature vectors are.")
+    with pytest.raises(ValueError, match="key must be a name without '/' and '@', got"):
+        register_metric(Card(key, "mean norm", "Norm", False, False, group, lambda _: {}))
