@@ -4,7 +4,7 @@ For `cophenet reproduce --list`. Training steps and evaluated batches of each re
 images of its size: loading with augmentation, forward, objective, backward, update. Data sets of files are
 read from JPEG files of 500 x 375 pixels. The best step times the number of samples is the estimate. Processor
 time counts, on one thread, so that other programs matter little. The numbers go by hand into
-`cophenet/reproduce/costs.py`.
+`cophenet/paper/plan.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cophenet.data.dataset import ArrayInputs, DataSet, Inputs, Samples
 from cophenet.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageFiles
 from cophenet.models import Network
 from cophenet.objectives import StepOutput
-from cophenet.paper.arms import BREEDS, PAPER_DATA
+from cophenet.paper.variants import BREEDS, PAPER_DATA
 from cophenet.recipes import load_recipe
 from cophenet.recipes.trees import shaped_tree
 from cophenet.runs.experiment import Experiment, build_network

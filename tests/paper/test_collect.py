@@ -20,7 +20,7 @@ from cophenet.paper.collect_costs import data_sizes, epoch_time
 from cophenet.paper.collect_features import orders
 from cophenet.paper.collect_main import scatter
 from cophenet.paper.document import read_runs
-from cophenet.paper.runs import Settings, arm_runs
+from cophenet.paper.plan import Settings, arm_runs
 
 from .written import write_runs
 

@@ -8,7 +8,7 @@ import pytest
 from cophenet.paper import collect_features, find_items
 from cophenet.paper.document import read_runs
 from cophenet.paper.modes import ModeCounts
-from cophenet.paper.runs import Settings, arm_runs
+from cophenet.paper.plan import Settings, arm_runs
 from cophenet.report.embedding import Embedding
 
 from .written import write_features, write_runs

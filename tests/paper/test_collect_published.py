@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cophenet.paper import collect_main, find_items
-from cophenet.paper.arms import BREEDS
 from cophenet.paper.collect_ablations import flow_weights, tree_depth
 from cophenet.paper.collect_features import modes
 from cophenet.paper.document import read_runs
-from cophenet.paper.runs import Settings, arm_runs
+from cophenet.paper.plan import Settings, arm_runs
+from cophenet.paper.variants import BREEDS
 from cophenet.recipes import load_recipe
 from cophenet.report.published_numbers import published
 

@@ -10,8 +10,8 @@ import pytest
 
 import cophenet.evaluation
 from cophenet.paper.items import find_items
+from cophenet.paper.plan import Settings, arm_runs, state_of
 from cophenet.paper.queue import Queue
-from cophenet.paper.runs import Settings, arm_runs, state_of
 from cophenet.runs import Run
 from cophenet.runs.lightning_module import TrainingModule
 

@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from cophenet.paper.claims import claims_page
+from cophenet.paper.documents import unread
 from cophenet.paper.item import checksum
 from cophenet.paper.page import results_page
-from cophenet.paper.stored import unread
 from cophenet.paper.tables import write_table
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"

@@ -3,10 +3,10 @@
 import pytest
 
 from cophenet.cli.reproduce import _hours
-from cophenet.paper.arms import PAPER_DATA, plain
 from cophenet.paper.costs import laptop_minutes
 from cophenet.paper.items import ITEMS
-from cophenet.paper.runs import Settings, wanted
+from cophenet.paper.plan import Settings, wanted
+from cophenet.paper.variants import PAPER_DATA, plain
 from cophenet.recipes import load_recipe
 
 

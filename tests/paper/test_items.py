@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from cophenet.paper import ITEMS, find_items
-from cophenet.paper.arms import DISTANCES
-from cophenet.paper.runs import Settings, arm_runs, wanted
+from cophenet.paper.plan import Settings, arm_runs, wanted
+from cophenet.paper.variants import DISTANCES
 
 from .written import write_features, write_items, write_runs
 

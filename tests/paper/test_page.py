@@ -6,9 +6,9 @@ import pytest
 
 from cophenet.paper.item import write_item
 from cophenet.paper.items import find_items
-from cophenet.paper.make import reproduce
 from cophenet.paper.page import results_page
-from cophenet.paper.runs import Settings, arm_runs
+from cophenet.paper.pipeline import reproduce
+from cophenet.paper.plan import Settings, arm_runs
 
 from .tables import document
 from .written import write_runs

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-import cophenet.paper.make as make
+import cophenet.paper.pipeline as make
 import cophenet.paper.queue as queues
 from cophenet._common.locks import locked
 from cophenet.paper.items import find_items
-from cophenet.paper.make import reproduce
+from cophenet.paper.pipeline import reproduce
+from cophenet.paper.plan import Settings, arm_runs, state_of
 from cophenet.paper.queue import Queue
-from cophenet.paper.runs import Settings, arm_runs, state_of
 
 from .written import write_runs
 

@@ -7,8 +7,8 @@ import pytest
 
 from cophenet.paper.items import find_items
 from cophenet.paper.kept import without_folders
-from cophenet.paper.make import reproduce
-from cophenet.paper.runs import Settings, arm_runs
+from cophenet.paper.pipeline import reproduce
+from cophenet.paper.plan import Settings, arm_runs
 
 from .tables import cells, document, table
 from .written import write_runs

@@ -3,7 +3,7 @@
 import json
 
 from cophenet.paper.items import find_items
-from cophenet.paper.runs import Settings, arm_runs
+from cophenet.paper.plan import Settings, arm_runs
 
 from .written import write_items, write_runs
 

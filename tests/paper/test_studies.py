@@ -7,7 +7,7 @@ import torch
 from cophenet import Hierarchy, class_distances
 from cophenet.paper import StudySettings, draw_clouds, order_study, run_isolated, synthetic_study
 from cophenet.paper.dense import dense_bures
-from cophenet.paper.variants import VARIANTS, Variant
+from cophenet.paper.distances import VARIANTS, Variant
 from support import random_batch
 
 

@@ -13,7 +13,7 @@ from cophenet.cli.train import parse_seeds
 
 if TYPE_CHECKING:
     from cophenet.paper import Outcome
-    from cophenet.paper.runs import Settings
+    from cophenet.paper.plan import Settings
 
 __all__ = ["reproduce"]
 
@@ -75,7 +75,7 @@ def reproduce(
         raise ValueError("give one or more items, or --list to see them")
     for option, path in (("--data-dir", data_dir), ("--runs", runs), ("-o", output)):
         _check_folder(option, path, there=option == "--data-dir")
-    from cophenet.paper.runs import Settings
+    from cophenet.paper.plan import Settings
 
     chosen = Settings(
         scale.value, tuple(recipe or ()), tuple(parse_seeds(seeds)) if seeds else (), tuple(settings or ())
@@ -84,7 +84,7 @@ def reproduce(
     if list_items:
         _print_items(names, chosen)
         return
-    from cophenet.paper.make import reproduce as make
+    from cophenet.paper.pipeline import reproduce as make
 
     try:
         outcome = make(
@@ -117,7 +117,7 @@ def _print_items(names: tuple[str, ...], settings: Settings) -> None:
     from cophenet.paper.choice import check_settings, possible_items
     from cophenet.paper.costs import laptop_minutes
     from cophenet.paper.items import find_items
-    from cophenet.paper.runs import epochs_of, recipes_of, wanted
+    from cophenet.paper.plan import epochs_of, recipes_of, wanted
 
     items = possible_items(find_items(names), settings, typer.echo)
     check_settings(items, settings)

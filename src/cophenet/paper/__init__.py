@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from cophenet.paper.fits import LineFit, fit_line, growth_exponent
     from cophenet.paper.isolated import run_isolated
     from cophenet.paper.items import ITEMS, Item, find_items, item_names
-    from cophenet.paper.make import Outcome, reproduce
     from cophenet.paper.modes import ModeCounts, best_components, count_modes
     from cophenet.paper.orders import order_study
-    from cophenet.paper.steps import time_steps
+    from cophenet.paper.pipeline import Outcome, reproduce
     from cophenet.paper.summary import mean_metric, metric_average
     from cophenet.paper.synthetic import StudySettings, synthetic_study
+    from cophenet.paper.timing import time_steps
 
 __all__ = [
     "CLOUDS",
@@ -49,10 +49,10 @@ __getattr__, __dir__ = lazy_names(
         "fits": ["LineFit", "fit_line", "growth_exponent"],
         "isolated": ["run_isolated"],
         "items": ["ITEMS", "Item", "find_items", "item_names"],
-        "make": ["Outcome", "reproduce"],
+        "pipeline": ["Outcome", "reproduce"],
         "modes": ["ModeCounts", "best_components", "count_modes"],
         "orders": ["order_study"],
-        "steps": ["time_steps"],
+        "timing": ["time_steps"],
         "summary": ["mean_metric", "metric_average"],
         "synthetic": ["StudySettings", "synthetic_study"],
     },

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from cophenet.paper.arms import Arm
 from cophenet.paper.items import Item
-from cophenet.paper.runs import Settings, recipes_of
+from cophenet.paper.plan import Settings, recipes_of
+from cophenet.paper.variants import Arm
 from cophenet.recipes import load_recipe
 from cophenet.recipes.load import parse_override
 

@@ -9,7 +9,7 @@ from typing import Any
 from cophenet.paper.claim import Claim
 from cophenet.paper.claims_measured import MEASURED
 from cophenet.paper.claims_proved import PROVED
-from cophenet.paper.stored import read_document
+from cophenet.paper.documents import read_document
 from cophenet.paper.verdicts import Judged
 from cophenet.report.published_numbers import published_tables
 

@@ -9,8 +9,8 @@ from cophenet.paper import (
     verdicts_synthetic,
     verdicts_tables,
 )
-from cophenet.paper.arms import PAPER_DATA
 from cophenet.paper.claim import Claim
+from cophenet.paper.variants import PAPER_DATA
 
 __all__ = ["MEASURED"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cophenet.evaluation.results import summary
-from cophenet.paper.arms import label_of
+from cophenet.paper.distances import VARIANTS
 from cophenet.paper.document import (
     Found,
     dots_panel,
@@ -19,7 +19,7 @@ from cophenet.paper.document import (
     told,
 )
 from cophenet.paper.tables import number_cell
-from cophenet.paper.variants import VARIANTS
+from cophenet.paper.variants import label_of
 from cophenet.recipes import load_recipe
 
 __all__ = ["batch_time", "data_sizes", "epoch_time", "synthetic"]

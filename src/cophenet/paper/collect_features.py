@@ -13,7 +13,6 @@ import numpy as np
 from cophenet._common.files import read_json, write_json
 from cophenet.evaluation.results import summary
 from cophenet.paper import count_modes, mean_metric, order_study
-from cophenet.paper.arms import BREEDS
 from cophenet.paper.document import (
     CONTROL,
     Found,
@@ -28,6 +27,7 @@ from cophenet.paper.document import (
 )
 from cophenet.paper.orders import ORDERS
 from cophenet.paper.tables import number_cell
+from cophenet.paper.variants import BREEDS
 from cophenet.report.embedding import embed
 from cophenet.report.published_numbers import Published, published
 from cophenet.runs import Run

@@ -8,7 +8,6 @@ from typing import Any
 
 from cophenet.evaluation.results import summary
 from cophenet.paper import fit_line, mean_metric, metric_average
-from cophenet.paper.arms import BREEDS
 from cophenet.paper.document import (
     CONTROL,
     Found,
@@ -24,6 +23,7 @@ from cophenet.paper.document import (
     told,
 )
 from cophenet.paper.tables import number_cell
+from cophenet.paper.variants import BREEDS
 from cophenet.report.published_numbers import published
 
 __all__ = ["baselines", "coarse", "fine", "rank", "scatter", "shuffled", "testcpcc"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cophenet.paper.arms import Arm
-from cophenet.paper.runs import epochs_of
+from cophenet.paper.plan import epochs_of
+from cophenet.paper.variants import Arm
 
 __all__ = ["laptop_minutes"]
 
@@ -40,7 +40,7 @@ def laptop_minutes(
 
     Example:
         >>> from cophenet.paper.items import find_items
-        >>> from cophenet.paper.runs import Settings, wanted
+        >>> from cophenet.paper.plan import Settings, wanted
         >>> (rank,) = find_items(("rank",))
         >>> 4 < laptop_minutes(wanted(rank, Settings("laptop"))) < 40
         True

@@ -10,10 +10,10 @@ from typing import Any
 
 from cophenet.evaluation.results import summary
 from cophenet.paper import mean_metric
-from cophenet.paper.arms import label_of
-from cophenet.paper.runs import ArmRuns
+from cophenet.paper.plan import ArmRuns
 from cophenet.paper.summary import coarse_level, fine_level
 from cophenet.paper.tables import number_cell
+from cophenet.paper.variants import label_of
 from cophenet.recipes import load_recipe
 from cophenet.report.published_numbers import Published, published, published_tables
 from cophenet.report.setups import compare_setup

@@ -32,7 +32,7 @@ def _synthetic(settings: dict[str, Any], tell: Callable[[str], None]) -> dict[st
 
 
 def _steps(settings: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
-    from cophenet.paper.steps import time_steps
+    from cophenet.paper.timing import time_steps
 
     return time_steps(**settings, tell=tell)
 

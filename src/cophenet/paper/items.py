@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cophenet._common.checks import check_choice
-from cophenet.paper.arms import (
+from cophenet.paper.variants import (
     BASELINES,
     BREEDS,
     CORE,

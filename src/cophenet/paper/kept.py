@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from cophenet._common.files import read_json
+from cophenet.paper.documents import FORMAT, document_path, unread
 from cophenet.paper.page import command_of
 from cophenet.paper.queue import Queue
-from cophenet.paper.stored import FORMAT, document_path, unread
 
 __all__ = ["keep_what_is_lost", "without_folders"]
 

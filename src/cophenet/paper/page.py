@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cophenet.paper.documents import read_document
 from cophenet.paper.items import item_names
-from cophenet.paper.stored import read_document
 from cophenet.paper.tables import read_table
 
 __all__ = ["command_of", "results_page"]

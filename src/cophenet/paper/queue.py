@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cophenet._common.locks import InUseError, locked
-from cophenet.paper.runs import ArmRuns, different_settings, state_of
+from cophenet.paper.plan import ArmRuns, different_settings, state_of
 
 __all__ = ["Queue", "Report"]
 

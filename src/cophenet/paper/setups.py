@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cophenet.paper.arms import DISTANCES
 from cophenet.paper.items import Item
-from cophenet.paper.runs import ArmRuns
+from cophenet.paper.plan import ArmRuns
+from cophenet.paper.variants import DISTANCES
 from cophenet.recipes import Recipe, load_recipe, recipe_names
 from cophenet.runs import Run
 

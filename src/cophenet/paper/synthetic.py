@@ -13,8 +13,8 @@ from torch import Tensor
 from cophenet._common.checks import check_number, check_whole
 from cophenet._common.threads import torch_threads
 from cophenet.paper.clouds import CLOUDS, draw_clouds
+from cophenet.paper.distances import VARIANTS, Variant
 from cophenet.paper.fits import growth_exponent
-from cophenet.paper.variants import VARIANTS, Variant
 from cophenet.tree import Hierarchy
 
 __all__ = ["StudySettings", "synthetic_study"]

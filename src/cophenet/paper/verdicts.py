@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cophenet.paper.arms import BASELINES, DISTANCES, label_of
+from cophenet.paper.variants import BASELINES, DISTANCES, label_of
 
 __all__ = [
     "ALL_CPCC",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cophenet.paper.arms import BREEDS
+from cophenet.paper.variants import BREEDS
 from cophenet.paper.verdicts import (
     OT,
     Document,

@@ -4,7 +4,7 @@ import pytest
 
 from cophenet.paper.choice import check_settings
 from cophenet.paper.items import ITEMS, find_items
-from cophenet.paper.runs import Settings
+from cophenet.paper.plan import Settings
 
 
 @pytest.mark.parametrize(

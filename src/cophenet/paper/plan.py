@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet._common.yaml_text import parse_yaml
-from cophenet.paper.arms import Arm
+from cophenet.paper.variants import Arm
 from cophenet.recipes import Recipe, list_recipes, load_recipe, recipe_names
 from cophenet.recipes.load import apply_overrides, flatten
 from cophenet.runs import Run

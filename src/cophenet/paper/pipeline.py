@@ -15,14 +15,14 @@ from cophenet.paper import collect_ablations, collect_costs, collect_features, c
 from cophenet.paper.choice import check_settings, possible_items
 from cophenet.paper.claims import claims_page
 from cophenet.paper.document import Found, read_runs
+from cophenet.paper.documents import FORMAT, document_path, read_study, unread
 from cophenet.paper.item import write_item
 from cophenet.paper.items import Item, find_items
 from cophenet.paper.kept import keep_what_is_lost, without_folders
 from cophenet.paper.page import results_page
+from cophenet.paper.plan import ArmRuns, Settings, arm_runs, recipes_of
 from cophenet.paper.queue import Queue, Report
-from cophenet.paper.runs import ArmRuns, Settings, arm_runs, recipes_of
 from cophenet.paper.setups import setup_sentences, with_setup
-from cophenet.paper.stored import FORMAT, document_path, read_study, unread
 
 __all__ = ["Outcome", "reproduce"]
 
