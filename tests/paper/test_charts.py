@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from cophenet.paper.charts import dots_figure, lines_figure, scatter_figure
-from cophenet.paper.document import dots_panel
+from cophenet.paper.figures import dots_panel
+from cophenet.report import Cell, Published
 
 
 def cell(mean, paper=None):
-    printed = None if paper is None else {"value": paper, "std": 0.01, "note": None}
-    return {"mean": mean, "std": 0.02, "values": [mean], "unit": "percent", "paper": printed}
+    return Cell(mean, 0.02, "percent", None if paper is None else Published(paper, 0.01, ""))
 
 
 def drawn(axes):

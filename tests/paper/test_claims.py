@@ -1,23 +1,23 @@
-"""The page of claims: verdicts in words, from documents that items left."""
+"""The page of claims: every claim with its verdict, by the observations of items."""
 
-import json
+from pathlib import Path
 
 import pytest
 
-from cophenet.paper import StudySettings, synthetic_study
-from cophenet.paper.claims import CLAIMS, claims_page
-from cophenet.paper.collect_costs import batch_time, synthetic
-from cophenet.paper.items import ITEMS, item_names
-from cophenet.paper.verdicts import ALL_CPCC
+from cophenet.paper import StudySettings, claims, synthetic_study
+from cophenet.paper.claims import BACKBONES, CLAIMS, Claim
+from cophenet.paper.documents import Document, write_document
+from cophenet.paper.expressions import Comparison, value
+from cophenet.paper.items import ITEMS
+from cophenet.paper.page import claims_page
+from cophenet.paper.plan import Settings, wanted
+from cophenet.paper.proofs import PROOFS
+from cophenet.paper.studies import batch_time, synthetic
+from cophenet.paper.variants import DISTANCES
 
-from .tables import cells, document, table
+from .written import observed
 
-FLAT_ROW = ["cifar100", "Flat", cells(0.2, 0.21), cells(0.2, 0.21)]
-
-
-def written(folder, name, parts):
-    (folder / name).mkdir(exist_ok=True)
-    (folder / name / f"{name}.json").write_text(json.dumps(document(name, **parts)))
+FLAT = ("cifar100", "flat", "cpcc/l2", (0.2, 0.21, 0.22))
 
 
 def verdict(folder, start):
@@ -25,98 +25,291 @@ def verdict(folder, start):
     return line.split(" | ")[3], line.split(" | ")[4].removesuffix(" |")
 
 
-def test_every_measured_claim_names_an_item_and_every_proof_a_test():
-    for claim in CLAIMS:
-        assert (claim.check is None) != (claim.proved is None)
-        assert claim.source in item_names() or claim.source.startswith("tests/")
-    assert len({claim.text for claim in CLAIMS}) == len(CLAIMS)
+@pytest.fixture
+def judged(tmp_path, monkeypatch):
+    """What the page says of a claim by made-up observations of its item."""
+    documents = {}
+    monkeypatch.setattr("cophenet.paper.page.read_document", lambda _folder, name: documents.get(name))
+
+    def call(start, item, *entries, **parts):
+        documents[item] = Document(item, observations=observed(*entries), **parts)
+        return verdict(tmp_path, start)
+
+    call.documents = documents
+    return call
 
 
-def test_every_item_is_about_a_claim():
-    assert {item.name for item in ITEMS} == {claim.source for claim in CLAIMS if claim.check}
+def comparisons(requirement):
+    if isinstance(requirement, Comparison):
+        return [requirement]
+    return [one for part in requirement.parts for one in comparisons(part)]
 
 
-def test_verdicts_follow_the_numbers(tmp_path):
-    study = synthetic_study(StudySettings(width=64, repeats=2, sizes=(8, 16), error_sizes=(64,)))
-    for name, power in (("FastFT", 1.02), ("EMD", 1.5)):
-        study["times"][name]["exponent"] = power
-    written(tmp_path, "synthetic", synthetic(study))
-    measured, word = verdict(tmp_path, "FastFT takes time linear")
-    assert measured == "n to the power 1.02; 0.75 to 1.25 counts as linear (laptop scale)"
+def test_every_claim_is_of_an_item_and_every_item_is_about_a_claim():
+    assert {item.name for item in ITEMS} == {claim.item for claim in CLAIMS}
+    texts = [claim.text for claim in (*CLAIMS, *PROOFS)]
+    assert len(set(texts)) == len(texts) == 71
+    page = claims_page(Path("/nowhere"))
+    assert all(f"| {text} |" in page for text in texts)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.text)
+def test_claims_compare_what_their_items_train(claim):
+    """A name or setting that no item has would never be judged."""
+    item = next(item for item in ITEMS if item.name == claim.item)
+    trained = {
+        (variant.objective, tuple(sorted(variant.setting.items())), variant.control)
+        for scale in ("laptop", "paper")
+        for _, variant, _ in wanted(item, Settings(scale))
+    }
+    for _, term in (pair for one in comparisons(claim.requires) for pair in one.terms):
+        for name in term.objectives:
+            if trained and name:
+                assert (name, tuple(sorted(term.setting)), term.control) in trained
+
+
+def test_a_claim_added_to_the_list_is_on_the_page_with_its_verdict(judged, monkeypatch):
+    added = Claim("EMD beats Flat.", "here", "testcpcc", value("emd", "cpcc/l2") > value("flat", "cpcc/l2"))
+    monkeypatch.setattr(claims, "CLAIMS", (*CLAIMS, added))
+    measured, word = judged(
+        "EMD beats Flat.", "testcpcc", FLAT, ("cifar100", "emd", "cpcc/l2", (0.5, 0.5, 0.5))
+    )
+    assert measured == "cpcc/l2, EMD: 50.0 against Flat: 21.0; +29.0 [+26.5, +31.5] (cifar100, laptop scale)"
     assert word == "holds"
-    assert verdict(tmp_path, "EMD takes more than quadratic")[1] == "does not"
-    # In random order greedy plans are worse than Sinkhorn's; the paper's order is a lucky one.
-    assert verdict(tmp_path, "FastFT approximates EMD better")[1].startswith("does not")
-    seconds = {"l2": [0.001], "emd": [0.01], "bures": [0.02], "bures, dense": [100.0]}
-    settings = {"batch_size": 128, "classes": 100, "width": 512, "dense_pairs": 2}
-    written(tmp_path, "batch-time", batch_time({"seconds": seconds, "settings": settings}))
-    measured, word = verdict(tmp_path, "Bures is prohibitively")
-    assert measured.startswith("20 times l2 by the nuclear norm, which decides, 100,000 times")
-    assert word == "does not"
-    assert verdict(tmp_path, "A batch takes longer with Bures")[1] == "holds"
 
 
 @pytest.mark.parametrize(
-    ("l2", "fastft", "word"),
+    ("l2", "word"),
     [
-        ((0.5, 0.52, 0.54), (0.9, 0.91, 0.92), "holds"),
-        ((0.3, 0.31, 0.32), (0.9, 0.91, 0.92), "holds, within noise,"),
-        ((0.28, 0.3, 0.32), (0.9, 0.91, 0.92), "does not, within noise,"),
-        ((0.22, 0.23, 0.24), (0.9, 0.91, 0.92), "does not"),
+        ((0.5, 0.51, 0.52), "holds"),
+        ((0.3, 0.33, 0.36), "cannot be told: within noise"),
+        ((0.22, 0.23, 0.24), "does not hold"),
+        ((0.5, 0.52), "cannot be told: 2 seeds, 3 are needed"),
     ],
 )
-def test_far_above_flat_is_by_the_same_distance_and_says_how_sure(tmp_path, l2, fastft, word):
-    columns = ("data", "objective", "TestCPCC", "by l2")
-    rows = [FLAT_ROW, *(["cifar100", name, cells(*fastft), cells(*l2)] for name in ALL_CPCC)]
-    runs = {"runs": ["cifar100-laptop-flat/seed0"], "settings": ["epochs=6"]}
-    written(tmp_path, "testcpcc", {**table(columns, rows), **runs})
-    measured, found = verdict(tmp_path, "CPCC training embeds the tree")
-    assert found == f"{word} on 1 of 7 data sets; cifar10 not run yet; the rest needs a GPU"
-    assert "Flat 20.5 ± 0.7" in measured
-    assert f"lowest CPCC objective l2 {100 * l2[1]:.1f}" in measured
-    assert "by their own distances the lowest is l2 91.0 ± 1.0" in measured
-    assert f"ten points more count as far above, as in {5 * word.startswith('holds')} of 5" in measured
+def test_far_above_flat_is_by_the_same_distance_and_says_how_sure(judged, l2, word):
+    rows = [("cifar100", name, "cpcc/l2", l2) for name in DISTANCES]
+    rows += [("cifar100", name, "cpcc/own", (0.9, 0.91, 0.92)) for name in DISTANCES]
+    rows += [FLAT, ("cifar100", "flat", "cpcc/own", FLAT[3])]
+    measured, found = judged("CPCC training embeds the tree", "testcpcc", *rows, settings=("epochs=6",))
+    assert found == f"{word} (on 1 of 7 data sets; cifar10 not run yet; the rest needs a GPU)"
+    assert measured.startswith(f"of 5 comparisons 5 {word.partition(':')[0]}; cpcc/l2, l2: ")
+    assert "against Flat + 10.0: 31.0" in measured or len(l2) == 2
+    assert "beside, each by its own distance: of 5 comparisons 5 holds" in measured
     assert measured.endswith("(cifar100, laptop scale, epochs=6)")
 
 
-def test_other_data_is_named_and_one_seed_is_said(tmp_path):
-    rows = [["digits", *FLAT_ROW[1:]], ["digits", "EMD", cells(0.9), cells(0.8)]]
-    columns = ("data", "objective", "TestCPCC", "by l2")
-    written(tmp_path, "testcpcc", table(columns, rows))
-    measured, word = verdict(tmp_path, "CPCC training embeds the tree")
-    assert word == "holds so far, 1 of 5 objectives, on digits"
-    assert "some of one seed" in measured
+def test_other_data_is_named_and_missing_objectives_are_said(judged):
+    rows = [
+        ("digits", *FLAT[1:]),
+        ("digits", "emd", "cpcc/l2", (0.8, 0.81, 0.82)),
+        ("digits", "swd", "x", ()),
+    ]
+    _, word = judged("CPCC training embeds the tree", "testcpcc", *rows)
+    assert word == "cannot be told: SWD not run (on digits)"
+
+
+def test_most_data_sets_are_enough_for_a_claim_about_most(judged):
+    rows = []
+    for place, data in enumerate(("cifar10", "cifar100", "living17")):
+        rows.append((data, "l2", "cpcc/own", (0.5, 0.51, 0.52)))
+        rows.append((data, "emd", "cpcc/own", (0.6, 0.61, 0.62) if place else (0.4, 0.41, 0.42)))
+    measured, word = judged("On most data sets", "testcpcc", *rows)
+    assert word == "holds (on 3 of 7 data sets; the rest needs a GPU)"
+    assert "cifar10: cpcc/own, EMD" in measured or "cifar10: cpcc/own, best of" in measured
 
 
 def test_what_was_not_measured_is_said_and_contradictions_are_listed(tmp_path):
-    assert verdict(tmp_path, "OT-CPCC is better than l2") == ("`cophenet reproduce fine`", "not run yet")
-    assert verdict(tmp_path, "Classes of BREEDS have the fewest") == ("-", "needs a GPU")
+    not_run = ("`cophenet reproduce fine`", "cannot be told: not run yet")
+    assert verdict(tmp_path, "OT-CPCC is better than l2") == not_run
+    assert verdict(tmp_path, "Classes of BREEDS have the fewest") == ("-", "cannot be told: needs a GPU")
     page = claims_page(tmp_path)
     assert "tab:comparison_colored_normalized: The fine cells of uniform" in page
-    assert "two standard errors" in page
-    assert "noise is not judged" in page
+    assert "paired over seeds" in page
     assert "settled after first pilots of the time study were seen" in page
-    # Documents that items leave when no run is there.
-    written(tmp_path, "fine", {"tables": [table((), ())["tables"][0]] * 3})
-    assert verdict(tmp_path, "OT-CPCC is better than l2") == ("`cophenet reproduce fine`", "not run yet")
-    # Some are there, but not those that are compared.
-    parts = {"tables": [table((), ())["tables"][0]] * 3, "runs": ["cifar100-laptop-flat/seed0"]}
-    written(tmp_path, "fine", parts)
-    measured, word = verdict(tmp_path, "OT-CPCC is better than l2")
-    assert (measured, word) == ("`cophenet reproduce fine`; runs are missing", "not run yet")
+    # A document that an item leaves when no run is there.
+    write_document(Document("rank"), tmp_path)
+    assert verdict(tmp_path, "Rank is worse")[1] == "cannot be told: not run yet"
 
 
-def test_a_part_of_the_data_decides_nothing(tmp_path):
-    printed = {"value": 50_000, "std": None, "note": None}
-    row = ["cifar100", *({**cells(n, unit="count"), "paper": printed} for n in (15_000, 50_000))]
-    written(tmp_path, "data", table(("data", "train", "test"), [row]))
-    measured, word = verdict(tmp_path, "The data sets have the sizes")
-    assert "a part of the data is here (train 15,000 of 50,000)" in measured
-    assert word == "not run yet: whole data is needed"
+def test_the_studies_of_time(judged, tmp_path):
+    study = synthetic_study(StudySettings(width=64, repeats=3, sizes=(8, 16, 32), error_sizes=(64,)))
+    for label, power in (("FastFT", 1.0), ("EMD", 1.5)):
+        entry = study["times"][label]
+        entry["seconds"] = [[1e-3 * n**power * (1 + r / 1000) for r in range(3)] for n in entry["sizes"]]
+    judged.documents["synthetic"] = Document("synthetic", study=study, observations=synthetic(study))
+    measured, word = verdict(tmp_path, "FastFT takes time linear")
+    assert measured.startswith("power, FastFT: 1 against 0.75; +0.25 [")
+    assert word == "holds"
+    assert verdict(tmp_path, "EMD takes more than quadratic")[1] == "does not hold"
+    # In random order greedy plans are worse than Sinkhorn's; the paper's order is a lucky one.
+    assert verdict(tmp_path, "FastFT approximates EMD better")[1].startswith("does not hold")
+    assert verdict(tmp_path, "On mixtures the OT distances differ")[1] == "holds"
+    assert verdict(tmp_path, "On mixtures SWD is close to l2")[1] == "holds"
+    seconds = {"l2": [0.001] * 3, "emd": [0.01] * 3, "bures": [0.02] * 3, "bures, dense": [100.0] * 3}
+    times = batch_time({"seconds": seconds})
+    judged.documents["batch-time"] = Document("batch-time", observations=times)
+    measured, word = verdict(tmp_path, "Bures is prohibitively")
+    assert measured.startswith("times-l2, Bures: 20 against 100; -80")
+    assert "beside, by square roots of matrices: times-l2, Bures, dense: 1e+05 against 100" in measured
+    assert word == "does not hold"
+    assert verdict(tmp_path, "A batch takes longer with Bures")[1] == "holds"
 
 
-def test_backbones_of_the_paper_need_a_gpu(tmp_path):
-    rows = [[name, cells(value)] for name, value in (("FastFT", 0.9), ("EMD", 0.8), ("l2", 0.7))]
-    written(tmp_path, "backbone", table(("objective", "resnet10-w16"), rows))
-    word = verdict(tmp_path, "FastFT > EMD > l2 with every backbone")[1]
+def test_agreement_on_gaussians_is_with_l2(judged):
+    def rows(**values):
+        return [("", name, "from-l2/gaussian", (v, v + 1e-4, v)) for name, v in values.items()]
+
+    for swd, fastft, word in (
+        (0.93, 0.08, "holds"),
+        (0.93, 0.105, "does not hold"),
+        (0.05, 0.08, "does not hold"),
+    ):
+        assert judged("On Gaussians", "synthetic", *rows(swd=swd, fastft=fastft))[1] == word
+
+
+def test_a_part_of_the_data_decides_nothing(judged):
+    part = {"doubt": "a part of the data is here (samples/train 15,000 of 50,000)"}
+    _, word = judged(
+        "The data sets have the sizes", "data", ("cifar100", "", "samples/train/of-printed", (0.3,), part)
+    )
+    assert word.startswith("cannot be told: a part of the data is here (samples/train 15,000 of 50,000)")
+
+
+def test_backbones_of_the_paper_need_a_gpu(judged):
+    rows = [
+        ("cifar100", name, "cpcc/own", (v, v, v), {"setting": {"backbone": BACKBONES[0]}})
+        for name, v in (("fastft", 0.9), ("emd", 0.8), ("l2", 0.7))
+    ]
+    _, word = judged("FastFT > EMD > l2 with every backbone", "backbone", *rows)
     assert word == "holds; the rest (ResNet18 to 50 and the vision transformers) needs a GPU"
+
+
+def numbers(objective, metric, values, **setting):
+    """Three seeds close to each value, at a setting each."""
+    return [
+        ("cifar100", objective, metric, (v, v + 1e-4, v - 1e-4), {"setting": {**setting, name: at}})
+        for name, at, v in values
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "item", "metric", "name", "settings", "good", "bad"),
+    [
+        (
+            "Larger batches give",
+            "batch-size",
+            "cpcc/own",
+            "batch_size",
+            (64, 1024),
+            (0.72, 0.85),
+            (0.72, 0.71),
+        ),
+        ("A subtree of weight 4", "tree-weights", "cpcc/own", "weight", (1, 4), (0.9, 0.8), (0.8, 0.9)),
+        (
+            "The block of the subtree",
+            "tree-weights",
+            "block-share",
+            "weight",
+            (1, 2, 4),
+            (0.8, 0.9, 1.0),
+            (0.8, 0.9, 0.85),
+        ),
+        (
+            "With distance flow",
+            "flow-weights",
+            "cpcc/own",
+            "flow_weights",
+            ("uniform", "distance"),
+            (0.9, 0.1),
+            (0.9, 0.5),
+        ),
+    ],
+)
+def test_studies_of_settings(judged, start, item, metric, name, settings, good, bad):
+    for values, word in ((good, "holds"), (bad, "does not hold")):
+        rows = [
+            row
+            for o in ("emd", "fastft")
+            for row in numbers(o, metric, [(name, s, v) for s, v in zip(settings, values, strict=True)])
+        ]
+        rows += numbers("l2", metric, [(name, s, 0.7) for s in settings])
+        assert judged(start, item, *rows)[1] == word
+
+
+def test_steady_trees(judged):
+    for accuracy, word in (((0.5, 0.5, 0.505), "holds"), ((0.5, 0.55, 0.5), "does not hold")):
+        rows = []
+        for objective in ("emd", "fastft"):
+            rows += numbers(
+                objective,
+                "cpcc/own",
+                [("depth", d, v) for d, v in zip((3, 4, 5), (0.9, 0.88, 0.85), strict=True)],
+            )
+            rows += numbers(
+                objective,
+                "full/accuracy/fine",
+                [("depth", d, v) for d, v in zip((3, 4, 5), accuracy, strict=True)],
+            )
+        # Accuracies of half of the paper's and more, so that they count.
+        assert judged("Deeper trees are learned", "tree-depth", *rows)[1] == word
+
+
+def test_blocks_at_every_level(judged):
+    for deep, word in ((0.5, "holds"), (0.9, "does not hold")):
+        rows = []
+        for objective in ("emd", "fastft"):
+            for depth in (3, 4, 5):
+                for level in range(1, depth - 1):
+                    ratio = deep if level == 3 else 0.4
+                    rows += numbers(objective, f"blocks/{level}", [("depth", depth, ratio)])
+        assert judged("Distance matrices show", "tree-depth", *rows)[1] == word
+
+
+def test_flow_weights_trade_target_for_source(judged):
+    def rows(target, source):
+        made = []
+        for objective in ("fastft", "emd"):
+            for metric in (*claims.SOURCE, *claims.TARGET):
+                changed = target if metric in claims.TARGET else source
+                made += numbers(
+                    objective,
+                    metric,
+                    [("flow_weights", "uniform", 0.5), ("flow_weights", "inverse", changed)],
+                )
+        return made
+
+    start = "Flow weights can improve"
+    assert judged(start, "flow-weights", *rows(0.6, 0.4))[1] == "holds"
+    assert judged(start, "flow-weights", *rows(0.4, 0.6))[1] == "does not hold"
+
+
+def test_trends_need_objectives_enough(judged):
+    def rows(coarse, fine, **more):
+        return [
+            ("digits", "", f"correlation/cpcc/l2/{level}", (r, r + 0.01, r - 0.01), dict(more))
+            for level, r in (("coarse", coarse), ("fine", fine))
+        ]
+
+    start = "Higher CPCC goes with"
+    assert judged(start, "scatter", *rows(0.8, -0.6))[1] == "holds"
+    # Two over the root of 14 is 0.53.
+    assert judged(start, "scatter", *rows(0.8, -0.5))[1] == "cannot be told: within noise"
+    assert judged(start, "scatter", *rows(-0.6, -0.6))[1] == "does not hold"
+    word = judged(start, "scatter", *rows(0.9, -0.9, doubt="4 of 14 objectives were run"))[1]
+    assert word == "cannot be told: 4 of 14 objectives were run"
+
+
+def test_times_of_epochs_need_no_trained_network(judged):
+    seconds = {"l2": 10.0, "fastft": 10.8, "emd": 20.0, "sinkhorn": 12.0, "swd": 10.5}
+    rows = [("cifar10", n, "seconds_per_epoch", (s, s + 0.01, s - 0.01)) for n, s in seconds.items()]
+    rows += [("cifar10", name, "source/accuracy/fine", (0.1,) * 3) for name in seconds]
+    on = " (on 1 of 2 data sets; the rest needs a GPU)"
+    measured, word = judged("An epoch with FastFT is faster than with EMD", "epoch-time", *rows)
+    assert word == f"holds{on}"
+    assert measured.startswith("seconds_per_epoch, EMD: 20 against FastFT: 10.8; +9.2 [")
+    assert (
+        judged("An epoch with FastFT is faster than with Sinkhorn", "epoch-time", *rows)[1]
+        == f"does not hold{on}"
+    )
+    assert judged("An epoch with FastFT is not much slower", "epoch-time", *rows)[1] == f"holds{on}"

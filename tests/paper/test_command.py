@@ -9,13 +9,15 @@ from dataclasses import replace
 import pytest
 
 import cophenet.evaluation
+from cophenet.paper.documents import read_document
 from cophenet.paper.items import find_items
-from cophenet.paper.plan import Settings, arm_runs, state_of
-from cophenet.paper.queue import Queue
+from cophenet.paper.plan import Settings, plan_runs
+from cophenet.paper.queue import Queue, state_of
+from cophenet.paper.tables import item_tables
 from cophenet.runs import Run
 from cophenet.runs.lightning_module import TrainingModule
 
-from .written import write_runs
+from .written import rows_of, write_runs
 
 TINY = ("--recipe", "digits", "--seeds", "1", "--set", "epochs=1", "--set", "one_shot.epochs=2")
 
@@ -37,11 +39,11 @@ def test_real_runs_are_made_once_and_an_interrupted_queue_goes_on(run, tmp_path,
     assert (code, error) == (0, "")
     assert "2 runs there (2 new), 0 left out, 0 failed" in out
     assert (paths[0] / "run.json").read_bytes() == before
-    document = json.loads((tmp_path / "o/rank/rank.json").read_text())
-    for row, name in zip(document["tables"][0]["rows"], ("flat", "rank"), strict=True):
+    rows = rows_of(item_tables(read_document(tmp_path / "o", "rank"))["rank"])
+    for row, name in zip(rows, ("flat", "rank"), strict=True):
         (path,) = (tmp_path / "r").glob(f"digits-laptop-{name}-*/seed0/results.json")
         metrics = json.loads(path.read_text())["metrics"]
-        assert row[1]["mean"] == metrics["source/accuracy/digit"]["mean"]
+        assert row["fine sAcc"].mean == metrics["source/accuracy/digit"]["mean"]
     assert (tmp_path / "o/rank/rank.svg").stat().st_size > 1000
 
     code, out, _ = run("rank", *TINY, "--runs", "r", "-o", "o", "--only-finished")
@@ -55,24 +57,24 @@ def test_missing_data_is_said_and_the_rest_goes_on(run, tmp_path):
     assert "data 'cifar100' is missing" in out
     assert "0 runs there (0 new), 4 left out, 0 failed; 2 items written" in out
     assert json.loads((tmp_path / "o/rank/rank.json").read_text())["missing"]
-    sizes = json.loads((tmp_path / "o/data/data.json").read_text())["tables"][0]["rows"]
-    assert sizes[1][1] == {**sizes[1][1], "mean": None}
-    assert sizes[1][1]["paper"]["value"] == 50_000
+    sizes = rows_of(item_tables(read_document(tmp_path / "o", "data"))["data"])
+    assert sizes[1]["train"].mean is None
+    assert sizes[1]["train"].published.value == 50_000
 
 
 def test_one_failure_does_not_stop_the_others(tmp_path, monkeypatch):
     (item,) = find_items(("rank",))
-    arms = arm_runs(item, Settings("laptop", ("digits",), (0,)))
+    planned = plan_runs(item, Settings("laptop", ("digits",), (0,)))
     tried = []
 
-    def make(_queue, arm, *_rest):
-        tried.append(arm.arm.objective)
-        if arm.arm.objective == "flat":
+    def make(_queue, runs, *_rest):
+        tried.append(runs.variant.objective)
+        if runs.variant.objective == "flat":
             raise OSError("the disk is full")
 
     monkeypatch.setattr(Queue, "_make", make)
     queue = Queue(tmp_path, tell=lambda _: None)
-    assert queue.advance(arms)
+    assert queue.advance(planned)
     assert tried == ["flat", "rank"]
     assert queue.report.failed == {"digits-laptop-flat/seed0": "the disk is full"}
     assert queue.report.done == ["digits-laptop-rank/seed0"]
@@ -80,12 +82,12 @@ def test_one_failure_does_not_stop_the_others(tmp_path, monkeypatch):
 
 def test_a_folder_with_other_settings_is_refused(tmp_path):
     (item,) = find_items(("rank",))
-    arms = arm_runs(item, Settings("laptop", ("digits",), (0,)))
-    write_runs(arms, tmp_path)
-    path = arms[0].path(tmp_path, 0) / "recipe.yaml"
+    planned = plan_runs(item, Settings("laptop", ("digits",), (0,)))
+    write_runs(planned, tmp_path)
+    path = planned[0].path(tmp_path, 0) / "recipe.yaml"
     path.write_text(path.read_text().replace("lr: 0.05", "lr: 0.07"))
     queue = Queue(tmp_path, tell=lambda _: None)
-    assert queue.advance(arms)
+    assert queue.advance(planned)
     assert "has other settings (optimizer.lr)" in queue.report.failed["digits-laptop-flat/seed0"]
     assert queue.report.done == ["digits-laptop-rank/seed0"]
 
@@ -93,20 +95,20 @@ def test_a_folder_with_other_settings_is_refused(tmp_path):
 def test_two_queues_share_the_runs(tmp_path, monkeypatch):
     """Two processes with the same command, as threads: each run is made once, and both end with all."""
     (item,) = find_items(("rank",))
-    arms = arm_runs(item, Settings("laptop", ("digits",), (0, 1)))
+    planned = plan_runs(item, Settings("laptop", ("digits",), (0, 1)))
     made, meeting = [], threading.Barrier(2, timeout=20)
 
-    def make(queue, arm, seed, path, *_rest):
+    def make(queue, runs, seed, path, *_rest):
         made.append((queue, path))
         if len(made) <= 2:
             meeting.wait()  # both are at a run of their own
-        write_runs([replace(arm, seeds=(seed,))], tmp_path)
+        write_runs([replace(runs, seeds=(seed,))], tmp_path)
 
     monkeypatch.setattr(Queue, "_make", make)
     queues = [Queue(tmp_path, tell=lambda _: None) for _ in range(2)]
 
     def work(queue):
-        while not queue.advance(arms):
+        while not queue.advance(planned):
             time.sleep(0.01)
 
     threads = [threading.Thread(target=work, args=(queue,)) for queue in queues]
@@ -114,7 +116,7 @@ def test_two_queues_share_the_runs(tmp_path, monkeypatch):
         thread.start()
     for thread in threads:
         thread.join(20)
-    names = [f"{arm.name}/seed{seed}" for arm in arms for seed in (0, 1)]
+    names = [f"{runs.name}/seed{seed}" for runs in planned for seed in (0, 1)]
     assert len(made) == len({path for _, path in made}) == 4
     assert {id(queue) for queue, _ in made[:2]} == {id(queue) for queue in queues}
     for queue in queues:
@@ -126,8 +128,8 @@ def test_two_queues_share_the_runs(tmp_path, monkeypatch):
 def test_a_run_stopped_in_training_is_continued(tmp_path, monkeypatch):
     (item,) = find_items(("rank",))
     settings = Settings("laptop", ("digits",), (0,), ("epochs=3", "one_shot.epochs=2"))
-    arm = arm_runs(item, settings)[0]
-    path = arm.path(tmp_path, 0)
+    runs = plan_runs(item, settings)[0]
+    path = runs.path(tmp_path, 0)
     start_epoch = TrainingModule.on_train_epoch_start
 
     def stop(module):
@@ -139,16 +141,16 @@ def test_a_run_stopped_in_training_is_continued(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(TrainingModule, "on_train_epoch_start", stop)
         with pytest.raises(KeyboardInterrupt):
-            Queue(tmp_path, progress=False, tell=lines.append).advance([arm])
+            Queue(tmp_path, progress=False, tell=lines.append).advance([runs])
     assert state_of(path) == "interrupted"
     first = Run.open(path).metrics[:2]
     assert [row["epoch"] for row in first] == [1, 2]
 
     queue = Queue(tmp_path, progress=False, tell=lines.append)
-    assert queue.advance([arm])
+    assert queue.advance([runs])
     assert [line.rpartition(": ")[2] for line in lines] == ["train", "continue"]
     assert state_of(path) == "done"
-    assert queue.report.trained == [f"{arm.name}/seed0"]
+    assert queue.report.trained == [f"{runs.name}/seed0"]
     assert Run.open(path).metrics[:2] == first
     assert len(Run.open(path).metrics) == 3
 

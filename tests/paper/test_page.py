@@ -1,23 +1,26 @@
 """The page of all items, from made-up runs."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
-from cophenet.paper.item import write_item
+from cophenet.paper.documents import Document, write_document
 from cophenet.paper.items import find_items
 from cophenet.paper.page import results_page
 from cophenet.paper.pipeline import reproduce
-from cophenet.paper.plan import Settings, arm_runs
+from cophenet.paper.plan import Settings, plan_runs
 
-from .tables import document
 from .written import write_runs
+
+RANK = Document("rank").to_json()
 
 
 def test_the_page_has_every_item_and_keeps_the_reading(tmp_path):
     settings = Settings("laptop", ("digits",), (0,))
     items = find_items(("baselines", "rank"))
-    write_runs([arm for item in items for arm in arm_runs(item, settings)], tmp_path / "runs")
+    write_runs([runs for item in items for runs in plan_runs(item, settings)], tmp_path / "runs")
     output = tmp_path / "results"
     output.mkdir()
     (output / "reading.md").write_text("What was found: **nothing**.\n")
@@ -44,10 +47,12 @@ def test_the_page_has_every_item_and_keeps_the_reading(tmp_path):
 
 def test_what_is_missing_is_counted_by_its_reason(tmp_path):
     missing = {"b/seed0": "no data", "b/seed1": "no data", "c/seed0": "not finished"}
-    settings = ["epochs=3", "schedule={every: 2}"]
-    made = {"scale": "paper", "recipes": ["digits"], "seeds": [4], "settings": settings}
-    found = document("rank", runs=["a/seed0"], missing=missing, setup=["digits: mlp."], **made)
-    write_item(found, tmp_path / "rank")
+    made = {"scale": "paper", "recipes": ("digits",), "seeds": (4,)}
+    settings = ("epochs=3", "schedule={every: 2}")
+    found = Document(
+        "rank", runs=("a/seed0",), missing=missing, setup=("digits: mlp.",), settings=settings, **made
+    )
+    write_document(found, tmp_path)
     page = results_page(tmp_path)
     options = "--scale paper --recipe digits --seeds 4, --set epochs=3 --set 'schedule={every: 2}'"
     expected = f"`cophenet reproduce rank {options}`; beyond the paper. 1 run. "
@@ -57,10 +62,10 @@ def test_what_is_missing_is_counted_by_its_reason(tmp_path):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("{}", "has format None, this version reads 1"),
-        (json.dumps({**document("rank"), "format": 7}), "has format 7, this version reads 1"),
-        (json.dumps({k: v for k, v in document("rank").items() if k != "settings"}), "lacks settings"),
-        (json.dumps(document("fine")), "is of item 'fine'"),
+        ("{}", "has format None, this version reads 2"),
+        (json.dumps({**RANK, "format": 1}), "has format 1, this version reads 2"),
+        (json.dumps({k: v for k, v in RANK.items() if k != "settings"}), "lacks settings"),
+        (json.dumps(Document("fine").to_json()), "is of item 'fine'"),
         ("<html>", "is no JSON document"),
     ],
 )
@@ -83,3 +88,11 @@ def test_a_foreign_document_is_told_and_the_pages_are_made_without_it(tmp_path, 
     assert "(#shuffled)" in page
     assert "(#rank)" not in page
     assert (tmp_path / "out/claims.md").read_text().startswith("# Claims")
+
+
+def test_nothing_names_a_folder_of_a_machine():
+    results = Path(__file__).resolve().parents[2] / "docs" / "results"
+    assert sorted(results.glob("*/*.json"))
+    for path in results.rglob("*"):
+        if path.suffix in (".json", ".md", ".csv", ".tex", ".svg"):
+            assert not re.search(r"/(home|tmp|work|Users|root)/", path.read_text()), path

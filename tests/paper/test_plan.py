@@ -1,10 +1,12 @@
-"""What may be asked for: settings that items vary, recipes they do not go with, and what the list says."""
+"""What may be asked for, what the list says, and what it costs."""
 
 import pytest
 
-from cophenet.paper.choice import check_settings
+from cophenet.cli.reproduce import _hours
 from cophenet.paper.items import ITEMS, find_items
-from cophenet.paper.plan import Settings
+from cophenet.paper.plan import Settings, check_settings, laptop_minutes, wanted
+from cophenet.paper.variants import PAPER_DATA, plain
+from cophenet.recipes import load_recipe
 
 
 @pytest.mark.parametrize(
@@ -89,3 +91,21 @@ def test_folders_are_checked(run, tmp_path):
         code, _, error = run("rank", option, "file", "--only-finished")
         assert (code, error) == (2, f"error: {option} file: file is a file, a folder is needed\n")
     assert run("rank", "-o", "file/inside", "--only-finished")[0] == 2
+
+
+@pytest.mark.parametrize("recipe", PAPER_DATA)
+def test_every_recipe_of_the_paper_has_a_cost_that_grows_with_epochs_and_runs(recipe):
+    (variant,) = plain(["flat"])
+    one, three = (laptop_minutes([(recipe, variant, tuple(range(n)))]) for n in (1, 3))
+    assert three == pytest.approx(3 * one)
+    assert one > 0.1 * load_recipe(recipe, "laptop").epochs
+
+
+def test_every_item_has_a_cost():
+    for item in ITEMS:
+        entries = wanted(item, Settings("laptop"))
+        assert (laptop_minutes(entries) > 0) == bool(entries)
+
+
+def test_minutes_become_hours():
+    assert (_hours(119), _hours(120)) == ("119 min", "2 h")

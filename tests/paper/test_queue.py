@@ -11,38 +11,38 @@ import cophenet.paper.queue as queues
 from cophenet._common.locks import locked
 from cophenet.paper.items import find_items
 from cophenet.paper.pipeline import reproduce
-from cophenet.paper.plan import Settings, arm_runs, state_of
-from cophenet.paper.queue import Queue
+from cophenet.paper.plan import Settings, plan_runs
+from cophenet.paper.queue import Queue, state_of
 
 from .written import write_runs
 
 DIGITS = Settings("laptop", ("digits",), (0,), ("epochs=1", "one_shot.epochs=2"))
 
 
-def arms_of(name, settings=DIGITS):
+def runs_of(name, settings=DIGITS):
     (item,) = find_items((name,))
-    return arm_runs(item, settings)
+    return plan_runs(item, settings)
 
 
 def test_a_half_written_folder_is_no_run_yet(tmp_path):
     """As another process leaves it for a moment, or for good if it is killed then."""
-    arm = arms_of("rank")[0]
-    path = arm.path(tmp_path, 0)
+    runs = runs_of("rank")[0]
+    path = runs.path(tmp_path, 0)
     path.mkdir(parents=True)
     (path / "run.json").write_text(json.dumps({"format": 1, "seed": 0, "finished": False}))
     assert state_of(path) == "missing"
     queue = Queue(tmp_path, progress=False, tell=lambda _: None)
     with locked(path.parent, "seed0.lock"):
-        assert not queue.advance([arm])
+        assert not queue.advance([runs])
     assert queue.report.failed == {}
-    assert queue.advance([arm])
-    assert queue.report.trained == [f"{arm.name}/seed0"]
+    assert queue.advance([runs])
+    assert queue.report.trained == [f"{runs.name}/seed0"]
     assert state_of(path) == "done"
 
 
 def test_what_is_waited_for_is_said_again_after_minutes(tmp_path, monkeypatch):
-    arm = arms_of("rank")[0]
-    path = arm.path(tmp_path, 0)
+    runs = runs_of("rank")[0]
+    path = runs.path(tmp_path, 0)
     path.parent.mkdir(parents=True)
     lines, clock = [], [0.0]
     monkeypatch.setattr(queues.time, "monotonic", lambda: clock[0])
@@ -50,18 +50,18 @@ def test_what_is_waited_for_is_said_again_after_minutes(tmp_path, monkeypatch):
     with locked(path.parent, "seed0.lock"):
         for now in (0.0, 5.0, 10.0, 200.0, 205.0):
             clock[0] = now
-            assert not queue.advance([arm])
-    assert lines == [f"{arm.name}/seed0: another process is at it"] * 2
+            assert not queue.advance([runs])
+    assert lines == [f"{runs.name}/seed0: another process is at it"] * 2
 
 
 def test_all_items_are_gone_through_before_anything_is_waited_for(tmp_path, monkeypatch):
     """A run that another process is at keeps its own items back, none of the others."""
-    busy = next(arm for arm in arms_of("rank") if arm.arm.objective == "flat")
+    busy = next(runs for runs in runs_of("rank") if runs.variant.objective == "flat")
     made, lines = [], []
 
-    def have(_queue, arm, seed, *_rest):
-        made.append(arm.name)
-        write_runs([replace(arm, seeds=(seed,))], tmp_path / "runs")
+    def have(_queue, runs, seed, *_rest):
+        made.append(runs.name)
+        write_runs([replace(runs, seeds=(seed,))], tmp_path / "runs")
 
     monkeypatch.setattr(Queue, "_make", have)
     monkeypatch.setattr(Queue, "pause", 0.01)
@@ -91,13 +91,14 @@ def test_all_items_are_gone_through_before_anything_is_waited_for(tmp_path, monk
 
 
 def test_missing_weights_are_left_out_not_failed(tmp_path, monkeypatch):
-    arm = next(a for a in arms_of("backbone", Settings("paper", seeds=(0,))) if a.arm.setting == "vit_b_16")
+    planned = runs_of("backbone", Settings("paper", seeds=(0,)))
+    runs = next(runs for runs in planned if runs.variant.setting == {"backbone": "vit_b_16"})
     monkeypatch.setattr(Queue, "_missing_data", lambda *_: "")
     lines = []
     queue = Queue(tmp_path / "runs", tmp_path, tell=lines.append)
-    assert queue.advance([arm])
+    assert queue.advance([runs])
     reason = "weights are missing: vit_b_16.pth"
-    assert queue.report.lacking == {f"{arm.name}/seed0": reason}
+    assert queue.report.lacking == {f"{runs.name}/seed0": reason}
     assert queue.report.failed == {}
     assert lines == [f"left out: {reason} (looked in {tmp_path})"]
 
@@ -140,13 +141,13 @@ def test_recipe_files_of_one_name_have_runs_of_their_own(tmp_path, folder):
     names = {}
     for place, rate in (("a", 0.05), ("b", 0.07)):
         (tmp_path / place).mkdir()
-        text = arms_of("rank", Settings("laptop", ("digits",), (0,)))[0].recipe.to_yaml()
+        text = runs_of("rank", Settings("laptop", ("digits",), (0,)))[0].recipe.to_yaml()
         path = tmp_path / place / "mine.yaml"
         path.write_text(text.replace("lr: 0.05", f"lr: {rate}"))
-        names[place] = arms_of("rank", Settings("laptop", (str(path),), (0,)))[0].name
+        names[place] = runs_of("rank", Settings("laptop", (str(path),), (0,)))[0].name
     assert names["a"] != names["b"]
     assert names[folder].startswith("mine-")
     path = tmp_path / folder / "mine.yaml"
     path.write_text(f"# a remark\n{path.read_text()}")
     again = Settings("laptop", (str(path),), (0,))
-    assert arms_of("rank", again)[0].name == names[folder]
+    assert runs_of("rank", again)[0].name == names[folder]

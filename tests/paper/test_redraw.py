@@ -5,12 +5,12 @@ import shutil
 
 import pytest
 
+from cophenet.paper.documents import Document, without_folders, write_document
 from cophenet.paper.items import find_items
-from cophenet.paper.kept import without_folders
+from cophenet.paper.observations import Condition, Observation, Observations
 from cophenet.paper.pipeline import reproduce
-from cophenet.paper.plan import Settings, arm_runs
+from cophenet.paper.plan import Settings, plan_runs
 
-from .tables import cells, document, table
 from .written import write_runs
 
 SETTINGS = Settings("laptop", ("digits",), (0, 1))
@@ -20,7 +20,7 @@ SETTINGS = Settings("laptop", ("digits",), (0, 1))
 def written(tmp_path):
     """The document of the rank item with its runs, and a call that makes it again."""
     (item,) = find_items(("rank",))
-    write_runs(arm_runs(item, SETTINGS), tmp_path / "runs")
+    write_runs(plan_runs(item, SETTINGS), tmp_path / "runs")
     lines = []
 
     def call(settings=SETTINGS, **options):
@@ -91,18 +91,18 @@ def test_a_document_whose_runs_are_there_is_replaced(written):
 def test_a_document_of_another_format_is_not_replaced(written):
     folder, call = written
     path = folder / "out/rank/rank.json"
-    path.write_text(json.dumps(document("rank", format=2)))
+    path.write_text(json.dumps({**Document("rank").to_json(), "format": 1}))
     failed, _ = call(only_finished=True)
-    assert failed == {"rank": f"{path} has format 2, this version reads 1: move it away, or give another -o"}
-    assert json.loads(path.read_text())["format"] == 2
+    assert failed == {"rank": f"{path} has format 1, this version reads 2: move it away, or give another -o"}
+    assert json.loads(path.read_text())["format"] == 1
 
 
 def test_sizes_of_data_that_is_not_here_are_kept(tmp_path):
-    counts = [cells(number, unit="count") for number in (50_000.0, 10_000.0)]
-    sizes = table(["data", "train", "test"], [["cifar10", *counts]])["tables"][0]
-    known = document("data", tables=[{**sizes, "name": "data", "title": "Sizes", "notes": []}])
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/data.json").write_text(json.dumps(known))
+    cifar10 = Condition("cifar10", "cifar10", "", comparable=True)
+    counts = {"samples/train": 50_000.0, "samples/test": 10_000.0}
+    rows = tuple(Observation(cifar10, None, *pair) for pair in counts.items())
+    write_document(Document("data", observations=Observations((cifar10,), rows)), tmp_path)
+    known = json.loads((tmp_path / "data/data.json").read_text())
     lines = []
     outcome = reproduce(["data"], tmp_path / "runs", tmp_path, only_finished=True, tell=lines.append)
     assert outcome.failed == {}
@@ -117,7 +117,7 @@ def test_a_study_of_an_older_document_is_not_measured_again(tmp_path):
     study = {"seconds": seconds, "settings": settings}
     (tmp_path / "batch-time").mkdir()
     path = tmp_path / "batch-time/batch-time.json"
-    path.write_text(json.dumps({"format": 1, "item": "batch-time", "study": study}))
+    path.write_text(json.dumps({"format": 2, "item": "batch-time", "study": study}))
     outcome = reproduce(["batch-time"], tmp_path / "runs", tmp_path, tell=lambda _: None)
     assert outcome.failed == {}
     made = json.loads(path.read_text())

@@ -7,19 +7,24 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from cophenet.data.source import create_source
-from cophenet.paper import reproduce
+from cophenet.paper import find_items, reproduce
+from cophenet.paper.documents import Document
+from cophenet.paper.observations import Condition, Observation, Observations
+from cophenet.paper.pipeline import observe
+from cophenet.paper.plan import plan_runs
+from cophenet.paper.tables import item_tables
 from cophenet.recipes.trees import shaped_tree
 from cophenet.transport import distance_names
 
 
-def write_runs(arms, folder):
-    """Finished runs of arms, numbers different in each; results.json contents by run name."""
+def write_runs(planned, folder):
+    """Finished runs, numbers different in each; results.json contents by run name."""
     found = {}
-    for arm in arms:
-        for seed in arm.seeds:
-            path = arm.path(folder, seed)
+    for runs in planned:
+        for seed in runs.seeds:
+            path = runs.path(folder, seed)
             path.mkdir(parents=True, exist_ok=True)
-            found[f"{arm.name}/seed{seed}"] = _write_run(arm, seed, path)
+            found[f"{runs.name}/seed{seed}"] = _write_run(runs, seed, path)
     return found
 
 
@@ -31,15 +36,15 @@ def write_items(names, folder, settings):
     assert outcome.failed == {}
 
 
-def _write_run(arm, seed, path):
-    recipe = arm.of_seed(seed)
+def _write_run(runs, seed, path):
+    recipe = runs.of_seed(seed)
     (path / "recipe.yaml").write_text(recipe.to_yaml())
     info = {"format": 1, "seed": seed, "finished": True, "seconds_per_epoch": [1.0]}
     (path / "run.json").write_text(json.dumps(info))
     full = create_source(recipe.data.name, **recipe.data.options).tree()
     tree = full if recipe.data.domain == "full" else full.source_target_split(0.4).source
     shaped_tree(tree, recipe.tree).write(path / "tree.json")
-    rng = np.random.default_rng([zlib.crc32(arm.name.encode()), seed])
+    rng = np.random.default_rng([zlib.crc32(runs.name.encode()), seed])
     results = _results(recipe, seed, tree, rng)
     (path / "results.json").write_text(json.dumps(results))
     size = tree.num_classes * (tree.num_classes - 1) // 2
@@ -85,3 +90,57 @@ def write_features(path, name, classes, per_class=12, width=3, seed=0):
     (path / "features").mkdir(exist_ok=True)
     tensors = {"features": features.astype(np.float32), "labels": labels}
     save_file(tensors, path / "features" / f"{name}.safetensors")
+
+
+class Made:
+    """The document of an item, some of whose runs are there, and what stands in those runs."""
+
+    def __init__(self, folder, name, settings, there=lambda _variant: True):
+        (item,) = find_items((name,))
+        self.planned = plan_runs(item, settings)
+        self.results = write_runs([runs for runs in self.planned if there(runs.variant)], folder)
+        self.folder = folder
+        self.read(name)
+
+    def read(self, name):
+        """Read the runs again."""
+        observations, arrays = observe(name, self.planned, self.folder)
+        self.document = Document(name, observations=observations, arrays=tuple(arrays))
+        self.tables = item_tables(self.document)
+        self.table = next(iter(self.tables.values()), None)
+
+    @property
+    def columns(self):
+        return [column.name for column in self.table.columns]
+
+    @property
+    def rows(self):
+        return rows_of(self.table)
+
+    def metric(self, key, objective, setting=None, control=False):
+        wanted = (objective, setting or {}, control)
+        (name,) = {
+            runs.name
+            for runs in self.planned
+            if (runs.variant.objective, runs.variant.setting, runs.variant.control) == wanted
+        }
+        return self.results[f"{name}/seed0"]["metrics"][key]["mean"]
+
+
+def rows_of(table):
+    """Rows of a table by heading; texts as they are, empty cells as None."""
+    names = [column.name for column in table.columns]
+    cells = ([c.label if c.unit is None else c for c in row.cells] for row in table.rows)
+    return [dict(zip(names, row, strict=True)) for row in cells]
+
+
+def observed(*entries):
+    """Observations of made-up numbers: recipe, objective, metric, values by seed, and what else is known."""
+    conditions, rows = {}, []
+    for recipe, objective, metric, values, *more in entries:
+        options = more[0] if more else {}
+        doubt = options.pop("doubt", "")
+        condition = Condition(recipe, recipe, objective, **options)
+        condition = conditions.setdefault(condition.key, condition)
+        rows += [Observation(condition, seed, metric, value, doubt) for seed, value in enumerate(values)]
+    return Observations(tuple(conditions.values()), tuple(rows))

@@ -114,10 +114,15 @@ def _check_folder(option: str, path: Path | None, *, there: bool) -> None:
 
 
 def _print_items(names: tuple[str, ...], settings: Settings) -> None:
-    from cophenet.paper.choice import check_settings, possible_items
-    from cophenet.paper.costs import laptop_minutes
     from cophenet.paper.items import find_items
-    from cophenet.paper.plan import epochs_of, recipes_of, wanted
+    from cophenet.paper.plan import (
+        check_settings,
+        epochs_of,
+        laptop_minutes,
+        possible_items,
+        recipes_of,
+        wanted,
+    )
 
     items = possible_items(find_items(names), settings, typer.echo)
     check_settings(items, settings)

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from cophenet._common.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from cophenet.paper.clouds import CLOUDS, draw_clouds
     from cophenet.paper.fits import LineFit, fit_line, growth_exponent
     from cophenet.paper.isolated import run_isolated
     from cophenet.paper.items import ITEMS, Item, find_items, item_names
     from cophenet.paper.modes import ModeCounts, best_components, count_modes
+    from cophenet.paper.observations import mean_metric, metric_average
     from cophenet.paper.orders import order_study
     from cophenet.paper.pipeline import Outcome, reproduce
-    from cophenet.paper.summary import mean_metric, metric_average
-    from cophenet.paper.synthetic import StudySettings, synthetic_study
+    from cophenet.paper.synthetic import CLOUDS, StudySettings, draw_clouds, synthetic_study
     from cophenet.paper.timing import time_steps
 
 __all__ = [
@@ -45,7 +44,6 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "clouds": ["CLOUDS", "draw_clouds"],
         "fits": ["LineFit", "fit_line", "growth_exponent"],
         "isolated": ["run_isolated"],
         "items": ["ITEMS", "Item", "find_items", "item_names"],
@@ -53,7 +51,7 @@ __getattr__, __dir__ = lazy_names(
         "modes": ["ModeCounts", "best_components", "count_modes"],
         "orders": ["order_study"],
         "timing": ["time_steps"],
-        "summary": ["mean_metric", "metric_average"],
-        "synthetic": ["StudySettings", "synthetic_study"],
+        "observations": ["mean_metric", "metric_average"],
+        "synthetic": ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_study"],
     },
 )

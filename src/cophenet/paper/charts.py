@@ -1,6 +1,6 @@
 """Charts of reproduced items: lines, dots beside published numbers, and scatter with fits.
 
-Every chart is made from plain data, as it stands in an item's JSON file.
+Every chart is made from plain data, as `figures` gives it.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def dots_figure(data: Mapping[str, Any]) -> Figure:
 
     Args:
         data: "panels", each with "title", "x" (label), "percent", "log", "rows" (names), and "series" of
-            "name", "values" and "std", with None where there is no number. Names that end with "paper" are
-            of what was published; in a panel that is "together" they stay beside the others.
+            "name", "values" and "std", with None where there is no number. A series that is "published" has
+            the colour of that which it is "of", and in a panel that is "together" stays beside it.
     """
     panels = [panel for panel in data["panels"] if panel["rows"]] or data["panels"][:1]
     lines = [panels, [_printed(panel) for panel in panels]]
@@ -112,17 +112,16 @@ def dots_figure(data: Mapping[str, Any]) -> Figure:
 def _printed(panel: Mapping[str, Any]) -> dict[str, Any]:
     """The panel of what was published."""
     together = panel.get("together", False)
-    series = [s for s in panel["series"] if s["name"].endswith("paper") and not together]
+    series = [s for s in panel["series"] if s.get("published") and not together]
     return {**panel, "title": f"{panel['title']}, paper", "series": series}
 
 
 def _dots_panel(axes: Axes, panel: Mapping[str, Any], names: Sequence[str], *, published: bool) -> None:
     heights = np.arange(len(panel["rows"]))
     for series in panel["series"]:
-        if panel.get("together") or series["name"].endswith("paper") == published:
+        if panel.get("together") or series.get("published", False) == published:
             # In the colour of what it is to be compared with.
-            own = series["name"].removesuffix(", paper")
-            _dots(axes, series, heights, names.index(own) if own in names and own != "paper" else 0)
+            _dots(axes, series, heights, names.index(series.get("of", series["name"])))
     if not panel["rows"]:
         _empty(axes)
     axes.set_yticks(heights, panel["rows"])
@@ -144,7 +143,7 @@ def _dots(axes: Axes, series: Mapping[str, Any], heights: Any, index: int) -> No
         return
     std = np.array([v or 0.0 for v in series["std"]], dtype=np.float64)
     color, marker = look(index)
-    hollow = series["name"].endswith("paper")
+    hollow = series.get("published", False)
     axes.errorbar(
         values,
         heights,

@@ -1,30 +1,115 @@
-"""Documents of items as they lie in an output folder."""
+"""The document of an item: its observations and how they were made, as JSON; tables and figures beside it."""
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cophenet._common.files import read_json
+from cophenet._common.files import read_json, write_bytes, write_json, write_text
+from cophenet.paper import studies
+from cophenet.paper.figures import draw, item_figures
 from cophenet.paper.items import item_names
+from cophenet.paper.observations import Observations
+from cophenet.paper.queue import Queue
+from cophenet.paper.tables import item_tables
 
-__all__ = ["FORMAT", "document_path", "read_document", "read_study", "unread"]
+__all__ = [
+    "FORMAT",
+    "Document",
+    "document_path",
+    "read_document",
+    "read_study",
+    "richer_document",
+    "unreadable",
+    "without_folders",
+    "write_document",
+]
 
-FORMAT = 1
-_KEYS = (
-    "item",
-    "title",
-    "paper",
-    "scale",
-    "recipes",
-    "seeds",
-    "settings",
-    "setup",
-    "runs",
-    "missing",
-    "tables",
-    "figures",
-)
+FORMAT = 2
+# Studies that need no runs: their observations are made from what they returned.
+_STUDIES: dict[str, Callable[[Mapping[str, Any]], Observations]] = {
+    "synthetic": studies.synthetic,
+    "batch-time": studies.batch_time,
+}
+# An absolute path up to its last part; slashes inside of words and addresses are no such.
+_FOLDERS = re.compile(r"(?<![\w/:.~-])/(?:[^\s/'\"]+/)+")
+
+
+@dataclass(frozen=True)
+class Document:
+    """What is known of an item.
+
+    Attributes:
+        item: Its name.
+        title: What it shows.
+        paper: Labels in the paper.
+        scale: Size of the experiments.
+        recipes: Recipes that were asked for; empty for the paper's data.
+        seeds: Seeds that were asked for; empty for those of the item.
+        settings: Settings that were changed in every recipe.
+        setup: What was trained, in a sentence for each recipe.
+        runs: Names of the finished runs.
+        missing: Name of a run -> why it is not there.
+        arrays: What figures draw beside single numbers, such as distance matrices.
+        study: What a study without runs returned.
+        observations: What was measured.
+    """
+
+    item: str
+    title: str = ""
+    paper: tuple[str, ...] = ()
+    scale: str = "laptop"
+    recipes: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    settings: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    arrays: tuple[Mapping[str, Any], ...] = ()
+    study: Mapping[str, Any] | None = None
+    observations: Observations = field(default_factory=Observations)
+
+    @property
+    def command(self) -> str:
+        """The command that makes the item as it is here.
+
+        Example:
+            >>> Document("rank", recipes=("digits",), seeds=(7,), settings=("schedule={every: 2}",)).command
+            "cophenet reproduce rank --scale laptop --recipe digits --seeds 7, --set 'schedule={every: 2}'"
+        """
+        words = ["cophenet", "reproduce", self.item, "--scale", self.scale]
+        for recipe in self.recipes:
+            words += ["--recipe", recipe]
+        if self.seeds:
+            # The comma makes a single one a list, not a number of seeds.
+            words += ["--seeds", ",".join(map(str, self.seeds)) + "," * (len(self.seeds) == 1)]
+        for setting in self.settings:
+            words += ["--set", setting]
+        return shlex.join(words)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; observations of a study are in what it returned."""
+        parts = {name: value for name, value in self.__dict__.items() if name != "observations"}
+        plain = {name: list(v) if isinstance(v, tuple) else v for name, v in parts.items()}
+        return {"format": FORMAT, **plain, "observations": [] if self.study else self.observations.to_json()}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Document:
+        """The document that `to_json` gave."""
+        parts: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in content.items() if name != "format"
+        }
+        study = content["study"]
+        table = _STUDIES[content["item"]](study) if study else Observations.from_json(content["observations"])
+        parts["observations"] = table
+        return cls(**parts)
+
+
+_KEYS = tuple(Document.__dataclass_fields__)
 
 
 def document_path(folder: Path, name: str) -> Path:
@@ -37,7 +122,7 @@ def document_path(folder: Path, name: str) -> Path:
     return folder / name / f"{name}.json"
 
 
-def read_document(folder: Path, name: str) -> dict[str, Any] | None:
+def read_document(folder: Path, name: str) -> Document | None:
     """The document of an item; None if there is none that this version understands.
 
     Args:
@@ -49,11 +134,11 @@ def read_document(folder: Path, name: str) -> dict[str, Any] | None:
         True
     """
     path = document_path(folder, name)
-    return read_json(path) if path.is_file() and not _problem(path, name) else None
+    return Document.from_json(read_json(path)) if path.is_file() and not _problem(path, name) else None
 
 
 def read_study(folder: Path, name: str) -> dict[str, Any] | None:
-    """What was measured for an item that needs no runs; None if nothing was.
+    """What a study without runs has measured before; None if nothing.
 
     Whatever else a document has or lacks: what was measured is not measured again.
 
@@ -63,37 +148,116 @@ def read_study(folder: Path, name: str) -> dict[str, Any] | None:
     path = document_path(folder, name)
     if not path.is_file():
         return None
-    document = read_json(path)
-    if document.get("format") != FORMAT:
+    content = read_json(path)
+    if content.get("format") != FORMAT:
         raise ValueError(f"{path} {_problem(path, name)}: move it away, or give another output")
-    study: dict[str, Any] | None = document.get("study")
+    study: dict[str, Any] | None = content.get("study")
     return study
 
 
-def unread(folder: Path) -> dict[Path, str]:
+def unreadable(folder: Path) -> dict[Path, str]:
     """Files that lie where documents are and are none that this version understands, each with the reason.
 
     Args:
         folder: Where items were written to.
 
     Example:
-        >>> unread(Path("/nowhere"))
+        >>> unreadable(Path("/nowhere"))
         {}
     """
     paths = {name: document_path(folder, name) for name in item_names()}
-    found = {path: _problem(path, name) for name, path in paths.items() if path.is_file()}
-    return {path: problem for path, problem in found.items() if problem}
+    problems = {path: _problem(path, name) for name, path in paths.items() if path.is_file()}
+    return {path: problem for path, problem in problems.items() if problem}
 
 
 def _problem(path: Path, name: str) -> str:
     """What is wrong with a document; nothing if nothing is."""
     try:
-        document = read_json(path)
+        content = read_json(path)
     except ValueError:
         return "is no JSON document"
-    if document.get("format") != FORMAT:
-        return f"has format {document.get('format')!r}, this version reads {FORMAT}"
-    lacking = [key for key in _KEYS if key not in document]
+    if content.get("format") != FORMAT:
+        return f"has format {content.get('format')!r}, this version reads {FORMAT}"
+    lacking = [key for key in _KEYS if key not in content]
     if lacking:
         return f"lacks {', '.join(lacking)}"
-    return "" if document["item"] == name else f"is of item {document['item']!r}"
+    return "" if content["item"] == name else f"is of item {content['item']!r}"
+
+
+def write_document(document: Document, output: Path) -> list[Path]:
+    """Write all files of an item: its document as JSON, its tables as text, its figures as SVG and PNG.
+
+    Args:
+        document: What is known of the item.
+        output: Where items are written to; each has a folder there, made if needed.
+
+    Returns:
+        The files, the JSON first.
+    """
+    written = [document_path(output, document.item)]
+    folder = written[0].parent
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(written[0], document.to_json())
+    for name, table in item_tables(document).items():
+        texts = {"md": table.to_markdown(), "csv": table.to_csv(), "tex": table.to_latex()}
+        for ending, text in texts.items():
+            written.append(folder / f"{name}.{ending}")
+            write_text(written[-1], f"{text}\n")
+    for name, figure in item_figures(document).items():
+        for ending, content in draw(figure).items():
+            written.append(folder / f"{name}.{ending}")
+            write_bytes(written[-1], content)
+    return written
+
+
+def richer_document(document: Document, queue: Queue, output: Path) -> Document:
+    """The document to write: the one that is there if it rests on what is not, else the new one.
+
+    Args:
+        document: The new one.
+        queue: What runs there are.
+        output: Where items are written to.
+
+    Raises:
+        ValueError: If the one that is there must stay but cannot be drawn, or was made with other settings
+            while new ones were asked for.
+    """
+    path = document_path(output, document.item)
+    if not path.is_file():
+        return document
+    content, problem = read_json(path), unreadable(output).get(path)
+    if content.get("format") != FORMAT:
+        raise ValueError(f"{path} {problem}: move it away, or give another -o")
+    known = read_document(output, document.item)
+    lost = _lost(document, content.get("runs", ()), known, queue)
+    if not lost:
+        return document
+    if known is None:
+        raise ValueError(f"{path} {problem}, and {lost}: move it away, or give another -o")
+    if not queue.only_finished and document.command != known.command:
+        raise ValueError(f"{path} is of `{known.command}`, and {lost}: give another -o")
+    queue.tell(f"{document.item}: drawn from its document; {lost}")
+    return known
+
+
+def _lost(document: Document, runs: Sequence[str], known: Document | None, queue: Queue) -> str:
+    """What would be lost with a document that rests on some runs; nothing if it may be replaced."""
+    failing = {*queue.report.lacking, *queue.report.failed}
+    gone = [name for name in runs if name in failing or not (queue.folder / name / "results.json").is_file()]
+    if gone and (queue.only_finished or len(document.runs) < len(runs)):
+        return f"{len(gone)} of its runs {'is' if len(gone) == 1 else 'are'} not in {queue.folder}"
+    # Sizes of data sets are counted without runs, and again each time.
+    counted = known is not None and not document.runs and document.study is None
+    if counted and known and len(document.observations.rows) < len(known.observations.rows):
+        return "not all of its data is here"
+    return ""
+
+
+def without_folders(text: str) -> str:
+    """Text that is shown to others: of a path only the last part.
+
+    Example:
+        >>> without_folders("cannot read /home/me/data/train.bin: 3/4 of it")
+        'cannot read train.bin: 3/4 of it'
+    """
+    return _FOLDERS.sub("", text)

@@ -12,127 +12,134 @@ from cophenet.paper.variants import (
     CORE,
     DISTANCES,
     PAPER_DATA,
-    Arm,
+    Setting,
+    Variant,
     plain,
     varied,
     with_controls,
 )
 
-__all__ = ["ITEMS", "Item", "find_items", "item_names"]
+__all__ = ["ITEMS", "SUBTREE", "Item", "find_items", "item_names"]
 
-Arms = Callable[[str, str], tuple[Arm, ...]]
+Variants = Callable[[str, str], tuple[Variant, ...]]
 _FULL = ("data.domain=full", "one_shot=null")
 _CIFAR100 = ("cifar100",)
+# The coarse class of CIFAR-100 whose edges the study of tree weights makes longer.
+SUBTREE = "aquatic_mammals"
+_FASTFT = "objective.options.fastft"
 
 
-def _none(_recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _none(_recipe: str, _scale: str) -> tuple[Variant, ...]:
     return ()
 
 
-def _core(recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _core(recipe: str, _scale: str) -> tuple[Variant, ...]:
     # The paper has no EMD on BREEDS, for its cost.
     return plain(name for name in CORE if not (recipe in BREEDS and name == "emd"))
 
 
-def _with_controls(recipe: str, scale: str) -> tuple[Arm, ...]:
+def _with_controls(recipe: str, scale: str) -> tuple[Variant, ...]:
     return with_controls(_core(recipe, scale))
 
 
-def _l2(_recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _l2(_recipe: str, _scale: str) -> tuple[Variant, ...]:
     return plain(["l2"])
 
 
-def _modes(recipe: str, scale: str) -> tuple[Arm, ...]:
+def _modes(recipe: str, scale: str) -> tuple[Variant, ...]:
     # The paper has l2 alone on the data sets beside CIFAR-100.
     others = recipe in PAPER_DATA and recipe not in _CIFAR100
     return _l2(recipe, scale) if others else _core(recipe, scale)
 
 
-def _umap(_recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _umap(_recipe: str, _scale: str) -> tuple[Variant, ...]:
     return plain(["l2", "emd"])
 
 
-def _baselines(_recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _baselines(_recipe: str, _scale: str) -> tuple[Variant, ...]:
     return with_controls(plain((*DISTANCES, "flat", *BASELINES)))
 
 
-def _rank(_recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _rank(_recipe: str, _scale: str) -> tuple[Variant, ...]:
     return plain(["flat", "rank"])
 
 
-def _batch_sizes(_recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _batch_sizes(_recipe: str, _scale: str) -> tuple[Variant, ...]:
     sizes = (64, 128, 512, 1024)
-    settings = [(str(size), (f"batch_size={size}",)) for size in sizes]
+    settings = [({"batch_size": size}, (f"batch_size={size}",)) for size in sizes]
     return with_controls(varied(["l2", "emd", "fastft"], settings))
 
 
-def _weights(_recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _weights(_recipe: str, _scale: str) -> tuple[Variant, ...]:
     weights = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0)
-    settings = [(f"{weight:g}", (f"objective.cpcc.weight={weight}",)) for weight in weights]
+    settings = [({"lambda": weight}, (f"objective.cpcc.weight={weight}",)) for weight in weights]
     return with_controls(varied(["l2", "emd", "fastft"], settings))
 
 
-def _backbones(_recipe: str, scale: str) -> tuple[Arm, ...]:
+def _backbones(_recipe: str, scale: str) -> tuple[Variant, ...]:
     names = ("resnet18", "resnet34", "resnet50") if scale == "paper" else ("resnet10-w16", "resnet18-w16")
-    settings: list[tuple[str, tuple[str, ...]]] = [(name, (f"model.backbone={name}",)) for name in names]
+    settings: list[tuple[Setting, tuple[str, ...]]] = [
+        ({"backbone": name}, (f"model.backbone={name}",)) for name in names
+    ]
     if scale == "paper":
         # ImageNet weights of these names are looked for beside the run, as in the recipe of iNaturalist.
         settings += [
-            (name, (f"model={{backbone: {name}, weights: {name}.pth}}", "data.image_size=224"))
+            ({"backbone": name}, (f"model={{backbone: {name}, weights: {name}.pth}}", "data.image_size=224"))
             for name in ("vit_b_16", "vit_l_16")
         ]
     else:
-        settings.insert(1, ("as in the recipe", ()))
+        settings.insert(1, ({"backbone": "as in the recipe"}, ()))
     return with_controls(varied(["l2", "emd", "fastft"], settings))
 
 
-def _depths(_recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _depths(_recipe: str, _scale: str) -> tuple[Variant, ...]:
     settings = [
-        (f"depth {depth}", (*_FULL, "batch_size=128", f"data.options.depth={depth}")) for depth in (3, 4, 5)
+        ({"depth": depth}, (*_FULL, "batch_size=128", f"data.options.depth={depth}")) for depth in (3, 4, 5)
     ]
     return with_controls(varied(["emd", "fastft"], settings))
 
 
-def _edge_weights(_recipe: str, _scale: str) -> tuple[Arm, ...]:
-    settings: list[tuple[str, tuple[str, ...]]] = [("weight 1x", (*_FULL, "batch_size=1024"))]
+def _edge_weights(_recipe: str, _scale: str) -> tuple[Variant, ...]:
+    settings: list[tuple[Setting, tuple[str, ...]]] = [({"weight": 1}, (*_FULL, "batch_size=1024"))]
     settings += [
-        (f"weight {factor}x", (*_FULL, "batch_size=1024", f"tree.node_weights.aquatic_mammals={factor}.0"))
+        ({"weight": factor}, (*_FULL, "batch_size=1024", f"tree.node_weights.{SUBTREE}={factor}.0"))
         for factor in (2, 4)
     ]
     return with_controls(varied(["emd", "fastft"], settings))
 
 
-def _flow_weights(_recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _flow_weights(_recipe: str, _scale: str) -> tuple[Variant, ...]:
     settings = [
-        (scheme, (f"objective.cpcc.flow_weights={scheme}",)) for scheme in ("uniform", "distance", "inverse")
+        ({"flow_weights": scheme}, (f"objective.cpcc.flow_weights={scheme}",))
+        for scheme in ("uniform", "distance", "inverse")
     ]
     return with_controls(varied(["fastft", "emd"], settings))
 
 
-def _times(recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _times(recipe: str, _scale: str) -> tuple[Variant, ...]:
     batch = ("batch_size=128",) if recipe == "cifar10" else ()
-    return varied(CORE, [("", ("epochs=3", *batch))])
+    return varied(CORE, [({}, ("epochs=3", *batch))])
 
 
-def _shuffled(_recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _shuffled(_recipe: str, _scale: str) -> tuple[Variant, ...]:
     return with_controls(plain(CORE))
 
 
-def _orders(_recipe: str, _scale: str) -> tuple[Arm, ...]:
-    principal = "objective.options.fastft.order=principal"
+def _orders(_recipe: str, _scale: str) -> tuple[Variant, ...]:
+    principal = f"{_FASTFT}.order=principal"
     return with_controls(
         (
-            *plain(["fastft"]),
-            Arm("fastft", "principal", (principal,), seeds=3),
-            Arm("fastft", "three principal", (principal, "objective.options.fastft.n_orders=3"), seeds=3),
+            Variant("fastft", {"order": "batch order"}, seeds=3),
+            Variant("fastft", {"order": "principal"}, (principal,), seeds=3),
+            Variant("fastft", {"order": "three principal"}, (principal, f"{_FASTFT}.n_orders=3"), seeds=3),
             *plain(["emd"]),
         )
     )
 
 
-def _memory(_recipe: str, _scale: str) -> tuple[Arm, ...]:
+def _memory(_recipe: str, _scale: str) -> tuple[Variant, ...]:
     settings = [
-        (f"batch {size}, memory {memory}", (f"batch_size={size}", f"objective.cpcc.memory={memory}"))
+        ({"batch_size": size, "memory": memory}, (f"batch_size={size}", f"objective.cpcc.memory={memory}"))
         for size in (64, 128, 512)
         for memory in (0, 4096)
     ]
@@ -148,7 +155,7 @@ class Item:
         title: What it shows.
         labels: Labels in the paper; none for what is beyond it.
         recipes: The data sets, by their recipes.
-        arms: What is trained, by recipe and scale.
+        variants: What is trained, by recipe and scale.
         minutes: What it computes beside the runs takes on a laptop.
         fixed: Whether it makes sense on its own recipes only.
     """
@@ -157,7 +164,7 @@ class Item:
     title: str
     labels: tuple[str, ...]
     recipes: tuple[str, ...] = ()
-    arms: Arms = _none
+    variants: Variants = _none
     minutes: float = 0.0
     fixed: bool = False
 

@@ -1,6 +1,6 @@
 """Maps of reproduced items: distance matrices, clouds of features and coloured tables.
 
-Every map is made from plain data, as it stands in an item's JSON file.
+Every map is made from plain data, as `figures` gives it.
 """
 
 from __future__ import annotations

@@ -5,55 +5,49 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cophenet._common.files import write_text
 from cophenet._common.locks import InUseError, locked
-from cophenet.paper import collect_ablations, collect_costs, collect_features, collect_main, run_isolated
-from cophenet.paper.choice import check_settings, possible_items
-from cophenet.paper.claims import claims_page
-from cophenet.paper.document import Found, read_runs
-from cophenet.paper.documents import FORMAT, document_path, read_study, unread
-from cophenet.paper.item import write_item
+from cophenet.paper import features, studies
+from cophenet.paper.documents import (
+    Document,
+    document_path,
+    read_study,
+    richer_document,
+    unreadable,
+    without_folders,
+    write_document,
+)
+from cophenet.paper.isolated import run_isolated
 from cophenet.paper.items import Item, find_items
-from cophenet.paper.kept import keep_what_is_lost, without_folders
-from cophenet.paper.page import results_page
-from cophenet.paper.plan import ArmRuns, Settings, arm_runs, recipes_of
+from cophenet.paper.observations import Observations, read_runs
+from cophenet.paper.page import claims_page, results_page
+from cophenet.paper.plan import (
+    Settings,
+    VariantRuns,
+    check_settings,
+    plan_runs,
+    possible_items,
+    recipes_of,
+)
 from cophenet.paper.queue import Queue, Report
-from cophenet.paper.setups import setup_sentences, with_setup
+from cophenet.paper.setup_text import setup_sentences
 
-__all__ = ["Outcome", "reproduce"]
+__all__ = ["Outcome", "observe", "reproduce"]
 
-Tell = Callable[[str], None]
-Parts = dict[str, Any]
-
-_OF_RUNS: dict[str, Callable[[Sequence[Found]], Parts]] = {
-    "testcpcc": collect_main.testcpcc,
-    "coarse": collect_main.coarse,
-    "fine": collect_main.fine,
-    "modes": collect_features.modes,
-    "umap": collect_features.umap,
-    "baselines": collect_main.baselines,
-    "scatter": collect_main.scatter,
-    "rank": collect_main.rank,
-    "batch-size": collect_ablations.batch_size,
-    "weight": collect_ablations.weight,
-    "backbone": collect_ablations.backbone,
-    "tree-depth": collect_ablations.tree_depth,
-    "tree-weights": collect_ablations.tree_weights,
-    "flow-weights": collect_ablations.flow_weights,
-    "epoch-time": collect_costs.epoch_time,
-    "shuffled": collect_main.shuffled,
-    "orders": collect_features.orders,
-    "memory": collect_ablations.memory,
+# What items measure on the features and distances of their runs.
+_ON_FEATURES: dict[str, Callable[[Observations, Sequence[VariantRuns], Path], features.Measured]] = {
+    "modes": features.modes,
+    "umap": features.umap,
+    "orders": features.orders,
+    "tree-depth": features.matrices,
+    "tree-weights": features.matrices,
 }
-# What needs no runs: how it is shown, and the study of time behind it.
-_STUDIES: dict[str, tuple[Callable[[dict[str, Any]], Parts], str]] = {
-    "synthetic": (collect_costs.synthetic, "synthetic"),
-    "batch-time": (collect_costs.batch_time, "steps"),
-}
+# Items that need no runs: the study of time behind them.
+_STUDIES = {"synthetic": "synthetic", "batch-time": "steps"}
 
 
 @dataclass
@@ -80,13 +74,13 @@ def reproduce(
     data_dir: str | Path | None = None,
     only_finished: bool = False,
     threads: int | None = None,
-    tell: Tell = print,
+    tell: Callable[[str], None] = print,
     progress: bool | None = None,
 ) -> Outcome:
     """Run what items need, as far as it is not there, and write their tables and figures.
 
     Runs that are finished are used, interrupted ones continued. What cannot be run, because data is missing
-    or something fails, is told and left out; the rest is made all the same. A document that rests on runs
+    or something fails, is said and left out; the rest is made all the same. A document that rests on runs
     which are no longer there is drawn again, never replaced by one that knows less.
 
     Args:
@@ -114,16 +108,38 @@ def reproduce(
     )
     work.outcome.report = work.queue.report
     work.output.mkdir(parents=True, exist_ok=True)
-    left = [(item, arms) for item in chosen if (arms := work.arms(item)) is not None]
+    left = [(item, planned) for item in chosen if (planned := work.plan(item)) is not None]
     while left:
         # Once through everything before anything is waited for.
-        busy = [(item, arms) for item, arms in left if not work.have(item, arms)]
+        busy = [(item, planned) for item, planned in left if not work.make(item, planned)]
         if len(busy) == len(left):
             time.sleep(work.queue.pause)
         left = busy
     work.outcome.failed.update(work.queue.report.failed)
     work.write_pages()
     return work.outcome
+
+
+def observe(
+    item: str, planned: Sequence[VariantRuns], folder: Path
+) -> tuple[Observations, list[dict[str, Any]]]:
+    """What the finished runs of an item give.
+
+    Args:
+        item: Its name.
+        planned: Its runs.
+        folder: Where runs are stored.
+
+    Returns:
+        The observations, and arrays that its figures draw.
+    """
+    found = read_runs(planned, folder)
+    if item == "scatter":
+        found = studies.correlations(found)
+    if item not in _ON_FEATURES:
+        return found, []
+    rows, arrays = _ON_FEATURES[item](found, planned, folder)
+    return found.extended(rows), arrays
 
 
 @dataclass
@@ -135,24 +151,24 @@ class _Work:
     settings: Settings
     outcome: Outcome
 
-    def arms(self, item: Item) -> list[ArmRuns] | None:
+    def plan(self, item: Item) -> list[VariantRuns] | None:
         """What an item wants trained; None if it does not go with a recipe."""
         try:
-            return arm_runs(item, self.settings)
+            return plan_runs(item, self.settings)
         except ValueError as error:
             self._fail(item.name, error)
             return None
 
-    def have(self, item: Item, arms: list[ArmRuns]) -> bool:
+    def make(self, item: Item, planned: list[VariantRuns]) -> bool:
         """Run and write an item, as far as no other process is at something it needs.
 
         Returns:
             Whether that is all; otherwise try again later.
         """
-        if not self.queue.advance(arms):
+        if not self.queue.advance(planned):
             return False
         try:
-            self._write(item, arms)
+            self._write(item, planned)
         except InUseError:
             self.queue.say(f"{item.name}: waiting, another process is timing", again=True)
             return False
@@ -162,7 +178,7 @@ class _Work:
 
     def write_pages(self) -> None:
         """The pages of claims and of all items; documents of other versions are left out of them."""
-        for path, problem in unread(self.output).items():
+        for path, problem in unreadable(self.output).items():
             self.queue.tell(f"left out of the page: {path} {problem}")
         self._write_page("claims.md", claims_page)
         self._write_page("README.md", results_page)
@@ -177,13 +193,12 @@ class _Work:
         self.outcome.failed[name] = " ".join(str(error).split()) or type(error).__name__
         self.queue.tell(f"{name} failed: {self.outcome.failed[name]}")
 
-    def _write(self, item: Item, arms: list[ArmRuns]) -> None:
+    def _write(self, item: Item, planned: list[VariantRuns]) -> None:
         # Two studies of time at once would measure each other. What is measured is written before the next
         # process looks.
         with locked(self.output, ".timing.lock") if self._times(item) else nullcontext():
-            document = self._document(item, arms, self._parts(item, arms))
-            document = keep_what_is_lost(document, self.queue, self.output)
-            self.outcome.files[item.name] = write_item(document, self.output / item.name)
+            document = richer_document(self._document(item, planned), self.queue, self.output)
+            self.outcome.files[item.name] = write_document(document, self.output)
         self.queue.tell(f"{item.name}: wrote {self.outcome.files[item.name][0]}")
 
     def _times(self, item: Item) -> bool:
@@ -191,42 +206,45 @@ class _Work:
         timed = item.name in _STUDIES and not self.queue.only_finished
         return timed and read_study(self.output, item.name) is None
 
-    def _parts(self, item: Item, arms: list[ArmRuns]) -> Parts:
+    def _study(self, item: Item) -> dict[str, Any]:
+        """What a study of time returns, which is measured once."""
         queue = self.queue
-        if item.name in _OF_RUNS:
-            return _OF_RUNS[item.name](read_runs(arms, queue.folder))
-        if item.name == "data":
-            recipes = recipes_of(item, self.settings)
-            return collect_costs.data_sizes(recipes, self.settings.scale, queue.data_dir, queue.tell)
-        collect, name = _STUDIES[item.name]
         study = read_study(self.output, item.name)
         if study is not None:
             written = document_path(self.output, item.name)
             queue.tell(f"{item.name}: measured before; remove {written} to measure again")
-        elif queue.only_finished:
+            return study
+        if queue.only_finished:
             raise ValueError("nothing was measured yet")
-        else:
-            study = run_isolated(name, None, queue.tell)
-        return collect(study)
+        return run_isolated(_STUDIES[item.name], None, queue.tell)
 
-    def _document(self, item: Item, arms: list[ArmRuns], parts: Parts) -> dict[str, Any]:
+    def _observations(self, item: Item, planned: list[VariantRuns]) -> tuple[Observations, list[Any]]:
+        """What was measured for an item that is no study of time, and arrays for its figures."""
+        queue = self.queue
+        if item.name == "data":
+            recipes = recipes_of(item, self.settings)
+            return studies.data_sizes(recipes, self.settings.scale, queue.data_dir, queue.tell), []
+        return observe(item.name, planned, queue.folder)
+
+    def _document(self, item: Item, planned: list[VariantRuns]) -> Document:
         report, settings = self.queue.report, self.settings
-        names = [f"{arm.name}/seed{seed}" for arm in arms for seed in arm.seeds]
+        names = [f"{runs.name}/seed{seed}" for runs in planned for seed in runs.seeds]
         reasons = {**report.lacking, **report.failed}
         done = [name for name in names if name in report.done]
-        setup = setup_sentences(item, arms, done, self.queue.folder)
-        return {
-            "format": FORMAT,
-            "item": item.name,
-            "title": item.title,
-            "paper": list(item.labels),
-            "scale": settings.scale,
-            "recipes": [without_folders(recipe) for recipe in settings.recipes],
-            "seeds": list(settings.seeds),
-            "settings": list(settings.overrides),
-            "setup": setup,
-            "runs": done,
-            "missing": {name: without_folders(reasons[name]) for name in names if name in reasons},
-            **parts,
-            "tables": [with_setup(table, setup) for table in parts["tables"]],
-        }
+        content = Document(
+            item.name,
+            item.title,
+            item.labels,
+            settings.scale,
+            tuple(without_folders(recipe) for recipe in settings.recipes),
+            settings.seeds,
+            settings.overrides,
+            tuple(setup_sentences(item, planned, done, self.queue.folder)),
+            tuple(done),
+            {name: without_folders(reasons[name]) for name in names if name in reasons},
+        )
+        if item.name in _STUDIES:
+            study = self._study(item)
+            return Document.from_json({**content.to_json(), "study": study})
+        found, arrays = self._observations(item, planned)
+        return replace(content, observations=found, arrays=tuple(arrays))

@@ -1,43 +1,55 @@
-"""Runs by a stable name: what an arm is called on disk, and whether a folder there is what is wanted."""
+"""What must be run for items: recipes with their settings, names of run folders, and what it costs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cophenet._common.yaml_text import parse_yaml
-from cophenet.paper.variants import Arm
+from cophenet.paper.items import Item
+from cophenet.paper.variants import Variant, setting_text
 from cophenet.recipes import Recipe, list_recipes, load_recipe, recipe_names
-from cophenet.recipes.load import apply_overrides, flatten
-from cophenet.runs import Run
+from cophenet.recipes.load import apply_overrides, parse_override
 
 if TYPE_CHECKING:
-    from cophenet.paper.items import Item
     from cophenet.recipes.settings import Scale
 
 __all__ = [
-    "ArmRuns",
+    "WATCHED",
     "Settings",
-    "State",
-    "arm_runs",
-    "different_settings",
+    "VariantRuns",
+    "check_settings",
     "epochs_of",
+    "laptop_minutes",
+    "plan_runs",
+    "possible_items",
     "recipes_of",
-    "state_of",
     "wanted",
 ]
 
-State = Literal["missing", "interrupted", "trained", "done"]
 _PAPER_SEEDS = 3
 # Features over the epochs, for studies; it changes nothing of the training, and so not the name.
 _SAVED = {"paper": 20, "laptop": 1}
-_WATCHED = "save_features_every"
+WATCHED = "save_features_every"
+# Minutes of an epoch and of an evaluation at laptop scale on one core. CIFAR-100: of real runs (epochs of
+# 10.6 s at best); CIFAR-10 has the same network and as many images. The others: images per second of the best
+# steps on made-up files (as benchmarks/reproduce_costs.py does), by the clock on busy cores, and so rather
+# too high: a CIFAR-100 step took 2.8 times as long there as in real runs.
+_MINUTES = {
+    "cifar10": (0.18, 0.33),
+    "cifar100": (0.18, 0.33),
+    "inat21-mini": (21.6, 18.6),
+    "living17": (2.0, 1.3),
+    "nonliving26": (3.0, 2.0),
+    "entity13": (7.6, 5.1),
+    "entity30": (7.0, 4.7),
+}
 
 
 @dataclass(frozen=True)
@@ -58,19 +70,19 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class ArmRuns:
-    """An arm on a recipe: the runs of its seeds.
+class VariantRuns:
+    """A variant on a recipe: the runs of its seeds.
 
     Attributes:
         recipe_name: The recipe it starts from.
-        arm: What is changed.
+        variant: What is changed.
         recipe: All settings, without a seed.
         name: Folder of the runs, the same for the same settings.
         seeds: What is wanted.
     """
 
     recipe_name: str
-    arm: Arm
+    variant: Variant
     recipe: Recipe
     name: str
     seeds: tuple[int, ...]
@@ -82,19 +94,6 @@ class ArmRuns:
     def of_seed(self, seed: int) -> Recipe:
         """The recipe of one run."""
         return self.recipe.model_copy(update={"seeds": (seed,)})
-
-    def results(self, folder: Path) -> list[dict[str, Any]]:
-        """Contents of the `results.json` that there are, in the order of seeds.
-
-        A folder with other settings counts as not there.
-        """
-        found = []
-        for seed in self.seeds:
-            path = self.path(folder, seed)
-            results = Run(path).results if state_of(path) == "done" else None
-            if results is not None and not different_settings(path, self.of_seed(seed)):
-                found.append(results)
-        return found
 
 
 def recipes_of(item: Item, settings: Settings) -> tuple[str, ...]:
@@ -113,52 +112,148 @@ def recipes_of(item: Item, settings: Settings) -> tuple[str, ...]:
     return settings.recipes
 
 
-def wanted(item: Item, settings: Settings) -> list[tuple[str, Arm, tuple[int, ...]]]:
-    """Recipe, arm and seeds of all that an item wants trained; quick, as no recipe is read.
+def possible_items(
+    items: Sequence[Item], settings: Settings, message: Callable[[str], None]
+) -> tuple[Item, ...]:
+    """Items without those that make sense on other recipes only, which is said in a message.
+
+    Raises:
+        ValueError: If none is left.
+
+    Example:
+        >>> from cophenet.paper.items import find_items
+        >>> items = possible_items(find_items(("rank", "tree-depth")), Settings("laptop", ("digits",)), print)
+        tree-depth: only on cifar100
+        >>> [item.name for item in items]
+        ['rank']
+    """
+    left = tuple(item for item in items if not item.fixed or recipes_of(item, settings))
+    lines = [f"{item.name}: only on {', '.join(item.recipes)}" for item in items if item not in left]
+    if not left:
+        raise ValueError(f"{'; '.join(lines)}: leave out --recipe")
+    for line in lines:
+        message(line)
+    return left
+
+
+def check_settings(items: Iterable[Item], settings: Settings) -> None:
+    """Refuse what is wrong in the settings by itself, or is what an item varies.
+
+    Args:
+        items: What is to be reproduced.
+        settings: How.
+
+    Raises:
+        FileNotFoundError: If a recipe is no file.
+        ValueError: If a recipe or setting is wrong, or an item would say one value of it and have another.
+
+    Example:
+        >>> from cophenet.paper.items import find_items
+        >>> check_settings(find_items(("batch-size",)), Settings("laptop", overrides=("epochs=6",)))
+        >>> check_settings(find_items(("batch-size",)), Settings("laptop", overrides=("batch_size=256",)))
+        Traceback (most recent call last):
+        ValueError: --set batch_size=256: batch-size varies batch_size itself, leave out one of the two
+    """
+    used = {item: recipes_of(item, settings) for item in items}
+    for recipe in dict.fromkeys((*settings.recipes, *(name for names in used.values() for name in names))):
+        load_recipe(recipe, settings.scale, settings.overrides)
+    given = {text: parse_override(text)[0] for text in settings.overrides}
+    for text, keys in given.items():
+        if keys == ("seeds",):
+            raise ValueError(f"--set {text}: give --seeds instead")
+        for item, recipes in used.items():
+            varied = {key for name in recipes for key in _varied(item.variants(name, settings.scale))}
+            for key in sorted(varied):
+                # Also a whole group of settings in which something is varied, or something in such a group.
+                if key[: len(keys)] == keys[: len(key)]:
+                    raise ValueError(
+                        f"--set {text}: {item.name} varies {'.'.join(key)} itself, leave out one of the two"
+                    )
+
+
+def _varied(variants: Iterable[Variant]) -> set[tuple[str, ...]]:
+    """Keys of the settings in which variants differ, whose values rows are named after."""
+    changed = [dict(parse_override(text) for text in variant.overrides) for variant in variants]
+    keys = {key for settings in changed for key in settings}
+    different = {key for key in keys if len({repr(settings.get(key)) for settings in changed}) > 1}
+    return {("objective", "name"), *different} if changed else set()
+
+
+def wanted(item: Item, settings: Settings) -> list[tuple[str, Variant, tuple[int, ...]]]:
+    """Recipe, variant and seeds of all that an item wants trained; quick, as no recipe is read.
 
     Example:
         >>> from cophenet.paper.items import find_items
         >>> (rank,) = find_items(("rank",))
-        >>> [(name, arm.objective, seeds) for name, arm, seeds in wanted(rank, Settings("laptop"))]
+        >>> [(name, variant.objective, seeds) for name, variant, seeds in wanted(rank, Settings("laptop"))]
         [('cifar100', 'flat', (0, 1, 2)), ('cifar100', 'rank', (0,))]
     """
     found = []
     for recipe in recipes_of(item, settings):
-        for arm in item.arms(recipe, settings.scale):
-            usual = arm.seeds if settings.scale == "laptop" or arm.control else _PAPER_SEEDS
-            found.append((recipe, arm, settings.seeds or tuple(range(usual))))
+        for variant in item.variants(recipe, settings.scale):
+            usual = variant.seeds if settings.scale == "laptop" or variant.control else _PAPER_SEEDS
+            found.append((recipe, variant, settings.seeds or tuple(range(usual))))
     return found
 
 
 def epochs_of(
-    entries: Iterable[tuple[str, Arm, tuple[int, ...]]], scale: Scale, overrides: Sequence[str] = ()
+    entries: Iterable[tuple[str, Variant, tuple[int, ...]]], scale: Scale, overrides: Sequence[str] = ()
 ) -> int:
     """Epochs of all these runs together; curricula are counted like the others.
 
     Args:
-        entries: Recipe, arm and seeds, as `wanted` gives them.
+        entries: Recipe, variant and seeds, as `wanted` gives them.
         scale: Size of the experiments.
         overrides: Settings changed in every recipe.
     """
     usual = _epochs(scale)
     total = 0
-    for recipe, arm, seeds in entries:
-        own = [int(o.partition("=")[2]) for o in (*arm.overrides, *overrides) if o.startswith("epochs=")]
+    for recipe, variant, seeds in entries:
+        own = [int(o.partition("=")[2]) for o in (*variant.overrides, *overrides) if o.startswith("epochs=")]
         if not own:
             own = [usual[recipe] if recipe in usual else load_recipe(recipe, scale).epochs]
         total += len(seeds) * own[-1]
     return total
 
 
-def arm_runs(item: Item, settings: Settings) -> list[ArmRuns]:
+def laptop_minutes(
+    entries: Iterable[tuple[str, Variant, tuple[int, ...]]], overrides: Sequence[str] = ()
+) -> float | None:
+    """Minutes of all these runs together on one core, trained and evaluated one after the other.
+
+    All variants of a recipe are taken to cost the same, as with its own objective.
+
+    Args:
+        entries: Recipe, variant and seeds, as `wanted` gives them.
+        overrides: Settings changed in every recipe, of which the epochs count.
+
+    Returns:
+        The minutes; None if a recipe is not one of the paper's.
+
+    Example:
+        >>> from cophenet.paper.items import find_items
+        >>> (rank,) = find_items(("rank",))
+        >>> 4 < laptop_minutes(wanted(rank, Settings("laptop"))) < 40
+        True
+    """
+    total = 0.0
+    for entry in entries:
+        if entry[0] not in _MINUTES:
+            return None
+        epoch, evaluation = _MINUTES[entry[0]]
+        total += epochs_of([entry], "laptop", overrides) * epoch + len(entry[2]) * evaluation
+    return total
+
+
+def plan_runs(item: Item, settings: Settings) -> list[VariantRuns]:
     """All that an item wants trained, with the resolved recipes.
 
     Raises:
-        ValueError: If a recipe or an override is wrong, or does not go with what an arm changes.
+        ValueError: If a recipe or an override is wrong, or does not go with what a variant changes.
     """
     return [
-        _resolved(recipe, arm, seeds, settings.scale, settings.overrides)
-        for recipe, arm, seeds in wanted(item, settings)
+        _resolved(recipe, variant, seeds, settings.scale, settings.overrides)
+        for recipe, variant, seeds in wanted(item, settings)
     ]
 
 
@@ -172,24 +267,26 @@ def _dump(recipe: str, scale: Scale) -> dict[str, Any]:
     return load_recipe(recipe, scale).model_dump(mode="json")
 
 
-def _resolved(name: str, arm: Arm, seeds: tuple[int, ...], scale: Scale, more: tuple[str, ...]) -> ArmRuns:
-    changes = tuple(dict.fromkeys((*arm.overrides, *more)))
+def _resolved(
+    name: str, variant: Variant, seeds: tuple[int, ...], scale: Scale, more: tuple[str, ...]
+) -> VariantRuns:
+    changes = tuple(dict.fromkeys((*variant.overrides, *more)))
     # An override that only repeats the recipe does not make another run.
     plain = _dump(name, scale)
     whole = apply_overrides(plain, changes)
     changing = [o for o in changes if apply_overrides(plain, (c for c in changes if c != o)) != whole]
-    saved = 0 if set(changing) & set(arm.overrides) else _SAVED[scale]
-    base = (f"objective.name={arm.objective}", f"{_WATCHED}={saved}", "seeds=[0]")
+    saved = 0 if set(changing) & set(variant.overrides) else _SAVED[scale]
+    base = (f"objective.name={variant.objective}", f"{WATCHED}={saved}", "seeds=[0]")
     try:
         recipe = load_recipe(name, scale, (*base, *changes))
     except ValueError as error:
-        about = f"{arm.objective}, {arm.setting}" if arm.setting else arm.objective
+        about = ", ".join(filter(None, (variant.objective, setting_text(variant.setting))))
         raise ValueError(f"{about} on {name}: {_reason(error, (*base, *changes))}") from error
-    folder = f"{_stem(name)}-{scale}-{arm.objective}"
+    folder = f"{_stem(name)}-{scale}-{variant.objective}"
     if changing:
         # Only settings count, not what an item calls them: studies share the runs that are the same.
-        folder += f"-{'shuffled' if arm.control else _words(changing)}-{_digest(changing)}"
-    return ArmRuns(name, arm, recipe, folder, seeds)
+        folder += f"-{'shuffled' if variant.control else _words(changing)}-{_digest(changing)}"
+    return VariantRuns(name, variant, recipe, folder, seeds)
 
 
 def _words(overrides: Sequence[str]) -> str:
@@ -219,21 +316,3 @@ def _reason(error: ValueError, overrides: Sequence[str]) -> str:
 
 def _digest(overrides: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(sorted(overrides)).encode()).hexdigest()[:6]
-
-
-def state_of(path: Path) -> State:
-    """How far a run has come; a folder that is not yet whole counts as none."""
-    if not all((path / name).is_file() for name in ("recipe.yaml", "run.json")):
-        return "missing"
-    run = Run.open(path)
-    if not run.finished:
-        return "interrupted"
-    return "trained" if run.results is None else "done"
-
-
-def different_settings(path: Path, recipe: Recipe) -> list[str]:
-    """Keys of the settings in which a run folder differs from a recipe, as far as they matter."""
-    there, here = (
-        flatten(r.model_dump(exclude={_WATCHED, "summary"})) for r in (Run.open(path).recipe, recipe)
-    )
-    return sorted(key for key in {*there, *here} if there.get(key) != here.get(key))

@@ -1,4 +1,4 @@
-"""A queue of runs that can be interrupted at any time: what is finished is used, the rest is gone on with."""
+"""A queue of runs that can be interrupted at any time: finished ones are used, the others continued."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from cophenet._common.locks import InUseError, locked
-from cophenet.paper.plan import ArmRuns, different_settings, state_of
+from cophenet.paper.plan import WATCHED, VariantRuns
+from cophenet.recipes import Recipe
+from cophenet.recipes.load import flatten
+from cophenet.runs import Run
 
-__all__ = ["Queue", "Report"]
+__all__ = ["Queue", "Report", "State", "different_settings", "state_of"]
 
+State = Literal["missing", "interrupted", "trained", "done"]
 Tell = Callable[[str], None]
 # Seconds after which it is said once more what is waited for.
 _AGAIN = 180.0
@@ -33,6 +38,24 @@ class Report:
     trained: list[str] = field(default_factory=list)
     lacking: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+
+
+def state_of(path: Path) -> State:
+    """How far a run has come; a folder that is not yet whole counts as none."""
+    if not all((path / name).is_file() for name in ("recipe.yaml", "run.json")):
+        return "missing"
+    run = Run.open(path)
+    if not run.finished:
+        return "interrupted"
+    return "trained" if run.results is None else "done"
+
+
+def different_settings(path: Path, recipe: Recipe) -> list[str]:
+    """Keys of the settings in which a run folder differs from a recipe, as far as they matter."""
+    there, here = (
+        flatten(r.model_dump(exclude={WATCHED, "summary"})) for r in (Run.open(path).recipe, recipe)
+    )
+    return sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
 
 
 @dataclass
@@ -62,18 +85,18 @@ class Queue:
     report: Report = field(default_factory=Report)
     _said: dict[str, float] = field(default_factory=dict)
 
-    def advance(self, wanted: Sequence[ArmRuns]) -> bool:
+    def advance(self, wanted: Sequence[VariantRuns]) -> bool:
         """Have all runs that no other process is at, as far as possible.
 
         Returns:
             Whether it is now known of every run what became of it; otherwise try again later.
         """
-        entries = [(arm, seed) for arm in wanted for seed in arm.seeds]
+        entries = [(runs, seed) for runs in wanted for seed in runs.seeds]
         settled = True
-        for place, (arm, seed) in enumerate(entries, start=1):
-            name = f"{arm.name}/seed{seed}"
+        for place, (runs, seed) in enumerate(entries, start=1):
+            name = f"{runs.name}/seed{seed}"
             try:
-                self._try(arm, seed, name, f"[{place}/{len(entries)}] {name}")
+                self._try(runs, seed, name, f"[{place}/{len(entries)}] {name}")
             except InUseError:
                 self.say(f"{name}: another process is at it", again=True)
                 settled = False
@@ -86,29 +109,29 @@ class Queue:
             self._said[line] = now
             self.tell(line)
 
-    def _try(self, arm: ArmRuns, seed: int, name: str, title: str) -> None:
+    def _try(self, runs: VariantRuns, seed: int, name: str, title: str) -> None:
         known = self.report
         if name in (*known.done, *known.lacking, *known.failed):
             return
         try:
-            self._have(arm, seed, name, title)
+            self._have(runs, seed, name, title)
         except InUseError:
             raise
         except Exception as error:  # one run must not keep the others from being made
             known.failed[name] = " ".join(str(error).split()) or type(error).__name__
             self.tell(f"{name} failed: {known.failed[name]}")
 
-    def _have(self, arm: ArmRuns, seed: int, name: str, title: str) -> None:
-        if self._is_done(arm, seed):
+    def _have(self, runs: VariantRuns, seed: int, name: str, title: str) -> None:
+        if self._is_done(runs, seed):
             self.report.done.append(name)
             return
         if self.only_finished:
             self.report.lacking[name] = "not finished"
             return
-        path = arm.path(self.folder, seed)
-        missing = self._missing_data(arm)
+        path = runs.path(self.folder, seed)
+        missing = self._missing_data(runs)
         if not missing and state_of(path) == "missing":
-            missing = self._missing_weights(arm)
+            missing = self._missing_weights(runs)
         if missing:
             self.report.lacking[name] = missing
             where = "give --data-dir" if self.data_dir is None else f"looked in {self.data_dir}"
@@ -117,21 +140,21 @@ class Queue:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path.parent, f"{path.name}.lock"):
             # Again: another process may have finished it just now.
-            if not self._is_done(arm, seed):
-                self._make(arm, seed, path, state_of(path), title)
+            if not self._is_done(runs, seed):
+                self._make(runs, seed, path, state_of(path), title)
                 self.report.trained.append(name)
         self.report.done.append(name)
 
-    def _is_done(self, arm: ArmRuns, seed: int) -> bool:
-        path = arm.path(self.folder, seed)
+    def _is_done(self, runs: VariantRuns, seed: int) -> bool:
+        path = runs.path(self.folder, seed)
         state = state_of(path)
-        if state != "missing" and (keys := different_settings(path, arm.of_seed(seed))):
+        if state != "missing" and (keys := different_settings(path, runs.of_seed(seed))):
             raise ValueError(
                 f"{path} has other settings ({', '.join(keys)}): move it away, or give another --runs"
             )
         return state == "done"
 
-    def _make(self, arm: ArmRuns, seed: int, path: Path, state: str, title: str) -> None:
+    def _make(self, runs: VariantRuns, seed: int, path: Path, state: str, title: str) -> None:
         from cophenet.evaluation import evaluate
         from cophenet.runs import resume, train
 
@@ -139,14 +162,14 @@ class Queue:
         self.tell(f"{title}: {words[state]}")
         options = {"loggers": ("csv",), "progress": self.progress, "data_dir": self.data_dir}
         if state == "missing":
-            train(arm.of_seed(seed), path, threads=self.threads, **options)  # type: ignore[arg-type]
+            train(runs.of_seed(seed), path, threads=self.threads, **options)  # type: ignore[arg-type]
         elif state == "interrupted":
             resume(path, **options)  # type: ignore[arg-type]
         evaluate(path, data_dir=self.data_dir)
 
-    def _missing_data(self, arm: ArmRuns) -> str:
+    def _missing_data(self, runs: VariantRuns) -> str:
         """What of the data is not there; nothing if all is."""
-        source = arm.recipe.data.create_source()
+        source = runs.recipe.data.create_source()
         lacking = [need for need in source.requirements(self.data_dir) if not need.found]
         if not lacking:
             return ""
@@ -156,12 +179,12 @@ class Queue:
             path = path.relative_to(self.data_dir)
         return f"data {source.name!r} is missing: {path}"
 
-    def _missing_weights(self, arm: ArmRuns) -> str:
+    def _missing_weights(self, runs: VariantRuns) -> str:
         """What a network begins with and is not there; nothing if all is."""
         from cophenet.runs.experiment import find_weights
 
         try:
-            find_weights(arm.recipe, self.data_dir)
+            find_weights(runs.recipe, self.data_dir)
         except FileNotFoundError:
-            return f"weights are missing: {Path(str(arm.recipe.model.weights)).name}"
+            return f"weights are missing: {Path(str(runs.recipe.model.weights)).name}"
         return ""

@@ -12,7 +12,7 @@ from torch import Tensor
 from cophenet._common.checks import check_whole
 from cophenet._common.threads import torch_threads
 from cophenet.cpcc.loss import CPCCLoss
-from cophenet.paper.dense import dense_bures
+from cophenet.paper.distances import dense_bures
 from cophenet.tree import Hierarchy
 
 __all__ = ["time_steps"]

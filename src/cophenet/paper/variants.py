@@ -1,9 +1,10 @@
-"""What is trained for a study: arms, each an objective with some settings changed."""
+"""What is trained for an item: variants, each an objective with some settings changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 __all__ = [
     "BASELINES",
@@ -11,12 +12,17 @@ __all__ = [
     "CORE",
     "DISTANCES",
     "PAPER_DATA",
-    "Arm",
+    "Setting",
+    "Variant",
     "label_of",
     "plain",
+    "setting_text",
     "varied",
     "with_controls",
 ]
+
+# What a variant changes, by name; names and values are those of the paper's tables where it has them.
+Setting: TypeAlias = Mapping[str, str | int | float]
 
 BREEDS = ("living17", "nonliving26", "entity13", "entity30")
 PAPER_DATA = ("cifar10", "cifar100", "inat21-mini", *BREEDS)
@@ -44,26 +50,41 @@ _LABELS = {
     "shc": "SHC",
     "gc": "GC",
     "rank": "Rank",
+    # Variants of distances in the studies of time.
+    "fastft-principal": "FastFT, principal order",
+    "emd-pot": "EMD by POT",
+    "bures-dense": "Bures, dense",
 }
 
 
 @dataclass(frozen=True)
-class Arm:
+class Variant:
     """An objective with some settings changed, to be trained on a recipe.
 
     Attributes:
         objective: Name of the objective.
-        setting: What is changed, in a word or two; "" for nothing. A control has that of its arm.
+        setting: What is changed; empty for nothing. A control has that of what it controls.
         overrides: The changed settings, as `--set` takes them.
         seeds: How many seeds at laptop scale; at the paper's scale there are three, or one for a control.
         control: Whether it has a shuffled tree.
     """
 
     objective: str
-    setting: str = ""
+    setting: Setting = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     seeds: int = 1
     control: bool = False
+
+
+def setting_text(setting: Setting) -> str:
+    """A setting in a few words.
+
+    Example:
+        >>> setting_text({"batch_size": 64, "memory": 0}), setting_text({"backbone": "resnet18"})
+        ('batch size 64, memory 0', 'resnet18')
+    """
+    words = (f"{name.replace('_', ' ')} {v}" if not isinstance(v, str) else v for name, v in setting.items())
+    return ", ".join(words)
 
 
 def label_of(objective: str) -> str:
@@ -76,50 +97,48 @@ def label_of(objective: str) -> str:
     return _LABELS.get(objective, objective)
 
 
-def plain(objectives: Iterable[str]) -> tuple[Arm, ...]:
+def plain(objectives: Iterable[str]) -> tuple[Variant, ...]:
     """Objectives as the recipe has them: those of the main tables with three seeds, the others with one.
 
     Example:
-        >>> [(arm.objective, arm.seeds) for arm in plain(["flat", "hxe"])]
+        >>> [(variant.objective, variant.seeds) for variant in plain(["flat", "hxe"])]
         [('flat', 3), ('hxe', 1)]
     """
-    return tuple(Arm(name, seeds=3 if name in CORE else 1) for name in objectives)
+    return tuple(Variant(name, seeds=3 if name in CORE else 1) for name in objectives)
 
 
-def varied(objectives: Iterable[str], settings: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[Arm, ...]:
+def varied(
+    objectives: Iterable[str], settings: Iterable[tuple[Setting, tuple[str, ...]]]
+) -> tuple[Variant, ...]:
     """Every objective at every setting.
 
     Args:
         objectives: Names.
-        settings: What is changed in a word or two, with the overrides that do so.
+        settings: What is changed, with the overrides that do so.
 
     Example:
-        >>> arms = varied(["l2"], [("64", ("batch_size=64",)), ("128", ("batch_size=128",))])
-        >>> [(arm.setting, arm.overrides) for arm in arms]
-        [('64', ('batch_size=64',)), ('128', ('batch_size=128',))]
+        >>> sizes = [({"batch_size": n}, (f"batch_size={n}",)) for n in (64, 128)]
+        >>> [(variant.setting, variant.overrides) for variant in varied(["l2"], sizes)]
+        [({'batch_size': 64}, ('batch_size=64',)), ({'batch_size': 128}, ('batch_size=128',))]
     """
     chosen = tuple(settings)
-    return tuple(
-        replace(Arm(name), setting=setting, overrides=overrides)
-        for name in objectives
-        for setting, overrides in chosen
-    )
+    return tuple(Variant(name, setting, overrides) for name in objectives for setting, overrides in chosen)
 
 
-def with_controls(arms: Iterable[Arm]) -> tuple[Arm, ...]:
-    """Arms, and those that have a distance once more with a tree in which classes have changed places.
+def with_controls(variants: Iterable[Variant]) -> tuple[Variant, ...]:
+    """Variants, and those that have a distance once more with a tree in which classes have changed places.
 
     Example:
-        >>> arms = with_controls(varied(["flat", "l2"], [("64", ("batch_size=64",))]))
-        >>> [(arm.objective, arm.setting, arm.control) for arm in arms]
-        [('flat', '64', False), ('l2', '64', False), ('l2', '64', True)]
-        >>> arms[-1].overrides
+        >>> variants = with_controls(varied(["flat", "l2"], [({}, ("batch_size=64",))]))
+        >>> [(variant.objective, variant.control) for variant in variants]
+        [('flat', False), ('l2', False), ('l2', True)]
+        >>> variants[-1].overrides
         ('batch_size=64', 'tree.shuffle_seed=0')
     """
-    given = tuple(arms)
+    given = tuple(variants)
     shuffled = (
-        replace(arm, overrides=(*arm.overrides, "tree.shuffle_seed=0"), seeds=1, control=True)
-        for arm in given
-        if arm.objective in DISTANCES
+        replace(variant, overrides=(*variant.overrides, "tree.shuffle_seed=0"), seeds=1, control=True)
+        for variant in given
+        if variant.objective in DISTANCES
     )
     return (*given, *shuffled)

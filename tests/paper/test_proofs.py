@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from cophenet import Hierarchy, class_distances, cpcc
 from cophenet.objectives.paths import TreePaths
 from cophenet.objectives.sumloss import level_cross_entropies
-from cophenet.paper.claims_proved import PROVED
+from cophenet.paper.proofs import PROOFS
 from cophenet.transport import create_distance, tree_wasserstein
 from support import greedy_cost, random_batch, random_weights
 
@@ -30,10 +30,9 @@ def cloud(seed, count, width=4):
     return torch.from_numpy(np.random.default_rng(seed).normal(size=(count, width)))
 
 
-@pytest.mark.parametrize("claim", PROVED, ids=lambda claim: claim.text)
-def test_the_tests_that_claims_name_are_there(claim):
-    assert claim.proved is not None
-    for part in claim.source.split("; "):
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.text)
+def test_the_tests_that_proofs_name_are_there(proof):
+    for part in proof.tests.split("; "):
         path, _, names = part.partition("::")
         written = re.findall(r"^def (test_\w+)\(", (ROOT / path).read_text(), re.MULTILINE)
         assert names

@@ -7,46 +7,40 @@ from pathlib import Path
 from typing import Any
 
 from cophenet.paper.items import Item
-from cophenet.paper.plan import ArmRuns
+from cophenet.paper.plan import VariantRuns
 from cophenet.paper.variants import DISTANCES
 from cophenet.recipes import Recipe, load_recipe, recipe_names
 from cophenet.runs import Run
 
-__all__ = ["setup_sentences", "with_setup"]
+__all__ = ["setup_sentences"]
 
 
-def setup_sentences(item: Item, arms: Sequence[ArmRuns], done: Iterable[str], folder: Path) -> list[str]:
+def setup_sentences(
+    item: Item, planned: Sequence[VariantRuns], done: Iterable[str], folder: Path
+) -> list[str]:
     """One sentence for each recipe that has finished runs.
 
     Args:
         item: What is reproduced.
-        arms: Its arms.
+        planned: Its runs.
         done: Names of the finished runs.
         folder: Where runs are stored.
     """
     finished = set(done)
     sentences = []
-    for name in dict.fromkeys(arm.recipe_name for arm in arms):
-        runs = [
-            (arm, arm.path(folder, seed))
-            for arm in arms
-            for seed in arm.seeds
-            if arm.recipe_name == name and f"{arm.name}/seed{seed}" in finished
+    for name in dict.fromkeys(runs.recipe_name for runs in planned):
+        trained = [
+            (runs, runs.path(folder, seed))
+            for runs in planned
+            for seed in runs.seeds
+            if runs.recipe_name == name and f"{runs.name}/seed{seed}" in finished
         ]
-        if runs:
-            here = _described([arm.recipe for arm, _ in runs])
+        if trained:
+            here = _described([runs.recipe for runs, _ in trained])
             there = _described(_paper_recipes(item, name))
             paper = f" (paper: {there})" if there and there != here else ""
-            sentences.append(f"{Path(name).stem}: {here}{_samples(path for _, path in runs)}{paper}.")
+            sentences.append(f"{Path(name).stem}: {here}{_samples(path for _, path in trained)}{paper}.")
     return sentences
-
-
-def with_setup(table: dict[str, Any], sentences: Sequence[str]) -> dict[str, Any]:
-    """A table that has published numbers, with what was trained in its notes; another as it is."""
-    cells = (cell for row in table["rows"] for cell in row if isinstance(cell, dict))
-    if not any(cell["paper"] for cell in cells):
-        return table
-    return {**table, "notes": [*table["notes"], *sentences]}
 
 
 def _described(recipes: Sequence[Recipe]) -> str:
@@ -64,7 +58,7 @@ def _described(recipes: Sequence[Recipe]) -> str:
 
 
 def _listed(values: Iterable[Any]) -> str:
-    """Different values, in the order of the arms: "64", "64 and 128" or "64, 128 and 512"."""
+    """Different values, in the order of the variants: "64", "64 and 128" or "64, 128 and 512"."""
     known = [str(value) for value in dict.fromkeys(values)]
     return known[0] if len(known) == 1 else f"{', '.join(known[:-1])} and {known[-1]}"
 
@@ -83,12 +77,9 @@ def _paper_recipes(item: Item, name: str) -> list[Recipe]:
         load_recipe(name, "paper")
     except ValueError:
         return []
-    return [
+    recipes = []
+    for variant in item.variants(name, "paper"):
         # Fewer epochs, where times are measured, are ours.
-        load_recipe(
-            name,
-            "paper",
-            (f"objective.name={arm.objective}", *(o for o in arm.overrides if not o.startswith("epochs="))),
-        )
-        for arm in item.arms(name, "paper")
-    ]
+        own = (override for override in variant.overrides if not override.startswith("epochs="))
+        recipes.append(load_recipe(name, "paper", (f"objective.name={variant.objective}", *own)))
+    return recipes

@@ -2,19 +2,21 @@
 
 import json
 
+from cophenet.paper.documents import read_document
 from cophenet.paper.items import find_items
-from cophenet.paper.plan import Settings, arm_runs
+from cophenet.paper.plan import Settings, plan_runs
+from cophenet.paper.tables import item_tables
 
 from .written import write_items, write_runs
 
 
 def made(tmp_path, name, settings):
     (item,) = find_items((name,))
-    arms = arm_runs(item, settings)
-    write_runs(arms, tmp_path / "runs")
-    for arm in arms:
-        for seed in arm.seeds:
-            path = arm.path(tmp_path / "runs", seed) / "run.json"
+    planned = plan_runs(item, settings)
+    write_runs(planned, tmp_path / "runs")
+    for runs in planned:
+        for seed in runs.seeds:
+            path = runs.path(tmp_path / "runs", seed) / "run.json"
             info = {**json.loads(path.read_text()), "samples": {"train": {"count": 9000}}}
             path.write_text(json.dumps(info))
     write_items([name], tmp_path, settings)
@@ -29,9 +31,8 @@ def test_the_setup_stands_beside_that_of_the_paper(tmp_path):
     )
     assert document["setup"] == [sentence]
     assert f"\n\n{sentence}\n" in (tmp_path / "out/README.md").read_text()
-    for table in document["tables"]:
-        published = any(isinstance(cell, dict) and cell["paper"] for row in table["rows"] for cell in row)
-        assert published == (sentence in table["notes"])
+    for table in item_tables(read_document(tmp_path / "out", "rank")).values():
+        assert table.has_published == (sentence in table.notes)
 
 
 def test_what_an_item_varies_is_listed(tmp_path):
@@ -40,7 +41,8 @@ def test_what_an_item_varies_is_listed(tmp_path):
         "cifar100: resnet10-w24, 20 epochs, batch 64, weight 2, 9,000 training samples "
         "(paper: resnet18, 200 epochs, batch 128, weight 1)."
     ]
-    assert document["setup"][0] in document["tables"][0]["notes"]
+    (table,) = item_tables(read_document(tmp_path / "out", "flow-weights")).values()
+    assert document["setup"][0] in table.notes
 
 
 def test_data_that_the_paper_does_not_have_stands_alone(tmp_path):

@@ -1,0 +1,208 @@
+"""Expressions over observations: what a claim asks for, as data.
+
+`value("fastft", "cpcc/own") > value("flat", "cpcc/own") + 0.1` is a comparison; `AllOf` and `AnyOf` put
+several together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from cophenet.paper.variants import label_of, setting_text
+
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "Comparison",
+    "Expression",
+    "Requirement",
+    "Term",
+    "average_of",
+    "best_of",
+    "shown",
+    "unit_of",
+    "value",
+]
+
+# Metrics that are plain numbers; all others but times are fractions, shown as percent.
+_NUMBERS = ("power", "components", "times-", "correlation", "blocks", "over-l2", "samples")
+
+
+@dataclass(frozen=True)
+class Term:
+    """A metric of an objective, or of several taken together.
+
+    Attributes:
+        metric: As in `Observation`.
+        objectives: Names of objectives; of those that are not trained on a data set the term is without.
+        setting: What is changed, as pairs of name and value.
+        control: Whether of the shuffled tree.
+        recipe: The data set; "" for the one that is judged.
+        best: Whether of several objectives that with the highest mean counts, instead of their mean.
+    """
+
+    metric: str
+    objectives: tuple[str, ...]
+    setting: tuple[tuple[str, Any], ...] = ()
+    control: bool = False
+    recipe: str = ""
+    best: bool = False
+
+    def __str__(self) -> str:
+        """As it is called in a verdict."""
+        names = [label_of(name) for name in self.objectives]
+        joined = f"{'best' if self.best else 'mean'} of {', '.join(names)}" if len(names) > 1 else names[0]
+        more = (setting_text(dict(self.setting)), "shuffled tree" * self.control, self.recipe)
+        return ", ".join(filter(None, (joined, *more)))
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A sum of terms, each times a factor, and of a constant.
+
+    Example:
+        >>> print(2 * value("emd", "cpcc/own") + 0.1 > value("l2", "cpcc/own"))
+        2 x EMD + 10.0 above l2 (cpcc/own)
+    """
+
+    terms: tuple[tuple[float, Term], ...] = ()
+    constant: float = 0.0
+
+    def __add__(self, other: Expression | float) -> Expression:
+        """The sum with another expression or a number."""
+        more = _expression(other)
+        return Expression((*self.terms, *more.terms), self.constant + more.constant)
+
+    def __mul__(self, factor: float) -> Expression:
+        """The expression times a number."""
+        return Expression(tuple((factor * f, term) for f, term in self.terms), factor * self.constant)
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other: Expression | float) -> Expression:
+        """The difference from another expression or a number."""
+        return self + _expression(other) * -1.0
+
+    def __gt__(self, other: Expression | float) -> Comparison:
+        """The comparison that asks for this side to be above the other."""
+        return Comparison(self, _expression(other))
+
+    def __lt__(self, other: Expression | float) -> Comparison:
+        """The comparison that asks for this side to be below the other."""
+        return Comparison(_expression(other), self)
+
+    def text(self, unit: str) -> str:
+        """As it is called in a verdict, a constant in the unit of the metric."""
+        parts = [f"{'' if factor == 1 else f'{factor:g} x '}{term}" for factor, term in self.terms]
+        if self.constant or not parts:
+            parts.append(shown(self.constant, unit))
+        return " + ".join(parts).replace("+ -", "- ")
+
+
+def _expression(value: Expression | float) -> Expression:
+    return value if isinstance(value, Expression) else Expression(constant=float(value))
+
+
+def value(
+    objective: str,
+    metric: str,
+    setting: Mapping[str, Any] | None = None,
+    *,
+    control: bool = False,
+    recipe: str = "",
+) -> Expression:
+    """A metric of an objective, to be compared."""
+    return average_of((objective,), metric, setting, control=control, recipe=recipe)
+
+
+def average_of(
+    objectives: Sequence[str],
+    metric: str,
+    setting: Mapping[str, Any] | None = None,
+    *,
+    control: bool = False,
+    recipe: str = "",
+) -> Expression:
+    """The mean of a metric over several objectives, for every seed."""
+    pairs = tuple((setting or {}).items())
+    return Expression(((1.0, Term(metric, tuple(objectives), pairs, control, recipe)),))
+
+
+def best_of(objectives: Sequence[str], metric: str) -> Expression:
+    """The metric of that one of several objectives which has the highest mean over seeds."""
+    return Expression(((1.0, Term(metric, tuple(objectives), best=True)),))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """That one expression is above another.
+
+    Attributes:
+        above: The side that has to be the larger one.
+        below: The other side.
+        floor: A difference that may be nothing however often it is seen; half of the interval is at least it.
+    """
+
+    above: Expression
+    below: Expression
+    floor: float = 0.0
+
+    def __str__(self) -> str:
+        """In words, with the metrics."""
+        metrics = dict.fromkeys(term.metric for _, term in (*self.above.terms, *self.below.terms))
+        unit = unit_of(next(iter(metrics), ""))
+        return f"{self.above.text(unit)} above {self.below.text(unit)} ({', '.join(metrics)})"
+
+    @property
+    def terms(self) -> tuple[tuple[float, Term], ...]:
+        """All terms of the difference."""
+        return (self.above - self.below).terms
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """That all of several requirements hold."""
+
+    parts: tuple[Requirement, ...]
+
+    def __init__(self, parts: Iterable[Requirement]) -> None:
+        """From any iterable."""
+        object.__setattr__(self, "parts", tuple(parts))
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """That at least one of several requirements holds."""
+
+    parts: tuple[Requirement, ...]
+
+    def __init__(self, parts: Iterable[Requirement]) -> None:
+        """From any iterable."""
+        object.__setattr__(self, "parts", tuple(parts))
+
+
+Requirement: TypeAlias = Comparison | AllOf | AnyOf
+
+
+def unit_of(metric: str) -> str:
+    """The unit of a metric: "s", "%" or "" for a plain number.
+
+    Example:
+        >>> unit_of("seconds_per_epoch"), unit_of("cpcc/own"), unit_of("power")
+        ('s', '%', '')
+    """
+    if metric.startswith("seconds"):
+        return "s"
+    return "" if metric.startswith(_NUMBERS) else "%"
+
+
+def shown(number: float, unit: str, sign: str = "") -> str:
+    """A number in its unit; with the sign "+" also above zero.
+
+    Example:
+        >>> shown(0.123, "%"), shown(0.123, "s", "+")
+        ('12.3', '+0.123')
+    """
+    return f"{100 * number:{sign}.1f}" if unit == "%" else f"{number:{sign}.3g}"

@@ -1,0 +1,293 @@
+"""The judge of claims: one rule that says whether an expression over observations holds.
+
+A claim asks for comparisons, such as `value("fastft", "cpcc/own") > value("flat", "cpcc/own") + 0.1`. Each is
+judged on every data set by the differences of its two sides, paired over seeds. With d the mean and s the
+standard deviation of n differences, the 95 % interval of Student's t is
+
+    d ± t(0.975, n - 1) s / sqrt(n)
+
+Above zero the comparison holds, below zero it does not, and otherwise it cannot be told. It can neither be
+told with fewer than three seeds, by networks below half of the paper's accuracy, or by numbers that have a
+doubt of their own, such as too few samples.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from cophenet.paper.expressions import AnyOf, Comparison, Expression, Requirement, Term, shown, unit_of
+from cophenet.paper.observations import Condition, Observations, with_breeds
+from cophenet.paper.published import printed
+from cophenet.paper.variants import BREEDS, setting_text
+
+if TYPE_CHECKING:
+    from cophenet.paper.claims import Claim
+
+__all__ = ["Judgement", "Verdict", "combine", "judge", "judge_claim", "most"]
+
+Verdict = Literal["holds", "does not hold", "cannot be told"]
+_SEEDS = 3
+_CONFIDENCE = 0.95
+_ENOUGH = 0.5
+_ACCURACIES = ("source/accuracy/fine", "full/accuracy/fine")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was decided, and why.
+
+    Attributes:
+        verdict: One of three.
+        reasons: Why it cannot be told; empty otherwise.
+        texts: The comparisons it rests on with their numbers: those that decide first.
+        counts: How many comparisons have which verdict.
+    """
+
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    counts: Mapping[Verdict, int] = field(default_factory=dict)
+
+
+def judge(
+    requirement: Requirement, observations: Observations, recipe: str, *, untrained: bool = False
+) -> Judgement | None:
+    """Judge a requirement on a data set.
+
+    Args:
+        requirement: What a claim asks for.
+        observations: What was measured.
+        recipe: The data set, by the recipe; "" for studies without one.
+        untrained: Whether it is about what networks show that have hardly learned, such as times.
+
+    Returns:
+        The judgement; None if it does not apply here, as nothing of it is to be measured on the data set.
+
+    Example:
+        >>> from cophenet.paper.expressions import value
+        >>> from cophenet.paper.observations import Observation
+        >>> flat, emd = (Condition("digits", "digits", name) for name in ("flat", "emd"))
+        >>> numbers = [(flat, s, "cpcc/l2", 0.2 + s / 50) for s in range(3)]
+        >>> numbers += [(emd, s, "cpcc/l2", 0.8 - s / 50) for s in range(3)]
+        >>> table = Observations((flat, emd), tuple(Observation(*row) for row in numbers))
+        >>> judge(value("emd", "cpcc/l2") > value("flat", "cpcc/l2") + 0.1, table, "digits").verdict
+        'holds'
+    """
+    if isinstance(requirement, Comparison):
+        return _Judge(observations, recipe, untrained).compare(requirement)
+    parts = [judge(part, observations, recipe, untrained=untrained) for part in requirement.parts]
+    known = [part for part in parts if part is not None]
+    return combine(known, max if isinstance(requirement, AnyOf) else min) if known else None
+
+
+_ORDER: tuple[Verdict, ...] = ("does not hold", "cannot be told", "holds")
+
+
+def combine(parts: Sequence[Judgement], choose: Callable[[Iterable[int]], int] = min) -> Judgement:
+    """One judgement of several: by default that all hold.
+
+    Example:
+        >>> combine([Judgement("holds"), Judgement("cannot be told", ("1 seed",))]).verdict
+        'cannot be told'
+    """
+    verdict = _ORDER[choose(_ORDER.index(part.verdict) for part in parts)]
+    deciding = [part for part in parts if part.verdict == verdict]
+    others = [part for part in parts if part.verdict != verdict]
+    reasons = dict.fromkeys(reason for part in deciding for reason in part.reasons)
+    counts = {v: sum(part.counts.get(v, 0) for part in parts) for v in _ORDER}
+    texts = tuple(text for part in (*deciding, *others) for text in part.texts)
+    return Judgement(verdict, tuple(reasons) if verdict == "cannot be told" else (), texts, counts)
+
+
+def most(parts: Sequence[Judgement]) -> Judgement:
+    """The judgement that more than half of several hold.
+
+    Example:
+        >>> held, lost = Judgement("holds"), Judgement("does not hold")
+        >>> most([held, held, lost]).verdict, most([held, lost]).verdict
+        ('holds', 'does not hold')
+    """
+    both = combine(parts)
+    held, lost = (sum(part.verdict == v for part in parts) for v in ("holds", "does not hold"))
+    if 2 * held > len(parts):
+        return replace(both, verdict="holds", reasons=())
+    if 2 * lost >= len(parts):
+        return replace(both, verdict="does not hold", reasons=())
+    reasons = dict.fromkeys(reason for part in parts for reason in part.reasons)
+    return replace(both, verdict="cannot be told", reasons=tuple(reasons))
+
+
+def judge_claim(claim: Claim, observations: Observations) -> tuple[Judgement, list[str]] | None:
+    """Judge a claim on every data set that was measured.
+
+    Args:
+        claim: What is claimed.
+        observations: What was measured for its item.
+
+    Returns:
+        The judgement and the data sets it rests on; None if nothing was measured that it is about.
+    """
+    table = with_breeds(observations) if "breeds" in claim.data else observations
+    recipes = [""] if claim.across else table.recipes
+    if "breeds" in claim.data:
+        data = {c.recipe: c.data for c in table.conditions}
+        recipes = [recipe for recipe in recipes if data[recipe] not in BREEDS]
+    parts = {}
+    for recipe in recipes:
+        part = judge(claim.requires, table, recipe, untrained=claim.untrained)
+        # Of a part without numbers nothing was measured.
+        if part is not None and (part.texts or not claim.across):
+            several = len(recipes) > 1 and bool(recipe)
+            texts = tuple(f"{_stem(recipe)}: {text}" for text in part.texts) if several else part.texts
+            parts[recipe] = replace(part, texts=texts)
+    if not parts:
+        return None
+    together = (most if claim.most else combine)(list(parts.values()))
+    return together, [_stem(recipe) for recipe in parts if recipe]
+
+
+def _stem(recipe: str) -> str:
+    """A recipe without the folder of its file."""
+    return Path(recipe).stem if recipe.endswith((".yaml", ".yml")) else recipe
+
+
+@dataclass(frozen=True)
+class _Series:
+    """A term with its numbers by seed."""
+
+    conditions: tuple[Condition, ...]
+    values: Mapping[int | None, float]
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Judges comparisons on one data set."""
+
+    observations: Observations
+    recipe: str
+    untrained: bool
+
+    def compare(self, comparison: Comparison) -> Judgement | None:
+        """One comparison; None if it does not apply."""
+        series = {term: self._series(term) for _, term in comparison.terms}
+        problems: dict[str, None] = {}
+        for found in series.values():
+            if found is None:
+                return None
+            problems |= dict.fromkeys(found.problems)
+        known = {term: found for term, found in series.items() if found is not None}
+        sides = [_side(side, known) for side in (comparison.above, comparison.below)]
+        seeds = [s for s in sides[0] if s in sides[1]] if all(sides) else []
+        if not problems and None not in seeds and len(seeds) < _SEEDS:
+            problems[f"{len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}, {_SEEDS} are needed"] = None
+        if not self.untrained:
+            conditions = dict.fromkeys(c for found in known.values() for c in found.conditions)
+            problems |= dict.fromkeys(filter(None, map(self._weak, conditions)))
+        differences = [sides[0][seed] - sides[1][seed] for seed in seeds]
+        low, high = _interval(differences, comparison.floor)
+        verdict: Verdict = "holds" if low > 0 else "does not hold" if high < 0 else "cannot be told"
+        if not problems and verdict == "cannot be told":
+            problems["within noise"] = None
+        if problems:
+            verdict = "cannot be told"
+        text = _described(comparison, sides, seeds, (low, high))
+        return Judgement(verdict, tuple(problems), (text,) if seeds else (), {verdict: 1})
+
+    def _series(self, term: Term) -> _Series | None:
+        recipe = term.recipe or self.recipe
+        setting = dict(term.setting)
+        wanted = [
+            condition
+            for name in term.objectives
+            if (condition := self.observations.find(recipe, name, setting, control=term.control))
+        ]
+        there = [condition for condition in wanted if self.observations.measured(condition)]
+        rows = {condition: self.observations.select(condition, term.metric) for condition in there}
+        if not wanted or (there and not any(rows.values())):
+            return None
+        problems = [f"{_name(c)} not run" for c in wanted if c not in there]
+        problems += [f"{_name(c)} has no {term.metric}" for c in there if not rows[c]]
+        for condition, by_seed in rows.items():
+            problems += [row.doubt for row in by_seed.values() if row.doubt]
+            problems += [
+                f"{term.metric} of {_name(condition)} is undefined"
+                for row in by_seed.values()
+                if row.value is None or math.isnan(row.value)
+            ]
+        columns = [
+            {seed: row.value for seed, row in by.items() if row.value is not None} for by in rows.values()
+        ]
+        columns = [column for column in columns if column]
+        if term.best and columns:
+            columns = [max(columns, key=lambda column: statistics.fmean(column.values()))]
+        common = [s for s in columns[0] if all(s in column for column in columns)] if columns else []
+        means = {seed: statistics.fmean(column[seed] for column in columns) for seed in common}
+        return _Series(tuple(there), means, tuple(dict.fromkeys(problems)))
+
+    def _weak(self, condition: Condition) -> str:
+        """Whether a network is below half of the paper's accuracy; "" if not, or if nothing is known."""
+        for metric in _ACCURACIES:
+            reached = self.observations.summary(condition, metric)
+            paper = printed(condition.data, condition.objective, metric, condition.setting) or printed(
+                condition.data, "flat", metric
+            )
+            if paper and reached and reached["mean"] is not None and reached["mean"] < _ENOUGH * paper.value:
+                return (
+                    f"fine accuracy of {_name(condition)} is {100 * reached['mean']:.1f} %, "
+                    f"below half of the paper's {100 * paper.value:.1f} %"
+                )
+        return ""
+
+
+def _name(condition: Condition) -> str:
+    parts = (condition.label, setting_text(condition.setting), "shuffled tree" * condition.control)
+    return ", ".join(filter(None, parts))
+
+
+def _side(side: Expression, series: Mapping[Term, _Series]) -> dict[int | None, float]:
+    """A side of a comparison by seed; a constant has every seed of the other side."""
+    columns = [(factor, series[term].values) for factor, term in side.terms]
+    if not columns:
+        seeds = dict.fromkeys(seed for found in series.values() for seed in found.values)
+        return dict.fromkeys(seeds, side.constant)
+    common = [seed for seed in columns[0][1] if all(seed in values for _, values in columns)]
+    return {seed: side.constant + sum(factor * values[seed] for factor, values in columns) for seed in common}
+
+
+def _interval(differences: Sequence[float], floor: float) -> tuple[float, float]:
+    """The 95 % interval of the mean; of a single number, or none, itself."""
+    from scipy.stats import t
+
+    if not differences:
+        return 0.0, 0.0
+    mean, half = statistics.fmean(differences), 0.0
+    if len(differences) > 1:
+        quantile = float(t.ppf((1 + _CONFIDENCE) / 2, len(differences) - 1))
+        half = quantile * statistics.stdev(differences) / math.sqrt(len(differences))
+    return mean - max(half, floor), mean + max(half, floor)
+
+
+def _described(
+    comparison: Comparison,
+    sides: Sequence[Mapping[int | None, float]],
+    seeds: Sequence[int | None],
+    interval: tuple[float, float],
+) -> str:
+    """A comparison with the means of its sides, their difference and its interval."""
+    metric = comparison.terms[0][1].metric
+    unit = unit_of(metric)
+    means = [statistics.fmean(side[seed] for seed in seeds) for side in sides] if seeds else [0.0, 0.0]
+    named = [
+        expression.text(unit) if not expression.terms else f"{expression.text(unit)}: {shown(mean, unit)}"
+        for expression, mean in zip((comparison.above, comparison.below), means, strict=True)
+    ]
+    low, high = (shown(end, unit, "+") for end in interval)
+    difference = shown(means[0] - means[1], unit, "+")
+    exact = None in seeds or len(seeds) < 2
+    return f"{metric}, {named[0]} against {named[1]}; {difference}{'' if exact else f' [{low}, {high}]'}"
