@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cophenet.tree.distances import ClassList, to_labels
 from cophenet.tree.levels import depth_of
-from cophenet.tree.metric import ClassList, to_labels
 from cophenet.tree.names import tell_apart
 from cophenet.tree.parts import Parts, check_positive
 

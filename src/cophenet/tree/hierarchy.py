@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 import numpy.typing as npt
 
-from cophenet.tree import derive, edit, levels, metric, split, variants
+from cophenet.tree import arrays, edit, levels, split, variants
+from cophenet.tree import distances as class_distances
 from cophenet.tree.build import parts_from_edges, parts_from_nested, parts_from_parents, parts_from_paths
 from cophenet.tree.draw import draw
 from cophenet.tree.formats import read_tree, write_tree
@@ -232,15 +233,15 @@ class Hierarchy:
         """Largest depth of a class, in edges."""
         return len(self.level_names)
 
-    classes = cached_property(derive.classes)
-    depths = cached_property(derive.depths)
-    weighted_depths = cached_property(derive.weighted_depths)
-    heights = cached_property(derive.heights)
-    sizes = cached_property(derive.sizes)
-    _labels = cached_property(derive.labels)
-    _first_leaf = cached_property(derive.first_leaf)
-    _leaf_gaps = cached_property(derive.leaf_gaps)
-    _gap_minima = cached_property(derive.gap_minima)
+    classes = cached_property(arrays.classes)
+    depths = cached_property(arrays.depths)
+    weighted_depths = cached_property(arrays.weighted_depths)
+    heights = cached_property(arrays.heights)
+    sizes = cached_property(arrays.sizes)
+    _labels = cached_property(arrays.labels)
+    _first_leaf = cached_property(arrays.first_leaf)
+    _leaf_gaps = cached_property(arrays.leaf_gaps)
+    _gap_minima = cached_property(arrays.gap_minima)
 
     def index(self, name: str) -> int:
         """Label of a class.
@@ -261,9 +262,9 @@ class Hierarchy:
     cut = levels.cut
     insert_level = variants.insert_level
     merge_level = variants.merge_level
-    distances = metric.distances
-    condensed = metric.condensed
-    pair_distances = metric.pair_distances
+    distances = class_distances.distances
+    condensed = class_distances.condensed
+    pair_distances = class_distances.pair_distances
     subset = edit.subset
     reorder = edit.reorder
     collapse = edit.collapse

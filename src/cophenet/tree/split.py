@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cophenet.tree.distances import ClassList, to_labels
 from cophenet.tree.levels import nodes_at
-from cophenet.tree.metric import ClassList, to_labels
 from cophenet.tree.parts import IntArray, is_number, sealed
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cophenet.tree.derive import lowest_common_ancestors
+from cophenet.tree.arrays import lowest_common_ancestors
 from cophenet.tree.parts import FloatArray, IntArray
 
 if TYPE_CHECKING:
