@@ -16,7 +16,6 @@ from sklearn.utils.validation import column_or_1d
 
 from cophenet.estimator.validation import to_host
 from cophenet.tree import Hierarchy
-from cophenet.tree.levels import depth_of
 
 __all__ = [
     "Labels",
@@ -261,7 +260,7 @@ def node_ancestors(tree: Hierarchy, level: int | str) -> Ints:
         >>> node_ancestors(tree, 1)
         array([0, 1, 1, 1])
     """
-    depth = depth_of(tree, level)
+    depth = tree.depth_of(level)
     at = np.arange(tree.num_nodes)
     # Depth first, the ancestor at a depth is the last node of that depth seen so far.
     latest = np.maximum.accumulate(np.where(tree.depths == depth, at, 0))

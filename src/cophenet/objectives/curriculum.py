@@ -12,7 +12,6 @@ from cophenet._common.checks import check_pair, wrong_argument
 from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy
-from cophenet.tree.levels import depth_of
 
 __all__ = ["Curriculum"]
 
@@ -39,7 +38,7 @@ class Curriculum(Objective):
     def __init__(self, tree: Hierarchy, level: int | str = 1, epochs: Sequence[int] = (50, 200)) -> None:
         super().__init__(tree)
         self.check_levels("there is no coarser task to begin with")
-        depth = depth_of(tree, level)
+        depth = tree.depth_of(level)
         if depth == tree.height:
             raise wrong_argument(
                 "level", f"must be coarser than the classes, depth 1 to {depth - 1}, got {level!r}"

@@ -12,7 +12,6 @@ from cophenet._common.checks import check_number, check_pair, wrong_argument
 from cophenet.objectives.base import Objective, StepOutput, unit_rows
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy
-from cophenet.tree.levels import depth_of
 
 __all__ = ["Quadruplet", "quadruplet_loss"]
 
@@ -106,7 +105,7 @@ class Quadruplet(Objective):
         self.margins = check_pair("margins", margins, "two numbers")
         for margin in self.margins:
             check_number("margins", margin)
-        depth = tree.height - 1 if level is None else depth_of(tree, level)
+        depth = tree.height - 1 if level is None else tree.depth_of(level)
         coarse, groups = tree.cut(depth)
         if not 1 < coarse.num_classes < tree.num_classes:
             raise ValueError(

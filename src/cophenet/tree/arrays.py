@@ -1,86 +1,144 @@
-"""Arrays over the nodes that follow from the parents: computed once per tree, in one pass, at any depth."""
+"""The arrays of a tree: those it is made of, and those that follow from them, each computed once."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from cophenet.tree.parts import FloatArray, IntArray, edge_depths, sealed
-
-if TYPE_CHECKING:
-    from cophenet.tree.hierarchy import Hierarchy
+from cophenet.tree.parts import FloatArray, IntArray, Parts, canonical, edge_depths, sealed
 
 
-def depths(tree: Hierarchy) -> IntArray:
-    """Edges between the root and each node, shape (num_nodes,)."""
-    return sealed(edge_depths(tree.parents))
+class TreeArrays:
+    """The nodes of a tree in canonical order, and what follows from them; all arrays are read-only.
 
-
-def weighted_depths(tree: Hierarchy) -> FloatArray:
-    """Sum of the edge weights between the root and each node, shape (num_nodes,)."""
-    result = tree.edge_weights.tolist()
-    for node, parent in enumerate(tree.parents[1:].tolist(), start=1):
-        result[node] += result[parent]
-    return sealed(np.array(result))
-
-
-def heights(tree: Hierarchy) -> IntArray:
-    """Edges between each node and the deepest class below it, shape (num_nodes,)."""
-    result = [0] * tree.num_nodes
-    for node, parent in zip(range(tree.num_nodes - 1, 0, -1), tree.parents[:0:-1].tolist(), strict=True):
-        result[parent] = max(result[parent], result[node] + 1)
-    return sealed(np.array(result, dtype=np.int64))
-
-
-def sizes(tree: Hierarchy) -> IntArray:
-    """Number of nodes in the subtree of each node, itself included, shape (num_nodes,).
-
-    The subtree of a node is the run of nodes that starts with it.
+    Attributes:
+        names: Name of each node; the root is node 0.
+        parents: Parent of each node, before its children, -1 for the root, shape (num_nodes,), int64.
+        edge_weights: Weight of the edge above each node, 0 for the root, shape (num_nodes,), float64.
+        leaves: Node of each class in label order, shape (num_classes,), int64.
+        level_names: Names of the levels, from depth 1 down.
     """
-    result = [1] * tree.num_nodes
-    for node, parent in zip(range(tree.num_nodes - 1, 0, -1), tree.parents[:0:-1].tolist(), strict=True):
-        result[parent] += result[node]
-    return sealed(np.array(result, dtype=np.int64))
 
+    names: tuple[str, ...]
+    parents: IntArray
+    edge_weights: FloatArray
+    leaves: IntArray
+    level_names: tuple[str, ...]
 
-def classes(tree: Hierarchy) -> tuple[str, ...]:
-    """Class names in label order."""
-    return tuple(tree.names[leaf] for leaf in tree.leaves.tolist())
+    def __init__(self, parts: Parts) -> None:
+        """Check the parts and put them in order; users call the ``from_...`` methods instead."""
+        vars(self).update(vars(canonical(parts)))
 
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes, the root included."""
+        return len(self.parents)
 
-def labels(tree: Hierarchy) -> dict[str, int]:
-    """Label of each class by its name."""
-    return {name: label for label, name in enumerate(tree.classes)}
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
+        return len(self.leaves)
 
+    @property
+    def num_levels(self) -> int:
+        """Number of levels below the root, equal to the height."""
+        return len(self.level_names)
 
-def first_leaf(tree: Hierarchy) -> IntArray:
-    """Place in tree order of the first class at or below each node, shape (num_nodes,)."""
-    return sealed(np.searchsorted(np.sort(tree.leaves), np.arange(tree.num_nodes)))
+    @property
+    def height(self) -> int:
+        """Largest depth of a class, in edges."""
+        return len(self.level_names)
 
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """Class names in label order."""
+        return tuple(self.names[leaf] for leaf in self.leaves.tolist())
 
-def leaf_gaps(tree: Hierarchy) -> IntArray:
-    """Lowest common ancestor of each leaf and the next one in tree order, shape (num_classes,).
+    @cached_property
+    def depths(self) -> IntArray:
+        """Edges between the root and each node, shape (num_nodes,)."""
+        return sealed(edge_depths(self.parents))
 
-    The last leaf has no right neighbour.
-    """
-    # The node after a leaf hangs on the lowest common ancestor of that leaf and the next leaf.
-    return sealed(np.append(tree.parents[np.sort(tree.leaves)[:-1] + 1], tree.num_nodes))
+    @cached_property
+    def weighted_depths(self) -> FloatArray:
+        """Sum of the edge weights between the root and each node, shape (num_nodes,)."""
+        result = self.edge_weights.tolist()
+        for node, parent in enumerate(self.parents[1:].tolist(), start=1):
+            result[node] += result[parent]
+        return sealed(np.array(result))
 
+    @cached_property
+    def heights(self) -> IntArray:
+        """Edges between each node and the deepest class below it, shape (num_nodes,)."""
+        result = [0] * self.num_nodes
+        for node, parent in zip(range(self.num_nodes - 1, 0, -1), self.parents[:0:-1].tolist(), strict=True):
+            result[parent] = max(result[parent], result[node] + 1)
+        return sealed(np.array(result, dtype=np.int64))
 
-def gap_minima(tree: Hierarchy) -> IntArray:
-    """Lowest common ancestors of runs of leaves: entry (j, i) is that of the 2**j gaps from gap i on.
+    @cached_property
+    def sizes(self) -> IntArray:
+        """Number of nodes in the subtree of each node, itself included, shape (num_nodes,).
 
-    Nodes are numbered depth first, so the lowest common ancestor of a run is the smallest of its gaps.
-    Shape: (log2(num_classes) + 1 or less, num_classes).
-    """
-    gaps = tree._leaf_gaps
-    rows = max(1, (tree.num_classes - 1).bit_length())
-    result = np.tile(gaps, (rows, 1))
-    for row in range(1, rows):
-        half = 1 << (row - 1)
-        np.minimum(result[row - 1, :-half], result[row - 1, half:], out=result[row, :-half])
-    return sealed(result)
+        The subtree of a node is the run of nodes that starts with it.
+        """
+        result = [1] * self.num_nodes
+        for node, parent in zip(range(self.num_nodes - 1, 0, -1), self.parents[:0:-1].tolist(), strict=True):
+            result[parent] += result[node]
+        return sealed(np.array(result, dtype=np.int64))
+
+    def index(self, name: str) -> int:
+        """Label of a class.
+
+        Example:
+            >>> Hierarchy.from_paths([("animal", "cat"), ("animal", "dog")]).index("dog")
+            1
+        """
+        try:
+            return self._labels[name]
+        except (KeyError, TypeError):
+            raise ValueError(f"unknown class {name!r}; the tree has {list(self.classes[:3])!r}...") from None
+
+    def _parts(self) -> Parts:
+        """What another tree can be made from."""
+        return Parts(
+            self.parents.tolist(), self.names, self.edge_weights.tolist(), self.classes, self.level_names
+        )
+
+    @cached_property
+    def _labels(self) -> dict[str, int]:
+        """Label of each class by its name."""
+        return {name: label for label, name in enumerate(self.classes)}
+
+    @cached_property
+    def _first_leaf(self) -> IntArray:
+        """Place in tree order of the first class at or below each node, shape (num_nodes,)."""
+        return sealed(np.searchsorted(np.sort(self.leaves), np.arange(self.num_nodes)))
+
+    @cached_property
+    def _leaf_gaps(self) -> IntArray:
+        """Lowest common ancestor of each leaf and the next one in tree order, shape (num_classes,).
+
+        The last leaf has no right neighbour.
+        """
+        # The node after a leaf hangs on the lowest common ancestor of that leaf and the next leaf.
+        return sealed(np.append(self.parents[np.sort(self.leaves)[:-1] + 1], self.num_nodes))
+
+    @cached_property
+    def _gap_minima(self) -> IntArray:
+        """Lowest common ancestors of runs of leaves: entry (j, i) is that of the 2**j gaps from gap i on.
+
+        Nodes are numbered depth first, so the lowest common ancestor of a run is the smallest of its gaps.
+        Shape: (log2(num_classes) + 1 or less, num_classes).
+        """
+        gaps = self._leaf_gaps
+        rows = max(1, (self.num_classes - 1).bit_length())
+        result = np.tile(gaps, (rows, 1))
+        for row in range(1, rows):
+            half = 1 << (row - 1)
+            np.minimum(result[row - 1, :-half], result[row - 1, half:], out=result[row, :-half])
+        return sealed(result)
 
 
 def lowest_common_ancestors(library: Any, first_leaf: Any, minima: Any, one: Any, other: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, complain, fresh_names, is_number
+from cophenet.tree.names import fresh_names
+from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, complain, is_number
 
 
 def parts_from_paths(

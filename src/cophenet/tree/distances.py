@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cophenet.tree.arrays import lowest_common_ancestors
+from cophenet.tree.arrays import TreeArrays, lowest_common_ancestors
 from cophenet.tree.parts import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from cophenet.tree.hierarchy import Hierarchy
 
 ClassList = Sequence[int] | Sequence[str] | npt.NDArray[Any]
 
@@ -22,14 +19,109 @@ KINDS = ("path", "lca-height", "wu-palmer")
 BLOCK = 1 << 16
 
 
-def to_labels(tree: Hierarchy, classes: ClassList | None) -> IntArray:
+class Distances(TreeArrays):
+    """Distances and similarities between the classes of a tree."""
+
+    def distances(self, classes: ClassList | None = None, *, kind: str = "path") -> FloatArray:
+        """Distances between the chosen classes, from the tree alone.
+
+        Time and memory are those of the (k, k) result, whatever the depth of the tree.
+
+        Args:
+            classes: Labels or names, in any order; a repeated class gives a repeated row. None for all
+                classes.
+            kind: ``"path"`` is the weighted shortest path between two classes. ``"lca-height"`` is the number
+                of edges from their lowest common ancestor down to its deepest class, 0 for a class and
+                itself. ``"wu-palmer"`` is a similarity, twice the depth of the lowest common ancestor over
+                the sum of the two depths, where the root has depth 1; it is 1 for a class and itself.
+
+        Returns:
+            Array of shape (k, k), float64, rows and columns in the order of ``classes``.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog"), ("vehicle", "car")])
+            >>> tree.distances()
+            array([[0., 2., 4.],
+                   [2., 0., 4.],
+                   [4., 4., 0.]])
+            >>> tree.distances(["car", "dog"], kind="lca-height")
+            array([[0., 2.],
+                   [2., 0.]])
+        """
+        _check_kind(kind)
+        labels = to_labels(self, classes)
+        order = np.argsort(self.leaves[labels], kind="stable")
+        place = np.argsort(order)
+        own, gaps = _depths_along(self, labels[order], kind)
+        result = np.empty((len(labels), len(labels)))
+        step = max(1, BLOCK // max(1, len(labels)))
+        for start in range(0, len(labels), step):
+            rows = slice(start, start + step)
+            shared = _running_minima(own, gaps, start, min(start + step, len(labels)))
+            result[order[rows]] = _combine(own[rows, None], own, shared, kind).take(place, axis=1)
+        return result
+
+    def condensed(self, classes: ClassList | None = None, *, kind: str = "path") -> FloatArray:
+        """The upper triangle of :meth:`distances`, pairs in the order of ``itertools.combinations``.
+
+        Args:
+            classes: Labels or names, as for :meth:`distances`.
+            kind: As for :meth:`distances`.
+
+        Returns:
+            Array of shape (k * (k - 1) / 2,), float64.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog"), ("vehicle", "car")])
+            >>> tree.condensed()
+            array([2., 4., 4.])
+        """
+        square = self.distances(classes, kind=kind)
+        return square[np.triu(np.ones(square.shape, dtype=bool), 1)]
+
+    def pair_distances(self, first: ClassList, second: ClassList, *, kind: str = "path") -> FloatArray:
+        """Distances of given pairs of classes, without the table of all pairs.
+
+        With k classes in the tree and P pairs, the first call takes O(k log k) time and memory for a table
+        that the tree keeps, and every call O(P), whatever the depth of the tree.
+
+        Args:
+            first: Labels or names of the first classes of the pairs, with any repeats, shape (P,).
+            second: Those of the second classes, shape (P,).
+            kind: As for :meth:`distances`.
+
+        Returns:
+            Array of shape (P,), float64, equal to ``distances(kind=kind)[first, second]``.
+
+        Example:
+            >>> import numpy as np
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog"), ("vehicle", "car")])
+            >>> tree.pair_distances(np.array([0, 0, 2, 2]), np.array([1, 2, 1, 2]))
+            array([2., 4., 4., 0.])
+        """
+        _check_kind(kind)
+        one, other = _checked_labels(self, first, "first"), _checked_labels(self, second, "second")
+        if len(one) != len(other):
+            raise ValueError(
+                f"first and second must have the same length, got {len(one)} and {len(other)} classes"
+            )
+        nodes, others = self.leaves[one], self.leaves[other]
+        shared = lowest_common_ancestors(np, self._first_leaf, self._gap_minima, nodes, others)
+        own, its, common = (_depths(self, given, kind) for given in (nodes, others, shared))
+        return _combine(own, its, common, kind)
+
+
+def to_labels(tree: TreeArrays, classes: ClassList | None) -> IntArray:
     """Labels of the chosen classes, given by label or by name; None for all. Shape: (k,)."""
     if classes is None:
         return np.arange(tree.num_classes)
     return _checked_labels(tree, classes, "classes")
 
 
-def _checked_labels(tree: Hierarchy, classes: ClassList, argument: str) -> IntArray:
+def _checked_labels(tree: TreeArrays, classes: ClassList, argument: str) -> IntArray:
     array = np.asarray(classes)
     if array.ndim != 1:
         raise ValueError(f"{argument} must be a one-dimensional list of labels or names, got {classes!r}")
@@ -46,47 +138,6 @@ def _checked_labels(tree: Hierarchy, classes: ClassList, argument: str) -> IntAr
     return array.astype(np.int64)
 
 
-def distances(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = "path") -> FloatArray:
-    """Distances between the chosen classes, from the tree alone.
-
-    Time and memory are those of the (k, k) result, whatever the depth of the tree.
-
-    Args:
-        tree: This tree.
-        classes: Labels or names, in any order; a repeated class gives a repeated row. None for all classes.
-        kind: ``"path"`` is the weighted shortest path between two classes. ``"lca-height"`` is the number of
-            edges from their lowest common ancestor down to its deepest class, 0 for a class and itself.
-            ``"wu-palmer"`` is a similarity, twice the depth of the lowest common ancestor over the sum of the
-            two depths, where the root has depth 1; it is 1 for a class and itself.
-
-    Returns:
-        Array of shape (k, k), float64, rows and columns in the order of ``classes``.
-
-    Example:
-        >>> from cophenet.tree import Hierarchy
-        >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog"), ("vehicle", "car")])
-        >>> tree.distances()
-        array([[0., 2., 4.],
-               [2., 0., 4.],
-               [4., 4., 0.]])
-        >>> tree.distances(["car", "dog"], kind="lca-height")
-        array([[0., 2.],
-               [2., 0.]])
-    """
-    _check_kind(kind)
-    labels = to_labels(tree, classes)
-    order = np.argsort(tree.leaves[labels], kind="stable")
-    place = np.argsort(order)
-    own, gaps = _depths_along(tree, labels[order], kind)
-    result = np.empty((len(labels), len(labels)))
-    step = max(1, BLOCK // max(1, len(labels)))
-    for start in range(0, len(labels), step):
-        rows = slice(start, start + step)
-        shared = _running_minima(own, gaps, start, min(start + step, len(labels)))
-        result[order[rows]] = _combine(own[rows, None], own, shared, kind).take(place, axis=1)
-    return result
-
-
 def _check_kind(kind: str) -> None:
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {KINDS}, got {kind!r}")
@@ -98,62 +149,7 @@ def _combine(one: FloatArray, other: FloatArray, shared: FloatArray, kind: str) 
     return 2.0 * shared / (one + other) if kind == "wu-palmer" else np.abs(shared)
 
 
-def condensed(tree: Hierarchy, classes: ClassList | None = None, *, kind: str = "path") -> FloatArray:
-    """The upper triangle of :meth:`distances`, pairs in the order of ``itertools.combinations``.
-
-    Args:
-        tree: This tree.
-        classes: Labels or names, as for :meth:`distances`.
-        kind: As for :meth:`distances`.
-
-    Returns:
-        Array of shape (k * (k - 1) / 2,), float64.
-
-    Example:
-        >>> from cophenet.tree import Hierarchy
-        >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog"), ("vehicle", "car")])
-        >>> tree.condensed()
-        array([2., 4., 4.])
-    """
-    square = distances(tree, classes, kind=kind)
-    return square[np.triu(np.ones(square.shape, dtype=bool), 1)]
-
-
-def pair_distances(tree: Hierarchy, first: ClassList, second: ClassList, *, kind: str = "path") -> FloatArray:
-    """Distances of given pairs of classes, without the table of all pairs.
-
-    With k classes in the tree and P pairs, the first call takes O(k log k) time and memory for a table that
-    the tree keeps, and every call O(P), whatever the depth of the tree.
-
-    Args:
-        tree: This tree.
-        first: Labels or names of the first classes of the pairs, with any repeats, shape (P,).
-        second: Those of the second classes, shape (P,).
-        kind: As for :meth:`distances`.
-
-    Returns:
-        Array of shape (P,), float64, equal to ``distances(kind=kind)[first, second]``.
-
-    Example:
-        >>> import numpy as np
-        >>> from cophenet.tree import Hierarchy
-        >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog"), ("vehicle", "car")])
-        >>> tree.pair_distances(np.array([0, 0, 2, 2]), np.array([1, 2, 1, 2]))
-        array([2., 4., 4., 0.])
-    """
-    _check_kind(kind)
-    one, other = _checked_labels(tree, first, "first"), _checked_labels(tree, second, "second")
-    if len(one) != len(other):
-        raise ValueError(
-            f"first and second must have the same length, got {len(one)} and {len(other)} classes"
-        )
-    nodes, others = tree.leaves[one], tree.leaves[other]
-    shared = lowest_common_ancestors(np, tree._first_leaf, tree._gap_minima, nodes, others)
-    own, its, common = (_depths(tree, given, kind) for given in (nodes, others, shared))
-    return _combine(own, its, common, kind)
-
-
-def _depths(tree: Hierarchy, nodes: IntArray, kind: str) -> FloatArray:
+def _depths(tree: TreeArrays, nodes: IntArray, kind: str) -> FloatArray:
     """What counts as depth, growing from the root down: weighted depth, number of nodes, or minus the height.
 
     Shapes: (n,) -> (n,).
@@ -163,7 +159,7 @@ def _depths(tree: Hierarchy, nodes: IntArray, kind: str) -> FloatArray:
     return (tree.depths[nodes] + 1 if kind == "wu-palmer" else -tree.heights[nodes]).astype(np.float64)
 
 
-def _depths_along(tree: Hierarchy, labels: IntArray, kind: str) -> tuple[FloatArray, FloatArray]:
+def _depths_along(tree: TreeArrays, labels: IntArray, kind: str) -> tuple[FloatArray, FloatArray]:
     """Depth of each class and of its lowest common ancestor with the next one, for classes in tree order.
 
     Shapes: (k,) -> (k,), (k - 1,).

@@ -4,57 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cophenet.tree.arrays import TreeArrays
 from cophenet.tree.parts import IntArray
 
-if TYPE_CHECKING:
-    from cophenet.tree.hierarchy import Hierarchy
+
+class Drawing(TreeArrays):
+    """A tree that can be drawn."""
+
+    def draw(self, max_lines: int | None = 40) -> str:
+        """The tree as text, one line per node; edge weights other than 1 follow the names.
+
+        Args:
+            max_lines: Beyond this many lines (at least 5) the tree is shortened: each node shows its first
+                children, then how many more there are. None for no limit.
+
+        Returns:
+            Lines joined by newlines.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_nested({"animal": ["cat", "dog", "fox", "yak"], "vehicle": ["car"]})
+            >>> print(tree.draw(max_lines=7))
+            root
+            ├── animal
+            │   ├── cat
+            │   ├── dog
+            │   └── … 2 more
+            └── vehicle
+                └── car
+        """
+        if max_lines is None or self.num_nodes <= max_lines:
+            return "\n".join(_lines(self, self.num_classes, self.height))
+        if max_lines < 5:
+            raise ValueError(f"max_lines must be at least 5 or None, got {max_lines!r}")
+        # A single child per node takes at most two lines per level, so this depth always fits.
+        deepest, widest = self.height, 1
+        if not _fits(self, widest, deepest, max_lines):
+            deepest = (max_lines - 2) // 2
+        while widest < max_lines and _fits(self, widest + 1, deepest, max_lines):
+            widest += 1
+        return "\n".join(_lines(self, widest, deepest))
 
 
-def draw(tree: Hierarchy, max_lines: int | None = 40) -> str:
-    """The tree as text, one line per node; edge weights other than 1 follow the names.
-
-    Args:
-        tree: This tree.
-        max_lines: Beyond this many lines (at least 5) the tree is shortened: each node shows its first
-            children, then how many more there are. None for no limit.
-
-    Returns:
-        Lines joined by newlines.
-
-    Example:
-        >>> from cophenet.tree import Hierarchy
-        >>> tree = Hierarchy.from_nested({"animal": ["cat", "dog", "fox", "yak"], "vehicle": ["car"]})
-        >>> print(tree.draw(max_lines=7))
-        root
-        ├── animal
-        │   ├── cat
-        │   ├── dog
-        │   └── … 2 more
-        └── vehicle
-            └── car
-    """
-    if max_lines is None or tree.num_nodes <= max_lines:
-        return "\n".join(_lines(tree, tree.num_classes, tree.height))
-    if max_lines < 5:
-        raise ValueError(f"max_lines must be at least 5 or None, got {max_lines!r}")
-    # A single child per node takes at most two lines per level, so this depth always fits.
-    deepest, widest = tree.height, 1
-    if not _fits(tree, widest, deepest, max_lines):
-        deepest = (max_lines - 2) // 2
-    while widest < max_lines and _fits(tree, widest + 1, deepest, max_lines):
-        widest += 1
-    return "\n".join(_lines(tree, widest, deepest))
-
-
-def _fits(tree: Hierarchy, widest: int, deepest: int, max_lines: int) -> bool:
+def _fits(tree: TreeArrays, widest: int, deepest: int, max_lines: int) -> bool:
     return sum(1 for _ in islice(_lines(tree, widest, deepest), max_lines + 1)) <= max_lines
 
 
-def _lines(tree: Hierarchy, widest: int, deepest: int) -> Iterator[str]:
+def _lines(tree: TreeArrays, widest: int, deepest: int) -> Iterator[str]:
     """Lines of the tree with at most ``widest`` children per node, down to depth ``deepest``."""
     is_leaf = tree.heights == 0
     leaves_before = np.concatenate(([0], np.cumsum(is_leaf)))
@@ -77,7 +76,7 @@ def _lines(tree: Hierarchy, widest: int, deepest: int) -> Iterator[str]:
 
 def _children(
     head: str,
-    tree: Hierarchy,
+    tree: TreeArrays,
     node: int,
     widest: int,
     leaves_before: IntArray,
@@ -100,7 +99,7 @@ def _classes(count: int) -> str:
     return "1 class" if count == 1 else f"{count} classes"
 
 
-def _label(tree: Hierarchy, node: int) -> str:
+def _label(tree: TreeArrays, node: int) -> str:
     name = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in tree.names[node])
     weight = float(tree.edge_weights[node])
     return name if node == 0 or weight == 1 else f"{name} :{weight:g}"

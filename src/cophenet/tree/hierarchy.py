@@ -1,4 +1,4 @@
-"""The label tree itself: its data, what is derived from them, and where its methods are found."""
+"""The label tree: how it is made, read and written; its bases hold what it can be asked and made into."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from typing import Any, NoReturn
 
 import numpy.typing as npt
 
-from cophenet.tree import arrays, edit, levels, split, variants
-from cophenet.tree import distances as class_distances
 from cophenet.tree.build import parts_from_edges, parts_from_nested, parts_from_parents, parts_from_paths
-from cophenet.tree.draw import draw
+from cophenet.tree.distances import ClassList, Distances
+from cophenet.tree.draw import Drawing
+from cophenet.tree.edit import Edits
 from cophenet.tree.formats import read_tree, write_tree
+from cophenet.tree.levels import Levels
 from cophenet.tree.linkage import parts_from_features, parts_from_linkage
-from cophenet.tree.parts import DEFAULT_ROOT, FloatArray, IntArray, Parts, canonical
+from cophenet.tree.parts import DEFAULT_ROOT, Parts
+from cophenet.tree.split import Split, split_classes
 
 
-class Hierarchy:
+class Hierarchy(Edits, Levels, Distances, Drawing):
     """An immutable tree whose leaves are the classes, in label order.
 
     Made with ``from_paths``, ``from_nested``, ``from_edges``, ``from_parents``, ``from_linkage``, ``infer``
@@ -45,16 +47,6 @@ class Hierarchy:
         └── vehicle
             └── car
     """
-
-    names: tuple[str, ...]
-    parents: IntArray
-    edge_weights: FloatArray
-    leaves: IntArray
-    level_names: tuple[str, ...]
-
-    def __init__(self, parts: Parts) -> None:
-        """Check the parts and put them in order; users call the ``from_...`` methods instead."""
-        vars(self).update(vars(canonical(parts)))
 
     @classmethod
     def from_paths(
@@ -211,68 +203,64 @@ class Hierarchy:
         """
         return read_tree(path, format, header, cls)
 
-    write = write_tree
+    def write(self, path: str | os.PathLike[str], *, format: str | None = None) -> None:
+        """Write the tree to a file, from which ``read`` makes an equal tree.
 
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes, the root included."""
-        return len(self.parents)
+        The file is replaced as a whole: a reader sees the old or the new one, never half of it.
 
-    @property
-    def num_classes(self) -> int:
-        """Number of classes."""
-        return len(self.leaves)
-
-    @property
-    def num_levels(self) -> int:
-        """Number of levels below the root, equal to the height."""
-        return len(self.level_names)
-
-    @property
-    def height(self) -> int:
-        """Largest depth of a class, in edges."""
-        return len(self.level_names)
-
-    classes = cached_property(arrays.classes)
-    depths = cached_property(arrays.depths)
-    weighted_depths = cached_property(arrays.weighted_depths)
-    heights = cached_property(arrays.heights)
-    sizes = cached_property(arrays.sizes)
-    _labels = cached_property(arrays.labels)
-    _first_leaf = cached_property(arrays.first_leaf)
-    _leaf_gaps = cached_property(arrays.leaf_gaps)
-    _gap_minima = cached_property(arrays.gap_minima)
-
-    def index(self, name: str) -> int:
-        """Label of a class.
+        Args:
+            path: File to write, in UTF-8.
+            format: As for ``read``; None to go by the extension.
 
         Example:
-            >>> Hierarchy.from_paths([("animal", "cat"), ("animal", "dog")]).index("dog")
-            1
+            >>> import pathlib, tempfile
+            >>> from cophenet.tree import Hierarchy
+            >>> path = pathlib.Path(tempfile.mkdtemp()) / "tree.txt"
+            >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "sea lion")])
+            >>> tree.write(path)
+            >>> print(path.read_text())
+            root animal
+            animal cat
+            animal "sea lion"
+            >>> Hierarchy.read(path) == tree
+            True
         """
-        try:
-            return self._labels[name]
-        except (KeyError, TypeError):
-            raise ValueError(f"unknown class {name!r}; the tree has {list(self.classes[:3])!r}...") from None
+        write_tree(self, path, format)
 
-    path = levels.path
-    node = levels.node
-    nodes_at = levels.nodes_at
-    ancestors = levels.ancestors
-    cut = levels.cut
-    insert_level = variants.insert_level
-    merge_level = variants.merge_level
-    distances = class_distances.distances
-    condensed = class_distances.condensed
-    pair_distances = class_distances.pair_distances
-    subset = edit.subset
-    reorder = edit.reorder
-    collapse = edit.collapse
-    with_weights = edit.with_weights
-    with_level_weights = edit.with_level_weights
-    with_level_names = edit.with_level_names
-    source_target_split = split.source_target_split
-    draw = draw
+    def source_target_split(
+        self,
+        fraction: float = 0.4,
+        *,
+        level: int | str | None = None,
+        source: ClassList | None = None,
+        target: ClassList | None = None,
+    ) -> Split:
+        """Split the classes so that source and target share the coarse classes.
+
+        Of the n children of a coarse class, sorted by name, the first ``int(fraction * n)`` go to the target
+        and the others to the source, each with all classes below it. A coarse class that would be empty on
+        one side is left out of both. Each half keeps the label order of this tree.
+
+        Args:
+            fraction: Share of the target, between 0 and 1.
+            level: Level of the coarse classes, by depth or name; None for the parents of the classes.
+            source: With ``target``, the source classes themselves (labels or names, in the new label order)
+                instead of the rule.
+            target: With ``source``, the target classes.
+
+        Returns:
+            Both trees and the maps from the labels of this tree to theirs.
+
+        Example:
+            >>> groups = {"animal": ["cat", "dog", "fox"], "vehicle": ["bus", "car", "van"]}
+            >>> tree = Hierarchy.from_nested(groups)
+            >>> split = tree.source_target_split(0.4)
+            >>> split.source.classes, split.target.classes
+            (('dog', 'fox', 'car', 'van'), ('cat', 'bus'))
+            >>> split.target_labels
+            array([ 0, -1, -1,  1, -1, -1])
+        """
+        return split_classes(self, fraction, level, source, target)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Refuse: a tree never changes."""
@@ -297,7 +285,7 @@ class Hierarchy:
 
     def __reduce__(self) -> tuple[type[Hierarchy], tuple[Parts]]:
         """Pickle and copy by the parts, so that the arrays of the copy are read-only too."""
-        return type(self), (edit.parts_of(self),)
+        return type(self), (self._parts(),)
 
     def __repr__(self) -> str:
         """One line with the sizes."""

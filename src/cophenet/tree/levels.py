@@ -3,172 +3,271 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cophenet._common.checks import check_choice, wrong_argument
-from cophenet.tree.names import free_names
-from cophenet.tree.parts import IntArray, Parts, sealed
+from cophenet.tree.arrays import TreeArrays
+from cophenet.tree.names import free_names, tell_apart
+from cophenet.tree.parts import IntArray, Parts, check_positive, default_level_names, sealed
 
 if TYPE_CHECKING:
-    from cophenet.tree.hierarchy import Hierarchy
+    from typing_extensions import Self
 
 
-def depth_of(tree: Hierarchy, level: int | str) -> int:
-    """Depth of a level given by depth (1 is just below the root) or by name."""
-    if isinstance(level, str):
-        check_choice("level", level, tree.level_names)
-        return tree.level_names.index(level) + 1
-    if isinstance(level, bool) or not isinstance(level, (int, np.integer)) or not 1 <= level <= tree.height:
-        raise wrong_argument(
-            "level", f"must be a depth from 1 to {tree.height} or a level name, got {level!r}"
+class Levels(TreeArrays):
+    """What a tree says of its levels, and trees with a level more or less."""
+
+    def depth_of(self, level: int | str) -> int:
+        """Depth of a level given by depth (1 is just below the root) or by name."""
+        if isinstance(level, str):
+            check_choice("level", level, self.level_names)
+            return self.level_names.index(level) + 1
+        whole = isinstance(level, (int, np.integer)) and not isinstance(level, bool)
+        if not whole or not 1 <= level <= self.height:
+            raise wrong_argument(
+                "level", f"must be a depth from 1 to {self.height} or a level name, got {level!r}"
+            )
+        return int(level)
+
+    def path(self, node: int) -> tuple[str, ...]:
+        """Names on the way from below the root down to a node; empty for the root.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog")])
+            >>> tree.path(tree.leaves[1])
+            ('animal', 'dog')
+        """
+        steps = []
+        above = self.node(node)
+        while above > 0:
+            steps.append(self.names[above])
+            above = int(self.parents[above])
+        return tuple(reversed(steps))
+
+    def node(self, where: int | str | Sequence[str]) -> int:
+        """Index of a node.
+
+        Args:
+            where: Its name, if no other node has that name; its path (names from below the root); or the
+                index itself.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_paths([("animal", "cat"), ("vehicle", "car")])
+            >>> tree.node("vehicle"), tree.node(("vehicle", "car"))
+            (3, 4)
+        """
+        if isinstance(where, (int, np.integer)) and not isinstance(where, bool):
+            if not 0 <= where < self.num_nodes:
+                raise ValueError(f"node must be an index from 0 to {self.num_nodes - 1}, got {where}")
+            return int(where)
+        if isinstance(where, str):
+            matches = [index for index, name in enumerate(self.names) if name == where]
+            if not matches:
+                raise ValueError(f"node {where!r} is not in the tree")
+            if len(matches) > 1:
+                raise ValueError(f"node {where!r} is the name of {len(matches)} nodes; give its path")
+            return matches[0]
+        if not isinstance(where, (Sequence, np.ndarray)):
+            raise ValueError(f"node must be an index, a name or a path, got {where!r}")
+        index = 0
+        for name in where:
+            end = index + int(self.sizes[index])
+            child = index + 1
+            while child < end and self.names[child] != name:
+                child += int(self.sizes[child])
+            if child >= end:
+                raise ValueError(
+                    f"node {tuple(where)!r} is not in the tree: {self.names[index]!r} has no child {name!r}"
+                )
+            index = child
+        return index
+
+    def nodes_at(self, level: int | str) -> IntArray:
+        """The nodes of a level, in tree order.
+
+        Args:
+            level: Depth, 1 just below the root, or level name.
+
+        Returns:
+            Node indices, shape (nodes of the level,).
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_paths([("animal", "cat"), ("vehicle", "car")])
+            >>> [tree.names[node] for node in tree.nodes_at(1)]
+            ['animal', 'vehicle']
+        """
+        return np.flatnonzero(self.depths == self.depth_of(level))
+
+    def ancestors(self, level: int | str) -> IntArray:
+        """The ancestor of each class at a level; a class above that level stands for itself.
+
+        Args:
+            level: Depth, 1 just below the root, or level name.
+
+        Returns:
+            Node indices in label order, shape (num_classes,).
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_paths([("animal", "cat"), ("vehicle", "car"), ("animal", "dog")])
+            >>> [tree.names[node] for node in tree.ancestors("level1")]
+            ['animal', 'vehicle', 'animal']
+        """
+        depth = self.depth_of(level)
+        # Depth first, the ancestor at a depth is the last node of that depth seen so far.
+        latest = np.maximum.accumulate(np.where(self.depths == depth, np.arange(self.num_nodes), 0))
+        return np.where(self.depths[self.leaves] < depth, self.leaves, latest[self.leaves])
+
+    def cut(self, level: int | str) -> tuple[Self, IntArray]:
+        """The tree above a level, whose nodes become the classes.
+
+        Edge weights are kept, so distances between the new classes are those between the same nodes in this
+        tree. The new classes are in the order of their smallest old label. Where several of them share a
+        name, each of these is called by its path, joined with ``/``, with a number where that name is taken,
+        as in ``animal/other (2)``.
+
+        Args:
+            level: Depth, 1 just below the root, or level name. A class above the level stays a class.
+
+        Returns:
+            The cut tree and the map from old labels to new labels, shape (num_classes,).
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_paths([("animal", "cat"), ("vehicle", "car"), ("animal", "dog")])
+            >>> coarse, labels = tree.cut(1)
+            >>> coarse.classes, labels
+            (('animal', 'vehicle'), array([0, 1, 0]))
+        """
+        depth = self.depth_of(level)
+        nodes, first, inverse = np.unique(self.ancestors(level), return_index=True, return_inverse=True)
+        by_label = np.argsort(first)
+        new_label = np.empty_like(by_label)
+        new_label[by_label] = np.arange(len(by_label))
+        names = _names_of_classes(self, nodes.tolist())
+        keep = np.flatnonzero(self.depths <= depth)
+        place = np.cumsum(self.depths <= depth) - 1
+        parts = Parts(
+            parents=[-1, *place[self.parents[keep[1:]]].tolist()],
+            names=[names[node] for node in keep],
+            weights=self.edge_weights[keep].tolist(),
+            classes=[names[node] for node in nodes[by_label]],
+            level_names=self.level_names[:depth],
         )
-    return int(level)
+        return type(self)(parts), sealed(new_label[inverse])
 
+    def insert_level(
+        self,
+        level: int | str,
+        groups: Mapping[str, Sequence[str | tuple[str, ...]]] | Sequence[int],
+        *,
+        name: str | None = None,
+        weight: float = 1.0,
+    ) -> Self:
+        """A deeper tree, with a new level of groups just above a level.
 
-def path(tree: Hierarchy, node: int) -> tuple[str, ...]:
-    """Names on the way from below the root down to a node; empty for the root.
+        Args:
+            level: The level whose nodes are grouped: depth or name.
+            groups: The members of each new group, by name, or by path where names repeat; members must share
+                their parent and every node of the level must be in one group. Or sizes: the children of each
+                parent, sorted by name, are cut into runs of these sizes, over and over, and a group is called
+                by its members' names joined with ``+``.
+            name: Name of the new level.
+            weight: Weight of the edges above the new groups; all other edges keep theirs.
 
-    Example:
-        >>> from cophenet.tree import Hierarchy
-        >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog")])
-        >>> tree.path(tree.leaves[1])
-        ('animal', 'dog')
-    """
-    steps = []
-    above = tree.node(node)
-    while above > 0:
-        steps.append(tree.names[above])
-        above = int(tree.parents[above])
-    return tuple(reversed(steps))
+        Returns:
+            The deeper tree, with the same classes.
 
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_paths([("pet", name) for name in ("cat", "cow", "dog", "pig")])
+            >>> print(tree.insert_level(2, {"small": ["cat", "dog"], "big": ["cow", "pig"]}))
+            root
+            └── pet
+                ├── small
+                │   ├── cat
+                │   └── dog
+                └── big
+                    ├── cow
+                    └── pig
+            >>> tree.insert_level("level2", [1, 3], name="mid").level_names
+            ('level1', 'mid', 'level3')
+        """
+        depth = self.depth_of(level)
+        check_positive("weight", weight)
+        if isinstance(groups, Mapping):
+            made = _named_groups(self, depth, groups)
+        else:
+            made = list(_sized_groups(self, depth, groups))
+        parents, names, weights = self.parents.tolist(), list(self.names), self.edge_weights.tolist()
+        for group, members in made:
+            for member in members:
+                parents[member] = len(names)
+            parents.append(int(self.parents[members[0]]))
+            names.append(group)
+            weights.append(weight)
+        levels = list(self.level_names)
+        if self.level_names == default_level_names(self.height):
+            levels = list(default_level_names(self.height + 1))
+            levels.pop(depth - 1)
+        levels.insert(depth - 1, name if name is not None else f"level{depth}")
+        return type(self)(Parts(parents, names, weights, self.classes, levels))
 
-def node(tree: Hierarchy, where: int | str | Sequence[str]) -> int:
-    """Index of a node.
+    def merge_level(self, level: int | str) -> Self:
+        """A shallower tree: the inner nodes of a level vanish and their children move up to their parents.
 
-    Args:
-        tree: This tree.
-        where: Its name, if no other node has that name; its path (names from below the root); or the index
-            itself.
+        The edges above the vanished nodes go with them and all other edges keep their weights, so it undoes
+        :meth:`insert_level`. Classes of that level stay where they are. An inner node that would share its
+        name with a new sibling is called by the vanished parent and itself, as in ``pet/other``, with a
+        number where that name is taken, as in ``pet/other (2)``.
 
-    Example:
-        >>> from cophenet.tree import Hierarchy
-        >>> tree = Hierarchy.from_paths([("animal", "cat"), ("vehicle", "car")])
-        >>> tree.node("vehicle"), tree.node(("vehicle", "car"))
-        (3, 4)
-    """
-    if isinstance(where, (int, np.integer)) and not isinstance(where, bool):
-        if not 0 <= where < tree.num_nodes:
-            raise ValueError(f"node must be an index from 0 to {tree.num_nodes - 1}, got {where}")
-        return int(where)
-    if isinstance(where, str):
-        found = [index for index, name in enumerate(tree.names) if name == where]
-        if len(found) != 1:
-            problem = (
-                "is not in the tree" if not found else f"is the name of {len(found)} nodes; give its path"
-            )
-            raise ValueError(f"node {where!r} {problem}")
-        return found[0]
-    if not isinstance(where, (Sequence, np.ndarray)):
-        raise ValueError(f"node must be an index, a name or a path, got {where!r}")
-    index = 0
-    for name in where:
-        end = index + int(tree.sizes[index])
-        child = index + 1
-        while child < end and tree.names[child] != name:
-            child += int(tree.sizes[child])
-        if child >= end:
+        Args:
+            level: The level to remove: depth or name, not the deepest. (To make it the last one, see
+                :meth:`cut`.)
+
+        Returns:
+            The shallower tree, with the same classes.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_paths([("animal", "pet", "cat"), ("animal", "wild", "fox")])
+            >>> print(tree.merge_level(2))
+            root
+            └── animal
+                ├── cat
+                └── fox
+        """
+        depth = self.depth_of(level)
+        if depth == self.height:
             raise ValueError(
-                f"node {tuple(where)!r} is not in the tree: {tree.names[index]!r} has no child {name!r}"
+                f"level {level!r} holds classes only and cannot be merged; cut at the level above instead"
             )
-        index = child
-    return index
+        gone = (self.depths == depth) & (self.heights > 0)
+        keep = np.flatnonzero(~gone)
+        above = np.where(gone[self.parents], self.parents[self.parents], self.parents)
+        place = np.cumsum(~gone) - 1
+        names = self.level_names[: depth - 1] + self.level_names[depth:]
+        default = self.level_names == default_level_names(self.height)
+        parents = [-1, *place[above[keep[1:]]].tolist()]
+        old = [self.names[node] for node in keep]
+        longer = [f"{self.names[self.parents[node]]}/{self.names[node]}" for node in keep]
+        parts = Parts(
+            parents=parents,
+            names=tell_apart(parents, old, set(parents), longer),
+            weights=self.edge_weights[keep].tolist(),
+            classes=self.classes,
+            level_names=None if default else names,
+        )
+        return type(self)(parts)
 
 
-def nodes_at(tree: Hierarchy, level: int | str) -> IntArray:
-    """The nodes of a level, in tree order.
-
-    Args:
-        tree: This tree.
-        level: Depth, 1 just below the root, or level name.
-
-    Returns:
-        Node indices, shape (nodes of the level,).
-
-    Example:
-        >>> from cophenet.tree import Hierarchy
-        >>> tree = Hierarchy.from_paths([("animal", "cat"), ("vehicle", "car")])
-        >>> [tree.names[node] for node in tree.nodes_at(1)]
-        ['animal', 'vehicle']
-    """
-    return np.flatnonzero(tree.depths == depth_of(tree, level))
-
-
-def ancestors(tree: Hierarchy, level: int | str) -> IntArray:
-    """The ancestor of each class at a level; a class above that level stands for itself.
-
-    Args:
-        tree: This tree.
-        level: Depth, 1 just below the root, or level name.
-
-    Returns:
-        Node indices in label order, shape (num_classes,).
-
-    Example:
-        >>> from cophenet.tree import Hierarchy
-        >>> tree = Hierarchy.from_paths([("animal", "cat"), ("vehicle", "car"), ("animal", "dog")])
-        >>> [tree.names[node] for node in tree.ancestors("level1")]
-        ['animal', 'vehicle', 'animal']
-    """
-    depth = depth_of(tree, level)
-    # Depth first, the ancestor at a depth is the last node of that depth seen so far.
-    latest = np.maximum.accumulate(np.where(tree.depths == depth, np.arange(tree.num_nodes), 0))
-    return np.where(tree.depths[tree.leaves] < depth, tree.leaves, latest[tree.leaves])
-
-
-def cut(tree: Hierarchy, level: int | str) -> tuple[Hierarchy, IntArray]:
-    """The tree above a level, whose nodes become the classes.
-
-    Edge weights are kept, so distances between the new classes are those between the same nodes in this
-    tree. The new classes are in the order of their smallest old label. Where several of them share a name,
-    each of these is called by its path, joined with ``/``, with a number where that name is taken, as in
-    ``animal/other (2)``.
-
-    Args:
-        tree: This tree.
-        level: Depth, 1 just below the root, or level name. A class above the level stays a class.
-
-    Returns:
-        The cut tree and the map from old labels to new labels, shape (num_classes,).
-
-    Example:
-        >>> from cophenet.tree import Hierarchy
-        >>> tree = Hierarchy.from_paths([("animal", "cat"), ("vehicle", "car"), ("animal", "dog")])
-        >>> coarse, labels = tree.cut(1)
-        >>> coarse.classes, labels
-        (('animal', 'vehicle'), array([0, 1, 0]))
-    """
-    depth = depth_of(tree, level)
-    nodes, first, inverse = np.unique(ancestors(tree, level), return_index=True, return_inverse=True)
-    by_label = np.argsort(first)
-    new_label = np.empty_like(by_label)
-    new_label[by_label] = np.arange(len(by_label))
-    names = _names_of_classes(tree, nodes.tolist())
-    keep = np.flatnonzero(tree.depths <= depth)
-    place = np.cumsum(tree.depths <= depth) - 1
-    parts = Parts(
-        parents=[-1, *place[tree.parents[keep[1:]]].tolist()],
-        names=[names[node] for node in keep],
-        weights=tree.edge_weights[keep].tolist(),
-        classes=[names[node] for node in nodes[by_label]],
-        level_names=tree.level_names[:depth],
-    )
-    return type(tree)(parts), sealed(new_label[inverse])
-
-
-def _names_of_classes(tree: Hierarchy, nodes: list[int]) -> list[str]:
+def _names_of_classes(tree: Levels, nodes: list[int]) -> list[str]:
     """The names of all nodes where some become classes, which must differ from each other."""
     names = list(tree.names)
     counts = Counter(names[node] for node in nodes)
@@ -182,3 +281,53 @@ def _names_of_classes(tree: Hierarchy, nodes: list[int]) -> list[str]:
     for node, name in zip(alike, free_names(paths, taken), strict=True):
         names[node] = name
     return names
+
+
+def _named_groups(
+    tree: Levels, depth: int, groups: Mapping[str, Sequence[str | tuple[str, ...]]]
+) -> list[tuple[str, list[int]]]:
+    at_level = tree.nodes_at(depth).tolist()
+    by_name: dict[str, list[int]] = {}
+    for node in at_level:
+        by_name.setdefault(tree.names[node], []).append(node)
+    left = set(at_level)
+    made = []
+    for group, members in groups.items():
+        if isinstance(members, str) or not members:
+            raise ValueError(f"groups: {group!r} must list its members, got {members!r}")
+        nodes = []
+        for member in members:
+            matches = by_name.get(member, []) if isinstance(member, str) else [tree.node(member)]
+            if len(matches) != 1 or matches[0] not in left:
+                problem = "is not one node" if len(matches) != 1 else "is grouped twice or elsewhere"
+                raise ValueError(
+                    f"groups: {member!r} in {group!r} {problem} of level {tree.level_names[depth - 1]!r}"
+                )
+            left.remove(matches[0])
+            nodes.append(matches[0])
+        if len(set(tree.parents[nodes])) > 1:
+            raise ValueError(
+                f"groups: the members of {group!r} must share their parent, got {list(members)!r}"
+            )
+        made.append((group, nodes))
+    if left:
+        raise ValueError(
+            f"groups leaves out {len(left)} nodes: {[tree.names[node] for node in sorted(left)[:3]]!r}"
+        )
+    return made
+
+
+def _sized_groups(tree: Levels, depth: int, sizes: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
+    if not sizes or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
+        raise ValueError(f"groups must be a mapping or a list of positive sizes, got {sizes!r}")
+    siblings: dict[int, list[int]] = {}
+    for node in tree.nodes_at(depth).tolist():
+        siblings.setdefault(int(tree.parents[node]), []).append(node)
+    for family in siblings.values():
+        family.sort(key=tree.names.__getitem__)
+        start = turn = 0
+        while start < len(family):
+            members = family[start : start + sizes[turn % len(sizes)]]
+            yield "+".join(tree.names[node] for node in members), members
+            start += len(members)
+            turn += 1

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cophenet.tree.parts import DEFAULT_ROOT, FloatArray, IntArray, Parts, fresh_names
+from cophenet.tree.names import fresh_names
+from cophenet.tree.parts import DEFAULT_ROOT, FloatArray, IntArray, Parts
 
 # Merge heights that differ by less than this share of the highest one are ties up to rounding.
 TIE = 1e-12

@@ -1,9 +1,21 @@
-"""Names for nodes that an edit, or a file of another tool, has made namesakes."""
+"""Names for nodes without one, and for nodes that an edit or a file of another tool has made namesakes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
+
+
+def fresh_names(taken: Iterable[str], count: int) -> list[str]:
+    """Names ``node1``, ``node2``, ... for unnamed inner nodes, leaving out those already taken."""
+    used = set(taken)
+    result: list[str] = []
+    number = 0
+    while len(result) < count:
+        number += 1
+        if (name := f"node{number}") not in used:
+            result.append(name)
+    return result
 
 
 def free_names(wanted: Iterable[str], taken: Iterable[str]) -> list[str]:

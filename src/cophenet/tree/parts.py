@@ -6,7 +6,7 @@ import numbers
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -90,18 +90,6 @@ def check_positive(argument: str, value: float) -> None:
     """Refuse what cannot be an edge weight or multiply one."""
     if not (is_number(value) and 0 < value <= sys.float_info.max):
         raise ValueError(f"{argument} must be positive and finite, got {value!r}")
-
-
-def fresh_names(taken: Iterable[str], count: int) -> list[str]:
-    """Names ``node1``, ``node2``, ... for unnamed inner nodes, leaving out those already taken."""
-    used = set(taken)
-    result: list[str] = []
-    number = 0
-    while len(result) < count:
-        number += 1
-        if (name := f"node{number}") not in used:
-            result.append(name)
-    return result
 
 
 def canonical(parts: Parts) -> Form:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cophenet.tree.distances import ClassList, to_labels
-from cophenet.tree.levels import nodes_at
 from cophenet.tree.parts import IntArray, is_number, sealed
 
 if TYPE_CHECKING:
@@ -33,40 +32,14 @@ class Split:
     target_labels: IntArray
 
 
-def source_target_split(
+def split_classes(
     tree: Hierarchy,
-    fraction: float = 0.4,
-    *,
-    level: int | str | None = None,
-    source: ClassList | None = None,
-    target: ClassList | None = None,
+    fraction: float,
+    level: int | str | None,
+    source: ClassList | None,
+    target: ClassList | None,
 ) -> Split:
-    """Split the classes so that source and target share the coarse classes.
-
-    Of the n children of a coarse class, sorted by name, the first ``int(fraction * n)`` go to the target and
-    the others to the source, each with all classes below it. A coarse class that would be empty on one side
-    is left out of both. Each half keeps the label order of this tree.
-
-    Args:
-        tree: This tree.
-        fraction: Share of the target, between 0 and 1.
-        level: Level of the coarse classes, by depth or name; None for the parents of the classes.
-        source: With ``target``, the source classes themselves (labels or names, in the new label order)
-            instead of the rule.
-        target: With ``source``, the target classes.
-
-    Returns:
-        Both trees and the maps from the labels of this tree to theirs.
-
-    Example:
-        >>> from cophenet.tree import Hierarchy
-        >>> tree = Hierarchy.from_nested({"animal": ["cat", "dog", "fox"], "vehicle": ["bus", "car", "van"]})
-        >>> split = tree.source_target_split(0.4)
-        >>> split.source.classes, split.target.classes
-        (('dog', 'fox', 'car', 'van'), ('cat', 'bus'))
-        >>> split.target_labels
-        array([ 0, -1, -1,  1, -1, -1])
-    """
+    """See `Hierarchy.source_target_split`."""
     if (source is None) != (target is None):
         raise ValueError("source and target must be given together")
     if source is not None:
@@ -110,7 +83,7 @@ def _families(tree: Hierarchy, level: int | str | None) -> list[list[int]]:
     if level is None:
         units = np.sort(tree.leaves)
     else:
-        units = np.flatnonzero(np.isin(tree.parents, nodes_at(tree, level)))
+        units = np.flatnonzero(np.isin(tree.parents, tree.nodes_at(level)))
     families: dict[int, list[int]] = {}
     for node in units.tolist():
         families.setdefault(int(tree.parents[node]), []).append(node)

@@ -66,28 +66,7 @@ def read_tree(
         raise ValueError(f"{path}: {error}") from error
 
 
-def write_tree(tree: Hierarchy, path: str | os.PathLike[str], *, format: str | None = None) -> None:
-    """Write the tree to a file, from which ``read`` makes an equal tree.
-
-    The file is replaced as a whole: a reader sees the old or the new one, never half of it.
-
-    Args:
-        tree: This tree.
-        path: File to write, in UTF-8.
-        format: As for ``read``; None to go by the extension.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> from cophenet.tree import Hierarchy
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "tree.txt"
-        >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "sea lion")])
-        >>> tree.write(path)
-        >>> print(path.read_text())
-        root animal
-        animal cat
-        animal "sea lion"
-        >>> Hierarchy.read(path) == tree
-        True
-    """
+def write_tree(tree: Hierarchy, path: str | os.PathLike[str], format: str | None) -> None:
+    """Replace a file by a tree."""
     path = Path(path)
     write_text(path, FORMATS[_format_name(path, format)].dump(tree))

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from cophenet.tree.formats.notes import dump_notes, parse_note
-from cophenet.tree.names import tell_apart
-from cophenet.tree.parts import DEFAULT_ROOT, Parts, fresh_names
+from cophenet.tree.names import fresh_names, tell_apart
+from cophenet.tree.parts import DEFAULT_ROOT, Parts
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
