@@ -21,7 +21,13 @@ class Levels(TreeArrays):
     """What a tree says of its levels, and trees with a level more or less."""
 
     def depth_of(self, level: int | str) -> int:
-        """Depth of a level given by depth (1 is just below the root) or by name."""
+        """Depth of a level given by depth (1 is just below the root) or by name.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> Hierarchy.from_paths([("animal", "cat"), ("animal", "dog")]).depth_of("level2")
+            2
+        """
         if isinstance(level, str):
             check_choice("level", level, self.level_names)
             return self.level_names.index(level) + 1
