@@ -92,6 +92,7 @@ class TreeArrays:
         """Label of a class.
 
         Example:
+            >>> from cophenet.tree import Hierarchy
             >>> Hierarchy.from_paths([("animal", "cat"), ("animal", "dog")]).index("dog")
             1
         """
