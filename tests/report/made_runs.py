@@ -60,12 +60,12 @@ def make_run(
         features: Whether there are features.
         epochs: Rows of `metrics.csv`.
         data_dir: Where its data was.
-        checksum: What the samples of its data are told by.
+        checksum: What the samples of its data are identified by.
     """
     path.mkdir(parents=True)
     names = [f"objective.name={objective}"]
     several = len(seeds) > 1
-    found = []
+    numbers = []
     for seed in seeds:
         part = path / f"seed{seed}" if several else path
         part.mkdir(exist_ok=True)
@@ -76,15 +76,15 @@ def make_run(
         tree.write(part / "tree.json")
         _write_metrics(part / "metrics.csv", objective, seed, epochs)
         if evaluated:
-            found.append(_evaluate(part, objective, seed, tree, samples, features))
-            _write(part / "results.json", _results(part.name, objective, data, [seed], tree, found[-1:]))
+            numbers.append(_evaluate(part, objective, seed, tree, samples, features))
+            _write(part / "results.json", _results(part.name, objective, data, [seed], tree, numbers[-1:]))
     if several:
         (path / "recipe.yaml").write_text(
             load_recipe("digits", overrides=[*names, f"seeds={list(seeds)}"]).to_yaml()
         )
         _write(path / "run.json", {"format": 1, "seeds": list(seeds)})
         if evaluated:
-            _write(path / "results.json", _results(path.name, objective, data, list(seeds), tree, found))
+            _write(path / "results.json", _results(path.name, objective, data, list(seeds), tree, numbers))
     return path
 
 
@@ -191,11 +191,11 @@ def _details(objective, tree, labels, predicted, probabilities, rho) -> dict[str
 
 
 def _results(
-    name: str, objective: str, data: str, seeds: list[int], tree: Hierarchy, found: list[dict[str, Any]]
+    name: str, objective: str, data: str, seeds: list[int], tree: Hierarchy, numbers: list[dict[str, Any]]
 ) -> dict[str, Any]:
     metrics = {}
-    for key in found[0]:
-        values = [numbers[key] for numbers in found]
+    for key in numbers[0]:
+        values = [seed_numbers[key] for seed_numbers in numbers]
         std = float(np.std(values, ddof=1)) if len(values) > 1 else None
         metrics[key] = {"mean": float(np.mean(values)), "std": std, "values": values}
     return {

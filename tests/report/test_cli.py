@@ -68,7 +68,7 @@ def test_a_folder_for_the_output_that_is_not_there(tmp_path, capsys, command):
 
 
 @pytest.mark.parametrize(
-    ("typed", "found"),
+    ("typed", "expected"),
     [
         ("compare {run} -m source/cal", ["source/calibration/digit"]),
         (
@@ -80,16 +80,16 @@ def test_a_folder_for_the_output_that_is_not_there(tmp_path, capsys, command):
         ("compare nowhere -m full/cpcc-", ["full/cpcc-orders", "full/cpcc-trained-tree"]),
     ],
 )
-def test_metrics_are_completed(tmp_path, monkeypatch, capsys, typed, found):
+def test_metrics_are_completed(tmp_path, monkeypatch, capsys, typed, expected):
     folder = make_run(tmp_path / "a")
     line = f"cophenet {typed.format(run=folder)}"
     monkeypatch.setenv("_COPHENET_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
     _, out, _ = run(capsys)
-    if found is None:
-        found = list(json.loads((folder / "results.json").read_text())["metrics"])
-    assert out.split() == found
+    if expected is None:
+        expected = list(json.loads((folder / "results.json").read_text())["metrics"])
+    assert out.split() == expected
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare", "report"])

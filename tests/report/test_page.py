@@ -235,9 +235,9 @@ def test_few_samples_are_drawn_by_pca(tmp_path, count):
     path = tmp_path / "f.safetensors"
     features = np.eye(4, dtype="f4")[:count]
     save_file({"features": features, "labels": np.arange(count)}, path)
-    found = embedding.embed(path)
-    assert (found.points.shape, found.method) == ((count, 2), "PCA")
-    assert "UMAP needs 5 samples" in found.note
+    drawn = embedding.embed(path)
+    assert (drawn.points.shape, drawn.method) == ((count, 2), "PCA")
+    assert "UMAP needs 5 samples" in drawn.note
 
 
 def test_pca_keeps_distances_in_the_plane(tmp_path):

@@ -56,9 +56,9 @@ CELLS = [
 
 def row(label, data, objective, setting):
     rows = published_tables()[label].rows
-    found = [r for r in rows if (r.data, r.objective, dict(r.setting)) == (data, objective, setting)]
-    assert len(found) == 1
-    return found[0]
+    matching = [r for r in rows if (r.data, r.objective, dict(r.setting)) == (data, objective, setting)]
+    assert len(matching) == 1
+    return matching[0]
 
 
 @needs_shared

@@ -4,11 +4,12 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from cophenet.recipes.load import load_recipe, recipe_names
-from cophenet.report import compare, make_table, published_tables
+from cophenet.report import Cell, Published, Table, compare, make_table, published_tables
 from cophenet.report.setups import Setup, compare_setup
 
 from .made_runs import make_run
@@ -17,7 +18,7 @@ ACC, SEV = "source/accuracy/fine", "source/severity"
 
 
 def result(objective="l2", data="digits", seeds=(0,), missing=None, **metrics):
-    found = {
+    measured = {
         key.replace("_", "/"): {"mean": mean, "std": std, "values": [mean]}
         for key, (mean, std) in metrics.items()
     }
@@ -26,7 +27,7 @@ def result(objective="l2", data="digits", seeds=(0,), missing=None, **metrics):
         "objective": objective,
         "scale": "laptop",
         "seeds": list(seeds),
-        "metrics": found,
+        "metrics": measured,
         "missing": missing or {},
     }
 
@@ -235,3 +236,76 @@ def test_runs_that_cannot_be_compared(tmp_path):
         compare([run])
     with pytest.raises(ValueError, match="no run folder"):
         compare([tmp_path])
+
+
+def document(**options):
+    """A table with texts, integers, an unmeasured number and two remarks on published ones."""
+    wrong = Published(0.5, 0.01, "tab:a", "contradicts <tab:b>")
+    rows = [
+        ["fl|at", 3, Cell(0.123456, 0.01, "percent", wrong), Cell(12345.0, None, "count"), "yes"],
+        ["[fast]", 12, Cell(None, None, "percent", replace(wrong, note=None)), None, None],
+    ]
+    return Table.from_rows(["objective_", "seeds", "Acc", "samples", "ok"], rows, **options)
+
+
+def test_a_document_has_published_numbers_in_a_column():
+    table = document(title="Accuracy", notes=["a note"])
+    assert table.to_terminal().splitlines() == [
+        "Accuracy",
+        "",
+        "objective_  seeds           Acc             paper  samples  ok",
+        "fl|at           3  12.35 (1.00)  50.00 (1.00) [1]   12,345  yes",
+        "[fast]         12             -      50.00 (1.00)        -  -",
+        "",
+        "a note",
+        "[1] contradicts <tab:b>",
+    ]
+    assert table.to_markdown().splitlines() == [
+        "**Accuracy**",
+        "",
+        r"| objective\_ | seeds | Acc | paper | samples | ok |",
+        "|:--|:--|--:|--:|--:|:--|",
+        r"| fl\|at | 3 | 12.35 (1.00) | 50.00 (1.00) \[1\] | 12,345 | yes |",
+        r"| \[fast\] | 12 | - | 50.00 (1.00) | - | - |",
+        "",
+        "a note",
+        "",
+        r"\[1\] contradicts \<tab:b\>",
+    ]
+    assert table.to_csv().splitlines() == [
+        "objective_,seeds,Acc,Acc std,Acc paper,samples,samples std,samples paper,ok",
+        "fl|at,3,0.123456,0.01,0.5,12345.0,,,yes",
+        "[fast],12,,,0.5,,,,",
+    ]
+    latex = table.to_latex().splitlines()
+    assert latex[:3] == ["% Accuracy", "% a note", "% [1] contradicts <tab:b>"]
+    assert latex[3:6] == [
+        r"\begin{tabular}{lrrrrr}",
+        r"\toprule",
+        r"objective\_ & seeds & Acc & paper & samples & ok \\ \midrule",
+    ]
+    assert latex[6] == r"fl\textbar{}at & 3 & 12.35 (1.00) & 50.00 (1.00) [1] & 12,345 & yes \\"
+
+
+def test_html_is_escaped_and_names_its_rows():
+    names = ["<b>&", '"']
+    text = make_table(names, accuracies(0.9, 0.8)).to_html()
+    assert text.startswith('<table>\n<thead><tr><th scope="col">run</th><th scope="col" title="fine accuracy')
+    assert '<tr><th scope="row">&lt;b&gt;&amp;</th><td class="best">90.00<span class="star"' in text
+    assert '<tr><th scope="row">&quot;</th><td>80.00</td></tr>' in text
+    text = document().to_html("long")
+    assert text.startswith('<table class="long">')
+    assert '<tr><th scope="row">fl|at</th><td>3</td><td>12.35 (1.00)</td>' in text
+    assert "<td>50.00 (1.00)<small>tab:a</small></td>" in text
+
+
+def test_a_published_number_stands_below_ours_in_html():
+    run = result("fastft", "cifar100", source_accuracy_fine=(0.8, 0.01))
+    assert "<td>80.00 (1.00)<small>paper 81.09 (0.18)</small></td>" in make_table(["a"], [run]).to_html()
+
+
+def test_a_table_without_rows():
+    table = Table.from_rows(["data", "about"], [])
+    assert table.to_terminal() == "data  about"
+    assert table.to_markdown() == "| data | about |\n|:--|:--|"
+    assert table.to_csv() == "data,about"

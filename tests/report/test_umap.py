@@ -1,4 +1,4 @@
-"""UMAP: once, kept, and the same again."""
+"""UMAP: once, saved, and the same again."""
 
 import numpy as np
 import pytest
@@ -20,8 +20,8 @@ def test_umap_runs_once_per_features(tmp_path, monkeypatch):
     centres = np.stack([first.points[labels == c].mean(0) for c in range(3)])
     nearest = np.linalg.norm(first.points[:, None] - centres, axis=2).argmin(1)
     assert (nearest == labels).mean() > 0.95
-    kept = tmp_path / "umap-source-test.safetensors"
-    np.testing.assert_array_equal(load_file(kept)["points"], first.points)
+    saved = tmp_path / "umap-source-test.safetensors"
+    np.testing.assert_array_equal(load_file(saved)["points"], first.points)
 
     calls = []
     monkeypatch.setattr(embedding, "_umap", lambda z: calls.append(len(z)) or z[:, :2])
@@ -30,7 +30,7 @@ def test_umap_runs_once_per_features(tmp_path, monkeypatch):
     # Other features, a damaged file and a set larger than what is drawn are computed.
     save_file({"features": features + 1, "labels": labels}, path)
     embedding.embed(path)
-    kept.write_bytes(b"damaged")
+    saved.write_bytes(b"damaged")
     embedding.embed(path)
     save_file({"features": rng.normal(size=(2500, 5)).astype("f4"), "labels": np.arange(2500) % 3}, path)
     large = embedding.embed(path)

@@ -16,7 +16,7 @@ from cophenet.report.table import Cell, Column, Row, Table, Unit, number
 if TYPE_CHECKING:
     from cophenet.runs.run import Run
 
-__all__ = ["compare", "distinct_names", "make_table"]
+__all__ = ["compare", "distinct_names", "make_table", "open_runs"]
 
 
 def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = None) -> Table:
@@ -34,17 +34,23 @@ def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = No
         Traceback (most recent call last):
         ValueError: runs must be one or more run folders, got none
     """
-    from cophenet.runs.run import Run
-
-    opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
-    if not opened:
-        raise ValueError("runs must be one or more run folders, got none")
+    opened = open_runs(runs)
     results = []
     for run in opened:
         if run.results is None:
             raise ValueError(f"run {run.path} was not evaluated: first run `cophenet evaluate {run.path}`")
         results.append({**run.results, **describe_data(run)})
     return make_table(distinct_names(opened), results, metrics)
+
+
+def open_runs(runs: Sequence[Run | str | Path]) -> list[Run]:
+    """Runs as they are or from their folders, at least one."""
+    from cophenet.runs.run import Run
+
+    opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
+    if not opened:
+        raise ValueError("runs must be one or more run folders, got none")
+    return opened
 
 
 def distinct_names(runs: Sequence[Run]) -> list[str]:

@@ -180,8 +180,10 @@ def _csv_columns(table: Table) -> Iterable[tuple[str, list[object]]]:
     """Headings and values, every number in full precision."""
     compared = table.layout == "comparison"
     if compared:
-        for name in ("run", "data", "objective", "scale"):
-            yield name, [getattr(row, "name" if name == "run" else name) for row in table.rows]
+        yield "run", [row.name for row in table.rows]
+        yield "data", [row.data for row in table.rows]
+        yield "objective", [row.objective for row in table.rows]
+        yield "scale", [row.scale for row in table.rows]
         yield "seeds", [" ".join(map(str, row.seeds)) for row in table.rows]
     for place, column in enumerate(table.columns):
         cells = [row.cells[place] for row in table.rows]
@@ -227,7 +229,8 @@ def latex(table: Table) -> str:
     body = [*(f"{row} \\\\" for row in rows), "\\bottomrule", "\\end{tabular}"]
     if table.layout == "document":
         begin = [f"\\begin{{tabular}}{{{align}}}", "\\toprule", f"{heading} \\\\ \\midrule"]
-        return "\n".join([f"% {table.title}", *notes, *begin, *body])
+        title = [f"% {table.title}"] if table.title else []
+        return "\n".join([*title, *notes, *begin, *body])
     # Without arrows, as engines that read bytes stumble over them.
     signs = legend(table, best="bold", paper="[]").replace("↑", "up:").replace("↓", "down:")
     begin = [f"\\begin{{tabular}}{{@{{}}{align}@{{}}}}", "\\toprule", f"{heading} \\\\", "\\midrule"]

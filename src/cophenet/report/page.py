@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from cophenet._common.files import write_text
 from cophenet.evaluation.keys import describe
-from cophenet.report.comparison import distinct_names, make_table
+from cophenet.report.comparison import distinct_names, make_table, open_runs
 from cophenet.report.formats import legend
 from cophenet.report.setups import data_labels, describe_data
 from cophenet.report.table import Table
-from cophenet.runs.run import Run
 
 if TYPE_CHECKING:
     from cophenet.metrics.cards import Group
     from cophenet.report.sections import Picture
+    from cophenet.runs.run import Run
 
 __all__ = ["render_report", "write_report"]
 
@@ -90,9 +90,7 @@ def write_report(runs: Sequence[Run | str | Path], output: str | Path) -> Path:
 
 def render_report(runs: Sequence[Run | str | Path]) -> str:
     """The page about some runs, as text; see `write_report`."""
-    opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
-    if not opened:
-        raise ValueError("runs must be one or more run folders, got none")
+    opened = open_runs(runs)
     try:
         import jinja2
         import matplotlib
