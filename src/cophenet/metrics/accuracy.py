@@ -10,7 +10,7 @@ from cophenet._common.lazy import torch
 from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import full_precision, row_blocks
 from cophenet.metrics._checks import check_k, check_probabilities, check_scores, check_tree, ratio
-from cophenet.metrics.cards import Card, EvaluationData, Group, Missing, Numbers, register_metric
+from cophenet.metrics.cards import Card, EvaluationData, Group, MeasuredNumbers, Missing, register_metric
 from cophenet.tree.tables import TreeTables, tree_tables
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _hits_by_sum(probabilities: Tensor, labels: Tensor, tables: TreeTables, top_
 def _hits_by_argmax(scores: Tensor, labels: Tensor, tables: TreeTables, top_k: int) -> Tensor:
     best = scores.topk(top_k, dim=1).indices
     shared = tables.depths[tables.class_ancestors(labels[:, None], best)].amax(1)
-    # A class above a level stands for itself there, so the right class is right at every level.
+    # A class above a level is its own ancestor there, so the right class is right at every level.
     shared[(best == labels[:, None]).any(1)] = tables.num_levels
     levels = torch.arange(1, tables.num_levels + 1, device=labels.device)
     return (shared[:, None] >= levels).sum(0)
@@ -78,8 +78,15 @@ def level_accuracy(
 ) -> dict[str, Tensor]:
     """Accuracy at each level of the tree.
 
-    A class that lies above a level stands for itself there. Ties between scores are broken as by
-    `torch.topk`. Without samples the value is NaN, with a warning.
+    With `a_l(y)` the ancestor at level l of class y, the accuracy there, for `by="sum"` and `top_k=1`, is
+
+        acc_l = 1/N sum_i [ argmax over nodes v at level l of p_i(v) = a_l(y_i) ],
+        p_i(v) the sum of p_ic over the classes c below v,
+
+    and for `by="argmax"` the prediction is `a_l(argmax_c p_ic)` instead. A class that lies above a level is
+    its own ancestor there. Ties between scores are broken as by `torch.topk`. Without samples the value is
+    NaN, with a warning. At the finest level this is plain accuracy; at coarser ones, by summed probabilities,
+    it is that of Zeng et al. 2025, arXiv:2410.03052.
 
     Args:
         scores: (N, C) probabilities of the classes; with `by="argmax"` any scores, such as logits.
@@ -129,7 +136,10 @@ def full_path_compute(right: Tensor, samples: int | Tensor) -> Tensor:
 def full_path_accuracy(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
     """Share of samples whose prediction by summed probabilities is right at every level.
 
-    Without samples the value is NaN, with a warning.
+        1/N sum_i product over levels l of [ prediction at level l = ancestor of y_i at level l ]
+
+    with the predictions of `level_accuracy`, which need not lie on one path; the exact-match ratio of
+    multi-label classification, for the nodes of a path. Without samples the value is NaN, with a warning.
 
     Args:
         probabilities: (N, C), at least 0, rows summing to 1.
@@ -219,7 +229,7 @@ class FullPathAccuracy(SumMetric):
         return full_path_compute(self.total, self.samples)
 
 
-def _measure(data: EvaluationData) -> Numbers:
+def _measure(data: EvaluationData) -> MeasuredNumbers:
     """At every level by summed probabilities; new classes by a new head, their groups by the trained one."""
     rates = cache(lambda labels: level_accuracy(data.probabilities, labels, data.trained_tree))
     numbers: dict[str, Tensor | float | Missing] = {}

@@ -8,7 +8,7 @@ from cophenet._common.lazy import torch
 from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import full_precision, row_blocks
 from cophenet.metrics._checks import check_k, check_probabilities, check_scores, check_tree, ratio
-from cophenet.metrics.cards import Card, EvaluationData, Group, Numbers, register_metric
+from cophenet.metrics.cards import Card, EvaluationData, Group, MeasuredNumbers, register_metric
 from cophenet.tree.tables import tree_tables
 
 if TYPE_CHECKING:
@@ -55,9 +55,12 @@ def level_calibration_error(
     """Expected calibration error (ECE) at each level, by summed probabilities.
 
     At each level the prediction is the node with the largest summed probability, its confidence. Samples go
-    into bins of equal width, ((b - 1) / bins, b / bins]; the error is the mean over samples of the gap
-    between mean confidence and accuracy of their bin. An empty bin adds nothing. Without samples the value
-    is NaN, with a warning. Source: Guo et al. 2017.
+    into bins B_b of equal width, ((b - 1) / bins, b / bins]:
+
+        ECE = sum_b |B_b| / N * | accuracy of B_b - mean confidence of B_b |
+
+    An empty bin adds nothing. Without samples the value is NaN, with a warning. Guo et al. 2017, On
+    Calibration of Modern Neural Networks, arXiv:1706.04599, equation 3; here at every level of a tree.
 
     Args:
         probabilities: (N, C), at least 0, rows summing to 1.
@@ -116,7 +119,7 @@ class LevelCalibrationError(SumMetric):
         return calibration_compute(self.total, self.samples, self.tree)
 
 
-def _measure(data: EvaluationData) -> Numbers:
+def _measure(data: EvaluationData) -> MeasuredNumbers:
     bins, test = data.settings.calibration_bins, data.test
     errors = level_calibration_error(data.probabilities, test.labels, test.tree, bins)
     return {f"calibration/{level}": error for level, error in errors.items()}

@@ -55,7 +55,7 @@ class Missing:
     reason: str
 
 
-Numbers = Mapping[str, Union["Tensor", float, Missing]]
+MeasuredNumbers = Mapping[str, Union["Tensor", float, Missing]]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Card:
     higher_is_better: bool
     percent: bool
     group: Group
-    measure: Callable[[EvaluationData], Numbers]
+    measure: Callable[[EvaluationData], MeasuredNumbers]
     order: int = 1000
     by: Literal["level", "distance"] | None = None
     target: bool = False

@@ -13,7 +13,7 @@ from cophenet._common.checks import check_choice
 from cophenet._common.lazy import torch
 from cophenet.metrics._base import METRIC_OPTIONS, SampleMetric
 from cophenet.metrics._checks import check_tree
-from cophenet.metrics.cards import Card, EvaluationData, Group, Missing, Numbers, register_metric
+from cophenet.metrics.cards import Card, EvaluationData, Group, MeasuredNumbers, Missing, register_metric
 from cophenet.metrics.mean_average_precision import level_labels
 
 if TYPE_CHECKING:
@@ -138,7 +138,13 @@ class DistanceMetric(SampleMetric):
 class CPCC(DistanceMetric):
     """Cophenetic correlation of class distances and tree distances, over all samples at once.
 
+    Pearson's correlation over all pairs p of classes present, as `cophenet.cpcc`:
+
+        CPCC = sum_p r_p s_p / sqrt(sum_p r_p^2 sum_p s_p^2),   r = rho - mean(rho),   s = t - mean(t)
+
     With fewer than two pairs of classes, or where one side is constant, the value is NaN, with a warning.
+    Sokal and Rohlf 1962, The Comparison of Dendrograms by Objective Methods, doi:10.2307/1217208; between
+    class distances and a label tree Zeng et al. 2025, arXiv:2410.03052.
 
     Args:
         tree: The label tree.
@@ -166,15 +172,15 @@ class CPCC(DistanceMetric):
         return self.geometry().cpcc().double()
 
 
-def _measure(data: EvaluationData) -> Numbers:
+def _measure(data: EvaluationData) -> MeasuredNumbers:
     return {f"cpcc/{geometry.name}": geometry.cpcc() for geometry in data.geometry}
 
 
-def _measure_shuffled(data: EvaluationData) -> Numbers:
+def _measure_shuffled(data: EvaluationData) -> MeasuredNumbers:
     return {f"cpcc-trained-tree/{geometry.name}": geometry.cpcc() for geometry in data.shuffled_geometry}
 
 
-def _measure_orders(data: EvaluationData) -> Numbers:
+def _measure_orders(data: EvaluationData) -> MeasuredNumbers:
     return {
         f"cpcc-orders/{geometry.name}": order_spread(geometry, data.settings.orders)
         if data.settings.orders > 1

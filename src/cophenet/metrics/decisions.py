@@ -56,11 +56,14 @@ def _block_costs(probabilities: Tensor, tables: TreeTables, nodes: Tensor, class
 
 
 def expected_cost(probabilities: Tensor, tree: Hierarchy, kind: Kind = "lca-height") -> Tensor:
-    """Expected cost of predicting each class: sum over classes j of p_j cost(j, k).
+    """Expected cost of predicting each class.
+
+        R(k) = sum over classes j of p_j cost(j, k)
 
     Made from sums over the nodes of the tree, O(nodes) for each sample, without the table of all costs. The
-    least-cost decision (CRM) is `expected_cost(p, tree).argmin(1)`; minus the cost is a score for the
-    other metrics. Source: Karthik et al., No Cost Likelihood Manipulation at Test Time, 2021.
+    least-cost decision, conditional risk minimization (CRM), is `expected_cost(p, tree).argmin(1)`; minus the
+    cost is a score for the other metrics. Karthik et al. 2021, No Cost Likelihood Manipulation at Test Time,
+    arXiv:2104.00795.
 
     Args:
         probabilities: (N, C), at least 0, rows summing to 1.
@@ -117,7 +120,9 @@ def decision_cost(
 ) -> Tensor:
     """Mean cost paid when every sample is given the class of least expected cost (CRM).
 
-    Without samples the value is NaN, with a warning. Source: Karthik et al. 2021.
+        1/N sum_i cost(y_i, argmin_k R_i(k)),   R_i the expected cost of sample i, as `expected_cost`
+
+    Without samples the value is NaN, with a warning. Karthik et al. 2021, arXiv:2104.00795.
 
     Args:
         probabilities: (N, C), at least 0, rows summing to 1.

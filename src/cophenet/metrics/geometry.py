@@ -41,9 +41,13 @@ def _check_condensed(name: str, values: Tensor) -> Tensor:
 def tree_distortion(rho: Tensor, t: Tensor | NDArray[np.float64]) -> dict[str, Tensor]:
     """How unevenly class distances stretch the tree metric, whatever their scale.
 
-    With the stretch r = rho / t of every pair of classes, "average" is the mean of |r / mean(r) - 1|, and
-    "worst" is max(r) / min(r). Without pairs there is no distortion: 0 and 1. If some classes coincide,
-    "worst" is infinite; if all do, "average" is 1, because no scale helps.
+    With the stretch r_p = rho_p / t_p of every pair p of classes:
+
+        average = mean over p of |r_p / mean(r) - 1|,   worst = max(r) / min(r)
+
+    Without pairs there is no distortion: 0 and 1. If some classes coincide, "worst" is infinite; if all do,
+    "average" is 1, because no scale helps. The distortions of Sala et al. 2018, Representation Tradeoffs for
+    Hyperbolic Embeddings, arXiv:1804.03329; the average one after scaling the mean stretch to 1.
 
     Args:
         rho: (P,) distances of class pairs in feature space.
@@ -132,9 +136,14 @@ def delta_hyperbolicity(
 ) -> dict[str, Tensor]:
     """Gromov's four-point delta: 0 exactly for distances that some tree has.
 
-    Of the three ways to pair four classes up, delta is half the gap between the two largest sums of
-    distances, the largest over all quadruples of different classes. Exact in O(k^4) time and bounded
-    memory: for k = 100 classes below a second. Fewer than four classes fit a tree always: 0.
+    Of the three ways to pair four classes w, x, y, z up, delta is half the gap between the two largest sums:
+
+        delta = 1/2 max over quadruples of (S1 - S2),   S1 >= S2 >= S3 the sums
+                d(w, x) + d(y, z),   d(w, y) + d(x, z),   d(w, z) + d(x, y)
+
+    Exact in O(k^4) time and bounded memory: for k = 100 classes below a second. Fewer than four classes fit
+    a tree always: 0. Gromov 1987, Hyperbolic Groups, doi:10.1007/978-1-4613-9586-7_3; relative to the
+    largest distance as in Khrulkov et al. 2020, arXiv:1904.02239.
 
     Args:
         distances: (k (k - 1) / 2,) in the order of `itertools.combinations`.

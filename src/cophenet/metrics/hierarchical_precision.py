@@ -114,9 +114,13 @@ def hierarchical_precision_at_k(
 ) -> Tensor:
     """HP@k: similarity of the k nearest samples to the query's class, over the most k samples could have.
 
+        HP@k = mean over queries q of (sum over ranks i = 1..k of s(y_q, y_i)) / (the largest such sum)
+
     Samples are ranked by cosine, equal ones in any order. Where nothing similar could be found every
     answer is as good as the best and the value is 1. Without a query or anything to find it is NaN, with a
-    warning. Source: Deng et al. 2011; Barz and Denzler 2019.
+    warning. Deng, Berg and Fei-Fei 2011, Hierarchical Semantic Indexing for Large Scale Image Retrieval;
+    Barz and Denzler 2019, arXiv:1809.09924, with the similarity "lca-height". "wu-palmer": Wu and Palmer
+    1994, doi:10.3115/981732.981751.
 
     Args:
         features: (N, d).
@@ -155,8 +159,10 @@ def average_hierarchical_precision(
 ) -> Tensor:
     """AHP: the area under hierarchical precision at 1 to k, as a trapezoid sum with step 1 / k.
 
+        AHP@k = 1/k sum over i = 1..k-1 of (HP@i + HP@(i+1)) / 2
+
     A perfect ranking scores (k - 1) / k. Ties and undefined values as for `hierarchical_precision_at_k`.
-    Source: Barz and Denzler 2019.
+    Barz and Denzler 2019, arXiv:1809.09924.
 
     Args:
         features: (N, d).

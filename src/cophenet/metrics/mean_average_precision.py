@@ -8,7 +8,7 @@ from cophenet._common.lazy import torch
 from cophenet.metrics._base import SampleMetric
 from cophenet.metrics._blocks import full_precision, product, row_blocks
 from cophenet.metrics._checks import check_features, check_indices, check_tree, ratio
-from cophenet.metrics.cards import Card, EvaluationData, Group, Missing, Numbers, register_metric
+from cophenet.metrics.cards import Card, EvaluationData, Group, MeasuredNumbers, Missing, register_metric
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,6 +39,8 @@ def level_labels(labels: Tensor, tree: Hierarchy, level: int | str) -> Tensor:
 
 def class_prototypes(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Mean feature of each class that has samples; for a level, give `level_labels` of the labels.
+
+        prototype of c = mean of z_i over the samples i with y_i = c
 
     Args:
         features: (N, d).
@@ -155,11 +157,16 @@ def prototype_map(
 ) -> Tensor:
     """Mean average precision of retrieving the samples of each class by the cosine to its prototype.
 
-    For each class all samples are ranked by their cosine; equal scores are retrieved together, as in
-    scikit-learn's `average_precision_score`. The mean is over the classes that have both a prototype and
-    samples; samples of other classes still count as wrong answers. Without such a class the value is NaN,
-    with a warning. The cosine of an all-zero vector is 0. For a level of a tree, give `level_labels` of
-    the labels, here and in `class_prototypes`.
+    For each class c all samples are ranked by their cosine to its prototype. With n_c samples in the class,
+    and precision@i the share of the class among all samples that score at least as high as sample i:
+
+        AP_c = 1/n_c sum over samples i of class c of precision@i,   MAP = mean of AP_c over classes
+
+    Equal scores are retrieved together, as in scikit-learn's `average_precision_score`. The mean is over the
+    classes that have both a prototype and samples; samples of other classes still count as wrong answers.
+    Without such a class the value is NaN, with a warning. The cosine of an all-zero vector is 0. For a level
+    of a tree, give `level_labels` of the labels, here and in `class_prototypes`. The MAP of Zeng et al. 2025,
+    arXiv:2410.03052.
 
     Args:
         features: (N, d) test features.
@@ -233,7 +240,7 @@ class PrototypeMAP(SampleMetric):
         return prototype_compute(features, labels, self.prototypes, self.classes)
 
 
-def _measure(data: EvaluationData) -> Numbers:
+def _measure(data: EvaluationData) -> MeasuredNumbers:
     """At every level by the mean training feature of each class; new classes have none, but their groups."""
     train = data.training
     numbers: dict[str, Tensor | float | Missing] = {}

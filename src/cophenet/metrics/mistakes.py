@@ -9,7 +9,7 @@ from cophenet._common.lazy import torch
 from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import row_blocks
 from cophenet.metrics._checks import check_indices, check_k, check_scores, check_tree, ratio
-from cophenet.metrics.cards import Card, EvaluationData, Group, Missing, Numbers, register_metric
+from cophenet.metrics.cards import Card, EvaluationData, Group, MeasuredNumbers, Missing, register_metric
 from cophenet.tree.tables import tree_tables
 
 if TYPE_CHECKING:
@@ -65,8 +65,11 @@ def hierarchical_distance(
 ) -> Tensor:
     """Hierarchical distance@k: mean height of the lowest common ancestor of label and k best classes.
 
+        HD@k = 1/N sum_i 1/k sum over the k best classes c of sample i of height(LCA(y_i, c))
+
     The height of a node is the number of edges down to its deepest class; a class itself has height 0.
-    Without samples the value is NaN, with a warning. Source: Bertinetto et al., Making Better Mistakes, 2020.
+    Without samples the value is NaN, with a warning. Bertinetto et al. 2020, Making Better Mistakes,
+    arXiv:1912.09393, where it is called average hierarchical distance of the top k.
 
     Args:
         scores: (N, C), the higher the better; minus an expected cost is a score too.
@@ -98,8 +101,11 @@ def hierarchical_distance(
 def mistake_severity(scores: Tensor, labels: Tensor, tree: Hierarchy, k: int = 1) -> Tensor:
     """Mean height of the lowest common ancestor of label and prediction, over the mistakes.
 
+        severity = mean of height(LCA(y_i, prediction_i)) over the samples i with prediction_i != y_i
+
     A mistake is a sample whose best class is wrong. Without mistakes the value is 0; without samples it is
-    NaN, with a warning. Source: Bertinetto et al., Making Better Mistakes, 2020.
+    NaN, with a warning. Bertinetto et al. 2020, Making Better Mistakes, arXiv:1912.09393, where it is called
+    hierarchical distance of a mistake.
 
     Args:
         scores: (N, C), the higher the better.
@@ -164,8 +170,15 @@ def hierarchical_precision_recall(
 ) -> dict[str, Tensor]:
     """Precision, recall and F1 of the nodes on the predicted path, the root left out.
 
-    A prediction that stops at the root has an empty path: precision, recall and F1 are then 0. Without
-    samples all are NaN, with a warning. Source: Kiritchenko et al. 2006; hiclass.
+    With P_i the nodes on the predicted and T_i those on the true path, for "micro":
+
+        hP = sum_i |P_i and T_i| / sum_i |P_i|,   hR = sum_i |P_i and T_i| / sum_i |T_i|,
+        hF = 2 hP hR / (hP + hR)
+
+    and for "macro" the mean over samples of the same with one sample in the sums. A prediction that stops at
+    the root has an empty path: precision, recall and F1 are then 0. Without samples all are NaN, with a
+    warning. Kiritchenko et al. 2006, doi:10.1007/11766247_34; recommended by Silla and Freitas 2011,
+    doi:10.1007/s10618-010-0175-9.
 
     Args:
         predictions: (N,) predicted classes.
@@ -304,11 +317,11 @@ class HierarchicalPrecisionRecall(SumMetric):
         return path_compute(self.total, self.samples, self.average)
 
 
-def _measure_severity(data: EvaluationData) -> Numbers:
+def _measure_severity(data: EvaluationData) -> MeasuredNumbers:
     return {"severity": mistake_severity(data.test.logits, data.test.labels, data.test.tree)}
 
 
-def _measure_distance(data: EvaluationData) -> Numbers:
+def _measure_distance(data: EvaluationData) -> MeasuredNumbers:
     test, classes = data.test, data.test.tree.num_classes
     return {
         f"hierarchical-distance@{k}": hierarchical_distance(test.logits, test.labels, test.tree, k)

@@ -112,10 +112,13 @@ def map_at_r_compute(search: Search) -> Tensor:
 def map_at_r(features: Tensor, labels: Tensor, gallery: Gallery | None = None) -> Tensor:
     """MAP@R: every sample searches its class among the others by cosine.
 
-    R is the number of right answers for a query, and its value the sum of precision@i over the right
-    answers among the R best, divided by R. Equal scores are retrieved together. Queries without a right
-    answer are left out; if there is no other the value is NaN, with a warning.
-    Source: Musgrave et al., A Metric Learning Reality Check, 2020.
+    With R the number of right answers for a query:
+
+        MAP@R = 1/R sum over ranks i = 1..R of (precision@i if answer i is right, else 0)
+
+    and its mean over queries. Equal scores are retrieved together. Queries without a right answer are left
+    out; if there is no other the value is NaN, with a warning. Musgrave et al. 2020, A Metric Learning
+    Reality Check, arXiv:2003.08505.
 
     Args:
         features: (N, d).
