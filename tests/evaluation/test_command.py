@@ -105,9 +105,9 @@ def test_data_that_is_not_there_is_wrong_input(tmp_path, command):
 
 def test_a_folder_that_is_not_read_is_said(tmp_path, command):
     run = make_run(tmp_path / "run")
-    told = "run: --data-dir is not read, data synthetic needs none\n"
-    assert command(run.path, "--data-dir", tmp_path)[2].startswith(told)
-    assert told not in command(run.path)[2]
+    message = "run: --data-dir is not read, data synthetic needs none\n"
+    assert command(run.path, "--data-dir", tmp_path)[2].startswith(message)
+    assert message not in command(run.path)[2]
 
 
 def test_an_unknown_device(tmp_path, command):

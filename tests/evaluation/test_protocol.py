@@ -54,14 +54,14 @@ def files(run):
 
 def test_repeating_gives_the_same_files_and_needs_no_data(tmp_path, data_dir):
     run = make_run(tmp_path / "run", VECTORS, recipe="vectors", data_dir=data_dir)
-    told = []
-    evaluate(run, progress=lambda *progress: told.append(progress))
+    calls = []
+    evaluate(run, progress=lambda *progress: calls.append(progress))
     first = files(run)
-    assert told[0] == ("run: features of source-test", 30, 30)
+    assert calls[0] == ("run: features of source-test", 30, 30)
     shutil.rmtree(data_dir)
-    told.clear()
-    again = evaluate(run, progress=lambda *progress: told.append(progress))
-    assert told == []
+    calls.clear()
+    again = evaluate(run, progress=lambda *progress: calls.append(progress))
+    assert calls == []
     assert files(run) == first
     assert again == json.loads(first["results.json"])
     assert not [path for path in run.path.rglob("*") if path.name.endswith(".tmp")]
@@ -187,7 +187,7 @@ def test_features_of_another_checkpoint_are_made_anew(tmp_path):
     assert means(results)["source/accuracy/level2"] == right
 
 
-def test_a_damaged_file_of_features_is_told(tmp_path):
+def test_a_damaged_file_of_features_is_refused(tmp_path):
     run = make_run(tmp_path / "run")
     evaluate(run)
     path = run.features_path("source-test")
@@ -237,16 +237,16 @@ def test_a_number_that_one_seed_lacks_has_no_mean(tmp_path):
 def test_a_shuffled_tree_is_measured_against_both_trees(tmp_path):
     run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "tree.shuffle_seed=3"))
     plain = make_run(tmp_path / "plain")
-    found, wanted = means(evaluate(run)), means(evaluate(plain))
+    measured, wanted = means(evaluate(run)), means(evaluate(plain))
     assert run.tree.condensed().tolist() != plain.tree.condensed().tolist()
     part = load_file(run.features_path("source-test"))
     for distance in ("fastft", "l2"):
         _, rho = class_distances(part["features"], part["labels"], distance)
-        assert found[f"source/cpcc/{distance}"] == cpcc(rho, plain.tree.condensed()).item()
-        assert found[f"source/cpcc-trained-tree/{distance}"] == cpcc(rho, run.tree.condensed()).item()
+        assert measured[f"source/cpcc/{distance}"] == cpcc(rho, plain.tree.condensed()).item()
+        assert measured[f"source/cpcc-trained-tree/{distance}"] == cpcc(rho, run.tree.condensed()).item()
     # All else is measured with the true tree: the same network has the same numbers.
-    trained = {key for key in found if "cpcc-trained-tree" in key}
-    assert {key: value for key, value in found.items() if key not in trained} == wanted
+    trained = {key for key in measured if "cpcc-trained-tree" in key}
+    assert {key: value for key, value in measured.items() if key not in trained} == wanted
     assert run.details["tree"] == plain.details["tree"]
 
 
@@ -277,7 +277,7 @@ def test_a_level_that_source_and_target_do_not_share(tmp_path):
     results = evaluate(make_run(tmp_path / "run", (*TINY, ONE_SHOT, data)))
     reason = "not all groups of level 'level2' in the target are in the source"
     lacking = {"target/accuracy/level2", "target/map/level2"}
-    assert {key for key, told in results["missing"].items() if told == reason} == lacking
+    assert {key for key, given in results["missing"].items() if given == reason} == lacking
     for key in ("target/accuracy/level1", "target/map/level1", "target/accuracy/level3"):
         assert means(results)[key] is not None
 
@@ -344,9 +344,9 @@ def test_domains_that_share_their_classes_need_no_new_head(tmp_path):
 )
 def test_objectives(tmp_path, objective, distances):
     run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, f"objective={objective}"))
-    found = means(evaluate(run))
-    assert {key.split("/")[2] for key in found if key.startswith("source/cpcc/")} == distances
-    orders = {key.split("/")[2] for key in found if key.startswith("source/cpcc-orders/")}
+    measured = means(evaluate(run))
+    assert {key.split("/")[2] for key in measured if key.startswith("source/cpcc/")} == distances
+    orders = {key.split("/")[2] for key in measured if key.startswith("source/cpcc-orders/")}
     assert orders == distances & {"ft"}
     assert set(run.details["class_distances"]) == distances
 
@@ -355,11 +355,11 @@ def test_cpcc_at_a_coarser_level(tmp_path):
     deep = "data.options={branching: [2, 2, 4], dims: 8, samples_per_class: 6}"
     objective = "objective={name: hxe, options: {hxe: {cpcc: {distance: l2, level: 2}}}}"
     run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, deep, objective))
-    found = means(evaluate(run))
+    measured = means(evaluate(run))
     part = load_file(run.features_path("source-test"))
     tree, groups = run.tree.cut(2)
     _, rho = class_distances(part["features"], torch.tensor(groups)[part["labels"]], "l2")
-    assert found["source/cpcc/l2-trained"] == cpcc(rho, tree.condensed()).item()
+    assert measured["source/cpcc/l2-trained"] == cpcc(rho, tree.condensed()).item()
     # Distances of groups are not distances of classes.
     assert set(run.details["class_distances"]) == {"l2"}
 

@@ -1,4 +1,4 @@
-"""One of two processes that measure the same files together; tells what it found as JSON."""
+"""One of two processes that measure the same files together; prints its results as JSON."""
 
 import json
 import sys
@@ -25,18 +25,18 @@ def main(meeting: str, rank: int, paths: list[str]) -> None:
         return take(self, wanted)
 
     FeatureShards.take = counted
-    found = {name: float(streaming.stream_cpcc(shards, tree, name)) for name in ("l2", "fastft")}
-    found["map"] = float(streaming.stream_map(shards, streaming.stream_prototypes(shards)[1]))
-    found["accuracy"] = float(streaming.stream_accuracy(shards, tree)["level1"])
-    found["rows"] = rows
-    # A bad number that the second process alone reads is told to both.
+    results = {name: float(streaming.stream_cpcc(shards, tree, name)) for name in ("l2", "fastft")}
+    results["map"] = float(streaming.stream_map(shards, streaming.stream_prototypes(shards)[1]))
+    results["accuracy"] = float(streaming.stream_accuracy(shards, tree)["level1"])
+    results["rows"] = rows
+    # A bad number that the second process alone reads is an error in both.
     bad = [values.clone() for values in shards.features]
     bad[1][-1, 0] = torch.nan
     try:
         streaming.stream_distances(FeatureShards(bad, shards.labels), "l2")
     except ValueError as error:
-        found["error"] = str(error)
-    print(json.dumps(found))
+        results["error"] = str(error)
+    print(json.dumps(results))
     dist.destroy_process_group()
 
 

@@ -115,7 +115,7 @@ def test_it_is_measured_and_compared(tmp_path, install):
 def card():
     group = Group("Lengths", "How long feature vectors are.")
     yield Card("norm", "mean norm", "Norm", False, False, group, lambda _: {"length": 1.0})
-    cards._CARDS._members.pop("norm", None)
+    cards.METRICS._members.pop("norm", None)
 
 
 def test_its_key_is_described_and_named_in_errors(card):

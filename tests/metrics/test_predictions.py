@@ -56,11 +56,11 @@ trees = st.integers(0, 30).map(random_tree) | st.sampled_from([FLAT, CHAIN])
 def test_common_ancestors_of_all_pairs_of_nodes(tree):
     tables = tree_tables(tree, DEVICE)
     nodes = torch.arange(tree.num_nodes, device=DEVICE)
-    found = tables.common_ancestors(nodes[:, None], nodes).tolist()
+    ancestors = tables.common_ancestors(nodes[:, None], nodes).tolist()
     for one in range(tree.num_nodes):
         for other in range(tree.num_nodes):
             shared = set(path_of(tree, one)) & set(path_of(tree, other))
-            assert found[one][other] == max(shared, default=0)
+            assert ancestors[one][other] == max(shared, default=0)
 
 
 @given(trees, st.integers(0, 99), st.integers(1, 4))

@@ -116,8 +116,8 @@ def test_hierarchical_precision_is_the_loop(kind, seed, itself):
     for query, row in enumerate(cosines(z, other)):
         keep = np.arange(len(row)) != query if itself else np.full(len(row), True)
         values = similarity[int(y[query]), other_y.cpu().numpy()[keep]]
-        found, most = np.cumsum(values[np.argsort(-row[keep])]), np.cumsum(np.sort(values)[::-1])
-        curves.append(np.where(most > 0, found / np.where(most > 0, most, 1), 1))
+        reached, most = np.cumsum(values[np.argsort(-row[keep])]), np.cumsum(np.sort(values)[::-1])
+        curves.append(np.where(most > 0, reached / np.where(most > 0, most, 1), 1))
     curves = np.array(curves)
     gallery = None if itself else (other, other_y)
     for k in (1, 3, 8):

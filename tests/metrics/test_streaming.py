@@ -268,7 +268,7 @@ def test_two_processes_share_the_work_and_both_know_the_result(tmp_path):
         for rank in (0, 1)
     ]
     try:
-        told = [json.loads(rank.communicate(timeout=120)[0]) for rank in ranks]
+        results = [json.loads(rank.communicate(timeout=120)[0]) for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
@@ -280,10 +280,10 @@ def test_two_processes_share_the_work_and_both_know_the_result(tmp_path):
         "map": prototype_map(features, labels, means),
         "accuracy": level_accuracy(arrays["logits"].softmax(1), labels, TREE)["level1"],
     }
-    for one in told:
+    for one in results:
         assert one["error"] == "process 1: features must be finite, got NaN or inf"
         assert sum(one["rows"]) > 0
         for name, value in expected.items():
             assert one[name] == pytest.approx(float(value), rel=1e-5)
     # Each of the two read about half of what one process alone would read.
-    assert sum(told[0]["rows"]) + sum(told[1]["rows"]) < 1.5 * len(labels)
+    assert sum(results[0]["rows"]) + sum(results[1]["rows"]) < 1.5 * len(labels)

@@ -46,7 +46,7 @@ def evaluate(
         progress: Called with what is being read, the samples done and all of them.
 
     Returns:
-        What stands in `results.json`.
+        The content of `results.json`.
 
     Raises:
         ImportError: If safetensors is missing.

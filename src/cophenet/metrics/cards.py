@@ -103,7 +103,7 @@ def _check(name: str, card: object) -> None:
         raise ValueError(f"key must be a name without '/' and '@', got {name!r}")
 
 
-_CARDS: Registry[Card] = Registry("metric", "cophenet.metrics", "cophenet.metrics", _check)
+METRICS: Registry[Card] = Registry("metric", "cophenet.metrics", "cophenet.metrics", _check)
 
 
 def register_metric(card: Card) -> Card:
@@ -112,7 +112,7 @@ def register_metric(card: Card) -> Card:
     Raises:
         ValueError: If there is a metric with that key, or it is no name.
     """
-    return _CARDS.register(card.key)(card)
+    return METRICS.register(card.key)(card)
 
 
 def metric_cards() -> dict[str, Card]:
@@ -122,7 +122,7 @@ def metric_cards() -> dict[str, Card]:
         >>> list(metric_cards())[:3]
         ['accuracy', 'map', 'cpcc']
     """
-    return {card.key: card for card in sorted(_CARDS.members().values(), key=lambda c: (c.order, c.key))}
+    return {card.key: card for card in sorted(METRICS.members().values(), key=lambda c: (c.order, c.key))}
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,7 +90,7 @@ class ClassGeometry:
 
         _, rho = self.distances
         with torch.autocast(rho.device.type, enabled=False):
-            # In the precision of the distances, so that equal ones are told from rounding.
+            # In the precision of the distances, so that rounding does not look like a difference.
             return cpcc(rho, self.tree_distances)
 
     def reordered(self, order: Tensor) -> ClassGeometry:

@@ -112,8 +112,8 @@ def _largest_gap(table: Tensor) -> Tensor:
 def _draw_quadruples(size: int, count: int, generator: torch.Generator | None) -> Tensor:
     """Four different numbers below `size`, ascending, for each draw. (4, count)."""
     drawn = torch.empty(0, count, dtype=torch.int64)
-    for taken in range(4):
-        number = torch.randint(size - taken, (count,), generator=generator)
+    for drawn_before in range(4):
+        number = torch.randint(size - drawn_before, (count,), generator=generator)
         for smaller in drawn:
             number += number >= smaller
         drawn = torch.cat((drawn, number[None])).sort(0).values

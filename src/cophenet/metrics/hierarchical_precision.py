@@ -54,7 +54,7 @@ def _best_sums(
 def precision_curve(
     ranked: Tensor, labels: Tensor, counts: Tensor, itself: int, tree: Hierarchy, kind: Similarity
 ) -> Tensor:
-    """Hierarchical precision at every rank: similarity found over the most that could be found.
+    """Hierarchical precision at every rank: similarity of the answers over the most there could be.
 
     Args:
         ranked: (n, K) classes of the answers, best first.
@@ -68,14 +68,14 @@ def precision_curve(
         (n, K), 1 where nothing similar could be found.
     """
     tables = tree_tables(tree, labels.device)
-    found = _class_similarity(labels[:, None], ranked, tables, kind).cumsum(1)
+    reached = _class_similarity(labels[:, None], ranked, tables, kind).cumsum(1)
     classes, place = torch.unique(labels, return_inverse=True)
     best = [
         _best_sums(classes[rows], counts, ranked.shape[1], itself, tables, kind)
         for rows in row_blocks(len(classes), 8 * tree.num_classes)
     ]
     most = torch.cat(best)[place]
-    return torch.where(most > 0, found / most, torch.ones_like(most))
+    return torch.where(most > 0, reached / most, torch.ones_like(most))
 
 
 def check_precision_options(tree: Hierarchy, k: int | None, similarity: str, average: bool) -> None:

@@ -87,9 +87,9 @@ def _precision_sums(scores: Tensor, row: Tensor, sample: Tensor, place: Tensor) 
     """
     own = scores.new_full((len(scores), int(place.max()) + 1), torch.inf)
     own[row, place] = scores[row, sample]
-    found = scores.shape[1] - torch.searchsorted(_sort_rows(scores), own)
+    retrieved = scores.shape[1] - torch.searchsorted(_sort_rows(scores), own)
     right = torch.isfinite(own).sum(1, keepdim=True) - torch.searchsorted(_sort_rows(own.clone()), own)
-    precision = (right.double() / found)[row, place]
+    precision = (right.double() / retrieved)[row, place]
     return precision.new_zeros(len(scores)).index_add_(0, row, precision)
 
 

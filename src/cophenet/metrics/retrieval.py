@@ -98,7 +98,7 @@ def map_at_r_compute(search: Search) -> Tensor:
     place = torch.unique(torch.cat((labels, answers)), return_inverse=True)[1]
     counts = torch.bincount(place[len(labels) :], minlength=len(place))
     wanted = counts[place[: len(labels)]] - search.itself
-    # Queries that want as many answers stand together, so that few more are sorted than needed.
+    # Queries that want as many answers come together, so that few more are sorted than needed.
     wants, order = wanted.sort()
     order = order[wants > 0]
     total = torch.zeros((), dtype=torch.float64, device=labels.device)

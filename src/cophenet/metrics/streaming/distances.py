@@ -183,11 +183,11 @@ def _by_tensors(walk: _Walk, z: Tensor, base: Indices, number: int, total: Tenso
         left = sample * n
         partner = left // m
         right = np.minimum(left + n, (partner + 1) * m)
-        kept = slice(None) if side == 0 else left % m != 0
+        chosen = slice(None) if side == 0 else left % m != 0
         source, target = sample + base[own][pair], partner + base[other][pair]
-        distance = sample_distances(z, torch.from_numpy(source[kept]), torch.from_numpy(target[kept]))
-        mass = torch.from_numpy(((right - left) / (m * n))[kept])
-        total.index_add_(0, torch.from_numpy(pair[kept]), mass * distance)
+        distance = sample_distances(z, torch.from_numpy(source[chosen]), torch.from_numpy(target[chosen]))
+        mass = torch.from_numpy(((right - left) / (m * n))[chosen])
+        total.index_add_(0, torch.from_numpy(pair[chosen]), mass * distance)
 
 
 def _compiled(walk: _Walk, pool: ThreadPoolExecutor) -> Callable[[Tensor, Indices, int, Tensor], None]:
