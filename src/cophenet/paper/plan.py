@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cophenet._common.yaml_text import parse_yaml
+from cophenet._common.yaml_files import parse_yaml
 from cophenet.paper.items import Item
 from cophenet.paper.variants import Variant, setting_text
 from cophenet.recipes import Recipe, list_recipes, load_recipe, recipe_names

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cophenet._common.checks import check_choice
-from cophenet._common.yaml_text import parse_yaml
+from cophenet._common.yaml_files import parse_yaml
 from cophenet.recipes.errors import explain, keys_involved
 from cophenet.recipes.settings import SCALES, Recipe, Scale
 

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from cophenet._common.checks import arguments_of, check_choice
-from cophenet._common.yaml_text import dump_yaml
+from cophenet._common.yaml_files import dump_yaml
 from cophenet.recipes.checks import check_recipe
 from cophenet.recipes.errors import Problem, refusal
 from cophenet.recipes.options import backbone_member, check_options, data_member, objective_member

@@ -6,7 +6,6 @@ A document without the mark of this format is read as nested groups, as ``from_n
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from cophenet.tree.build import parts_from_nested, parts_from_parents
@@ -87,31 +86,15 @@ def dump_yaml(tree: Hierarchy) -> str:
 
 def parse_yaml(text: str) -> Parts:
     """Read YAML."""
-    yaml = _yaml()
+    _yaml()
+    from cophenet._common import yaml_files
 
-    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-        """The safe loader, but a repeated key is an error rather than the last one's."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-            seen: set[str] = set()
-            for key, _ in node.value:
-                if str(key.value) in seen:
-                    line = key.start_mark.line + 1
-                    raise ValueError(
-                        f"line {line}: duplicate name: {key.value!r} is given twice in one group"
-                    )
-                seen.add(str(key.value))
-            result: dict[Hashable, Any] = super().construct_mapping(node, deep)
-            return result
-
-    try:
-        document = yaml.load(text, Loader=Loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else text.count("\n", 0, getattr(error, "position", 0)) + 1
-        raise ValueError(f"line {line}: not YAML: {getattr(error, 'problem', error)}") from error
-    except RecursionError:
-        raise ValueError("the YAML is nested too deeply; newick and edges hold trees of any depth") from None
+    document = yaml_files.parse_yaml(
+        text,
+        "1.1",
+        repeated="duplicate name: {!r} is given twice in one group",
+        too_deep="the YAML is nested too deeply; newick and edges hold trees of any depth",
+    )
     return _parts(document)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cophenet._common.yaml_text import dump_yaml, parse_yaml
+from cophenet._common.yaml_files import dump_yaml, parse_yaml
 
 # Control characters and odd line ends are not for recipes.
 TEXT = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]))
