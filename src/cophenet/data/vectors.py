@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Literal
 
@@ -24,11 +23,10 @@ from cophenet.data.source import DataSource, register_source
 from cophenet.data.subsets import check_share, stratified_split
 from cophenet.tree import Hierarchy
 from cophenet.vectors import read_vectors
+from cophenet.vectors.formats import is_whole
 from cophenet.vectors.reading import Features
 
 __all__ = ["Vectors"]
-
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as str(int) writes it
 
 
 @register_source
@@ -171,7 +169,7 @@ def _read_tree(path: Path) -> Hierarchy:
 def _star(given: list[str]) -> Hierarchy:
     """The classes side by side: sorted as numbers if all are whole numbers, else as text."""
     names = sorted(set(given))
-    if all(_WHOLE.fullmatch(name) for name in names):
+    if all(is_whole(name) for name in names):
         names.sort(key=int)
     return Hierarchy.from_paths([(name,) for name in names])
 
@@ -181,7 +179,7 @@ def _by_name(given: list[str], tree: Hierarchy, path: Path, where: str) -> Label
     unknown = sorted(set(given) - set(known))
     if unknown:
         hint = ""
-        if where == "the tree" and all(_WHOLE.fullmatch(name) for name in unknown):
+        if where == "the tree" and all(is_whole(name) for name in unknown):
             hint = "; if they are positions in these, counted from 0, pass labels='positions'"
         raise ValueError(
             f"{path}: {len(unknown)} labels are not in {where}, e.g. {unknown[:3]!r}; {where} has "
@@ -192,7 +190,7 @@ def _by_name(given: list[str], tree: Hierarchy, path: Path, where: str) -> Label
 
 def _positions(given: list[str], tree: Hierarchy, path: Path) -> Labels:
     last = tree.num_classes - 1
-    wrong = sorted(name for name in set(given) if not _WHOLE.fullmatch(name) or not 0 <= int(name) <= last)
+    wrong = sorted(name for name in set(given) if not is_whole(name) or not 0 <= int(name) <= last)
     if wrong:
         raise ValueError(
             f"{path}: {len(wrong)} labels are not positions, e.g. {wrong[:3]!r}; labels='positions' allows "

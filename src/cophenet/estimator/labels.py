@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from sklearn.utils.validation import column_or_1d
 
 from cophenet.estimator.validation import to_host
 from cophenet.tree import Hierarchy
+from cophenet.vectors.formats import is_whole
 
 __all__ = [
     "Labels",
@@ -29,8 +29,6 @@ __all__ = [
     "node_labels",
     "to_tree",
 ]
-
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as str(int) writes it
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -130,7 +128,7 @@ def _class_labels(reached: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any
     if kind == "positions":
         return reached.astype(dtype if dtype.kind in "iuf" else np.int64)
     names = [tree.classes[label] for label in reached]
-    if dtype.kind in "iuf" and all(_WHOLE.fullmatch(name) for name in names):
+    if dtype.kind in "iuf" and all(is_whole(name) for name in names):
         return np.array([int(name) for name in names]).astype(dtype)
     return np.array(names, dtype=object if dtype.kind == "O" else None)
 

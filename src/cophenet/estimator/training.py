@@ -25,7 +25,7 @@ from cophenet.tree import Hierarchy
 if TYPE_CHECKING:
     from cophenet.estimator.embedder import HierarchicalEmbedder
 
-__all__ = ["Settings", "Split", "Trainer", "fit_embedder", "split_rows"]
+__all__ = ["Split", "Trainer", "fit_embedder", "split_rows"]
 
 Ints = NDArray[np.int64]
 
@@ -53,7 +53,7 @@ def fit_embedder(estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: ND
     outputs = estimator.n_components or rows.shape[1]
     network = start_network(objective, rows.shape[1], estimator.hidden_size, outputs, seed).to(device)
     trainer = Trainer(network, objective, rows, encoded.targets, encoded.inner, scale, device)
-    history = trainer.fit(split, _settings(estimator, len(split.train)), rng)
+    history = trainer.fit(split, estimator, rng)
     for old in ("index_", "input_shape_"):  # those of another network
         estimator.__dict__.pop(old, None)
     estimator.classes_, estimator.tree_, estimator.input_scale_ = encoded.classes, tree, scale
@@ -69,18 +69,6 @@ def fit_embedder(estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: ND
 def _single_share(targets: Ints) -> float:
     """Share of samples that are the only one of their class: these train, and so cannot calibrate."""
     return float((np.bincount(targets) == 1).sum() / max(1, len(targets)))
-
-
-def _settings(estimator: HierarchicalEmbedder, samples: int) -> Settings:
-    size = min(256, max(32, samples // 8)) if estimator.batch_size == "auto" else int(estimator.batch_size)
-    return Settings(
-        learning_rate=estimator.learning_rate,
-        weight_decay=estimator.weight_decay,
-        batch_size=size,
-        max_iter=estimator.max_iter,
-        n_iter_no_change=estimator.n_iter_no_change,
-        verbose=bool(estimator.verbose),
-    )
 
 
 def _infer_tree(
@@ -107,18 +95,6 @@ def _warn_if_inactive(objective: Objective) -> None:
             UserWarning,
             stacklevel=4,
         )
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to train; the parameters of the estimator of the same names."""
-
-    learning_rate: float
-    weight_decay: float
-    batch_size: int
-    max_iter: int
-    n_iter_no_change: int
-    verbose: bool
 
 
 @dataclass(frozen=True)
@@ -219,8 +195,15 @@ class Trainer:
             losses = [self.loss(part, phase) * len(part) for part in _batches(chosen, batch_size)]
             return float(torch.stack(losses).sum()) / len(chosen)
 
-    def fit(self, split: Split, settings: Settings, rng: np.random.Generator) -> list[dict[str, float]]:
+    def fit(
+        self, split: Split, settings: HierarchicalEmbedder, rng: np.random.Generator
+    ) -> list[dict[str, float]]:
         """Train through all phases of the objective; each ends with the weights of its best epoch.
+
+        Args:
+            split: Which samples train, and which decide when to stop.
+            settings: The estimator, for its parameters.
+            rng: Decides the order of the samples.
 
         Returns:
             For every epoch its number, its loss and the held-out loss (NaN if nothing is held out).
@@ -237,18 +220,20 @@ class Trainer:
         phase: int,
         epochs: int,
         split: Split,
-        settings: Settings,
+        settings: HierarchicalEmbedder,
         rng: np.random.Generator,
         history: list[dict[str, float]],
     ) -> None:
         optimizer = torch.optim.AdamW(
             self.network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
+        size = settings.batch_size
+        size = min(256, max(32, len(split.train) // 8)) if size == "auto" else int(size)
         best, state, since = math.inf, None, 0
-        with Progress("", epochs, show=settings.verbose, count=lambda *_: "") as progress:
+        with Progress("", epochs, show=bool(settings.verbose), count=lambda *_: "") as progress:
             for epoch in range(1, epochs + 1):
-                loss = self._epoch(optimizer, rng.permutation(split.train), phase, settings.batch_size)
-                held = self.mean_loss(split.stop, phase, settings.batch_size) if len(split.stop) else math.nan
+                loss = self._epoch(optimizer, rng.permutation(split.train), phase, size)
+                held = self.mean_loss(split.stop, phase, size) if len(split.stop) else math.nan
                 history.append({"epoch": len(history) + 1, "loss": loss, "held_out": held})
                 values = (f"loss {loss:.4f}", f"held-out {held:.4f}")
                 progress.update(epoch, *values, label=f"epoch {epoch}/{epochs}")

@@ -5,6 +5,7 @@ A format is one file of this folder: a subclass of `VectorFormat` with the decor
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ __all__ = [
     "check_label_column",
     "find_format",
     "is_missing",
+    "is_whole",
     "register_format",
     "split_rows",
     "to_tensor",
@@ -186,6 +188,16 @@ def is_missing(label: str) -> bool:
         (True, True, False)
     """
     return label.strip() in ("", "nan", "NaN")
+
+
+def is_whole(text: str) -> bool:
+    """Whether a label is a whole number as `str` writes it.
+
+    Example:
+        >>> is_whole("-7"), is_whole("07"), is_whole("7.0")
+        (True, False, False)
+    """
+    return re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text) is not None
 
 
 def split_rows(features: Array, labels: Array | None, rows: int | None) -> Iterator[Part]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ Features: TypeAlias = NDArray[np.float32]
 ROWS = 16384
 
 
-def read_vectors(path: Path) -> tuple[Features, list[str]]:
+def read_vectors(path: str | os.PathLike[str]) -> tuple[Features, list[str]]:
     r"""Read feature vectors and their labels, all at once.
 
     The extension tells the format:
@@ -55,6 +56,7 @@ def read_vectors(path: Path) -> tuple[Features, list[str]]:
         >>> read_vectors(path)
         (array([[1.5, 2. ], [0. , 1. ]], dtype=float32), ['owl', 'jay'])
     """
+    path = Path(path)
     form = find_format(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; put the file with features and labels there")
@@ -70,7 +72,7 @@ def read_vectors(path: Path) -> tuple[Features, list[str]]:
     return values, texts
 
 
-def read_parts(path: Path, rows: int = ROWS) -> Iterator[tuple[Array, list[str] | None]]:
+def read_parts(path: str | os.PathLike[str], rows: int = ROWS) -> Iterator[tuple[Array, list[str] | None]]:
     r"""Features and labels, some rows at a time, so that a file may be larger than memory.
 
     The formats are those of `read_vectors`; labels may be missing, features have the type of the file.
@@ -93,6 +95,7 @@ def read_parts(path: Path, rows: int = ROWS) -> Iterator[tuple[Array, list[str] 
         >>> [(part.tolist(), labels) for part, labels in read_parts(path, rows=1)]
         [([[1.5, 2.0]], ['owl']), ([[0.0, 1.0]], ['jay'])]
     """
+    path = Path(path)
     form = find_format(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing")
@@ -106,7 +109,7 @@ def read_parts(path: Path, rows: int = ROWS) -> Iterator[tuple[Array, list[str] 
             raise ValueError("there are no rows in it")
 
 
-def map_rows(path: Path, folder: Path | None = None) -> tuple[Array, list[str] | None]:
+def map_rows(path: str | os.PathLike[str], folder: Path | None = None) -> tuple[Array, list[str] | None]:
     """All features as a memory map, and their labels; where a format is not mapped, of a copy on disk.
 
     Args:
@@ -126,6 +129,7 @@ def map_rows(path: Path, folder: Path | None = None) -> tuple[Array, list[str] |
         >>> type(rows).__name__, rows.shape, labels
         ('memmap', (2, 2), ['owl', 'jay'])
     """
+    path = Path(path)
     first, _ = next(read_parts(path))  # checks the file
     form = find_format(path)
     if form.mapped:
@@ -150,7 +154,7 @@ def map_rows(path: Path, folder: Path | None = None) -> tuple[Array, list[str] |
     return rows, None if labels is None else texts
 
 
-def map_arrays(path: Path) -> dict[str, Tensor]:
+def map_arrays(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """The arrays "features", "labels" and, if there are any, "logits" of a file, mapped into memory.
 
     Args:
@@ -169,6 +173,7 @@ def map_arrays(path: Path) -> dict[str, Tensor]:
         >>> map_arrays(path)["labels"]
         tensor([1, 0])
     """
+    path = Path(path)
     form = find_format(path, mapped=True)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; put the file with features there")

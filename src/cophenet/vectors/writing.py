@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
+import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
-from cophenet.vectors.formats import Columns, VectorFormat, find_format
+from cophenet.vectors.formats import Columns, VectorFormat, find_format, is_whole
 
 __all__ = ["check_columns", "check_output", "write_vectors"]
 
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # as str(int) writes it
 
-
-def write_vectors(path: Path, parts: Iterable[Columns], numbered: Collection[str] = ()) -> int:
+def write_vectors(
+    path: str | os.PathLike[str], parts: Iterable[Columns], numbered: Collection[str] = ()
+) -> int:
     """Write named columns, (n,) or (n, d), of numbers or text, to a file.
 
     - `.csv`: one column for each number; `features` becomes x0, x1, ...; `labels` is called `label`.
@@ -45,16 +45,16 @@ def write_vectors(path: Path, parts: Iterable[Columns], numbered: Collection[str
         >>> np.load(path)["labels"]
         array(['owl', 'jay'], dtype='<U3')
     """
-    form = check_output(path)
-    rows = 0
+    target, rows = Path(path), 0
+    form = check_output(target)
 
     def checked() -> Iterator[Columns]:
         nonlocal rows
         for columns in parts:
             rows += len(next(iter(columns.values())))
-            yield _fitting(form, path, columns, numbered)
+            yield _fitting(form, target, columns, numbered)
 
-    form.write(path, checked())
+    form.write(target, checked())
     return rows
 
 
@@ -91,7 +91,7 @@ def _fitting(form: VectorFormat, path: Path, columns: Columns, numbered: Collect
             fitting[name] = values
         elif name not in numbered:
             texts = [str(value) for value in values.tolist()]
-            if not all(_WHOLE.fullmatch(text) for text in texts):
+            if not all(is_whole(text) for text in texts):
                 raise ValueError(f"{path}: {form.extension[1:]} holds no text, but {name} are names")
             fitting[name] = np.array([int(text) for text in texts], dtype=np.int64)
     return fitting

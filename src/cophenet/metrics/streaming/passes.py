@@ -12,13 +12,13 @@ from torch import Tensor
 from cophenet._common.progress import Progress, as_percent
 from cophenet.cpcc.exchange import process_count, tell_all
 
-__all__ = ["add_blocks", "with_progress"]
+__all__ = ["add_blocks"]
 
 Block = TypeVar("Block")
 
 
 def add_blocks(
-    blocks: Sequence[Block], work: Callable[[Block], None], totals: Tensor, what: str, progress: bool
+    blocks: Sequence[Block], work: Callable[[Block], None], totals: Tensor, label: str, progress: bool
 ) -> Tensor:
     """Let each block add to the totals; with a process group, blocks are shared and totals added up.
 
@@ -26,7 +26,7 @@ def add_blocks(
         blocks: All blocks, the same in all processes; each takes a run of them.
         work: Adds a block to the totals.
         totals: What is added up, zeros at first.
-        what: What the progress bar calls it.
+        label: What stands in front of the progress bar.
         progress: Whether the first process shows a bar.
 
     Returns:
@@ -37,14 +37,14 @@ def add_blocks(
     """
     count = process_count()
     if count == 1:
-        for block in with_progress(blocks, what, progress):
+        for block in _with_progress(blocks, label, progress):
             work(block)
         return totals
     rank = dist.get_rank()
     own = blocks[rank * len(blocks) // count : (rank + 1) * len(blocks) // count]
     problem = None
     try:
-        for block in with_progress(own, what, progress and rank == 0):
+        for block in _with_progress(own, label, progress and rank == 0):
             work(block)
     except ValueError as error:
         problem = str(error)
@@ -52,9 +52,9 @@ def add_blocks(
     return tell_all(problem, totals.flatten().to(device)).view_as(totals).to(totals.device)
 
 
-def with_progress(blocks: Sequence[Block], what: str, shown: bool) -> Iterator[Block]:
+def _with_progress(blocks: Sequence[Block], label: str, shown: bool) -> Iterator[Block]:
     """The blocks, with a bar on the standard error stream that says how many are done and what is left."""
-    with Progress(what, len(blocks), show=shown, count=as_percent) as progress:
+    with Progress(label, len(blocks), show=shown, count=as_percent) as progress:
         for done, block in enumerate(blocks, start=1):
             yield block
             progress.update(done)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -68,15 +67,15 @@ class FeatureShards:
             ValueError: If a file cannot be read, or the files do not fit together.
 
         Example:
-            >>> import tempfile, numpy as np
-            >>> folder = Path(tempfile.mkdtemp())
+            >>> import pathlib, tempfile, numpy as np
+            >>> folder = pathlib.Path(tempfile.mkdtemp())
             >>> np.save(folder / "test_features.npy", np.ones((4, 2), dtype=np.float16))
             >>> np.save(folder / "test_labels.npy", np.array([1, 0, 1, 0]))
             >>> len(FeatureShards.open(folder / "test_features.npy"))
             4
         """
         files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-        opened = [map_arrays(Path(file)) for file in files]
+        opened = [map_arrays(file) for file in files]
         labels = []
         for file, arrays in zip(files, opened, strict=True):
             given = arrays["labels"]
