@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cophenet.metrics.cards import Group, metric_cards
+from cophenet.metrics.cards import Card, Group, metric_cards
 
 __all__ = ["DOMAINS", "MetricInfo", "describe", "key_order", "metric_of"]
 
@@ -59,13 +59,9 @@ def describe(key: str) -> MetricInfo:
         >>> describe("source/cpcc/fastft").title
         'CPCC by fastft, source test'
     """
+    card = _card(key)
     domain, _, rest = key.partition("/")
     name, _, detail = rest.partition("/")
-    cards = metric_cards()
-    if domain not in DOMAINS or metric_of(key) not in cards:
-        shape = "DOMAIN/METRIC or DOMAIN/METRIC/DETAIL"
-        raise ValueError(f"key must be {shape} with a metric of {', '.join(cards)}, got {key!r}")
-    card = cards[metric_of(key)]
     number = name.removeprefix(card.key)
     title, short = card.title + number, card.short + number
     if card.by == "distance":
@@ -76,11 +72,23 @@ def describe(key: str) -> MetricInfo:
     return MetricInfo(f"{title}, {domain} test", short, card.higher_is_better, card.percent, card.group)
 
 
-def key_order(key: str) -> tuple[int, int]:
+def key_order(key: str) -> tuple[int, str, int]:
     """Sorts keys as tables have them: by metric, then by domain; keys that differ in the detail are equal.
+
+    Raises:
+        ValueError: If there is no such key.
 
     Example:
         >>> sorted(["source/cpcc/l2", "target/accuracy/fine", "source/accuracy/fine"], key=key_order)
         ['source/accuracy/fine', 'target/accuracy/fine', 'source/cpcc/l2']
     """
-    return list(metric_cards()).index(metric_of(key)), DOMAINS.index(key.partition("/")[0])
+    card = _card(key)
+    return card.order, card.key, DOMAINS.index(key.partition("/")[0])
+
+
+def _card(key: str) -> Card:
+    cards = metric_cards()
+    if key.partition("/")[0] not in DOMAINS or metric_of(key) not in cards:
+        shape = "DOMAIN/METRIC or DOMAIN/METRIC/DETAIL"
+        raise ValueError(f"key must be {shape} with a metric of {', '.join(cards)}, got {key!r}")
+    return cards[metric_of(key)]

@@ -83,10 +83,9 @@ def evaluate(
 
 
 def _evaluate_seed(store: FeatureStore) -> dict[str, Any]:
-    run, numbers, cards = store.run, Numbers(), metric_cards().values()
-    own = _own_data(store)
-    distances = {geometry.name: geometry.distances for geometry in own.geometry if geometry.level is None}
-    for card in cards:
+    run, numbers, own = store.run, Numbers(), _own_data(store)
+    cards = metric_cards().values()
+    for card in (card for card in cards if card.by != "distance"):
         numbers.measure(card, own)
     if own.domain == "source":
         target = _target_data(store, own)
@@ -95,6 +94,10 @@ def _evaluate_seed(store: FeatureStore) -> dict[str, Any]:
                 numbers.add_missing(card, "target", own.levels, target)
             else:
                 numbers.measure(card, target)
+    # Last, because class distances take longest.
+    distances = {geometry.name: geometry.distances for geometry in own.geometry if geometry.level is None}
+    for card in (card for card in cards if card.by == "distance"):
+        numbers.measure(card, own)
     write_json(run.path / "details.json", describe_test(own.test, distances))
     results = seed_results(run, own.levels, store.samples, numbers)
     write_json(run.path / "results.json", results)
