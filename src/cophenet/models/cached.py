@@ -3,7 +3,9 @@
 A loss of the whole batch, such as one with CPCC, cannot be added up from losses of its parts. But it needs
 the whole batch only at the network's outputs, which are small: they are computed chunk by chunk without a
 graph, the loss gives the gradient of each, and a second pass brings these gradients back chunk by chunk.
-That costs one more forward pass, and the graph of one chunk instead of that of the batch.
+That costs one more forward pass, and the graph of one chunk instead of that of the batch. The method is that
+of Gao, Zhang, Han and Callan, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
+2021, arXiv:2101.06983.
 """
 
 from __future__ import annotations

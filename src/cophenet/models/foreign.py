@@ -108,8 +108,8 @@ def _from_timm(name: str, target: str, input_shape: Sequence[int], options: Mapp
     timm = _import(name, "timm")
     _check_name(name, target, timm.list_models())
     module = timm.create_model(target, num_classes=0, in_chans=channels, **options)
-    found = getattr(module, "pretrained_cfg", {}).get("classifier") or ()
-    prefixes = (found,) if isinstance(found, str) else tuple(found)
+    layers = getattr(module, "pretrained_cfg", {}).get("classifier") or ()
+    prefixes = (layers,) if isinstance(layers, str) else tuple(layers)
     return Foreign(module, input_shape, name=name, classifier=tuple(f"{prefix}." for prefix in prefixes))
 
 

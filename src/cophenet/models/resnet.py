@@ -1,4 +1,4 @@
-"""Residual networks (He et al., 2016), the stride of a bottleneck in its 3x3 convolution.
+"""Residual networks (He et al. 2016, arXiv:1512.03385), the stride of a bottleneck in its 3x3 convolution.
 
 Parameter names are those of torchvision's checkpoints.
 """

@@ -1,4 +1,4 @@
-"""Vision transformers (Dosovitskiy et al., 2021), parameter names as in torchvision's checkpoints."""
+"""Vision transformers (Dosovitskiy et al. 2021, arXiv:2010.11929), named as in torchvision's checkpoints."""
 
 from __future__ import annotations
 

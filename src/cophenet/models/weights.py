@@ -111,7 +111,7 @@ def _misfits(backbone: Backbone, state: dict[str, Tensor], own: dict[str, Tensor
         "unexpected": [name for name in state if name not in own],
         "wrong shape": shapes,
     }
-    lines = [f"{kind} ({len(found)}): {_listed(found)}" for kind, found in kinds.items() if found]
+    lines = [f"{kind} ({len(names)}): {_listed(names)}" for kind, names in kinds.items() if names]
     return lines + [f"{name}: {backbone.advice[name]}" for name in wrong if name in backbone.advice]
 
 

@@ -1,0 +1,294 @@
+"""What one change touches: a distance, an objective or a backbone is one file, or an entry point.
+
+The files are put into a copy of the library; the package is a real one, installed by pip, that adds a
+distance, an objective, a metric, a data set and a backbone. Every part then knows them by their names.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cophenet
+
+DISTANCE = '''
+import torch
+
+from cophenet.transport.base import ClassDistance, register_distance
+
+
+@register_distance
+class Chebyshev(ClassDistance):
+    """Largest difference of the class means."""
+
+    name = "chebyshev"
+
+    def forward(self, batch):
+        means = batch.means()
+        table = torch.cdist(means, means, p=float("inf"))
+        return table[batch.on_device(batch.first), batch.on_device(batch.second)].to(batch.features.dtype)
+'''
+OBJECTIVE = '''
+from torch.nn.functional import cross_entropy
+
+from cophenet.objectives.base import Objective
+from cophenet.objectives.registry import register
+
+
+@register
+class Smooth(Objective):
+    """Cross entropy with smoothed labels."""
+
+    name = "smooth"
+
+    def __init__(self, tree, amount: float = 0.1):
+        super().__init__(tree)
+        self.amount = amount
+
+    def terms(self, step):
+        logits = step.logits[self.finest]
+        return {"smooth": cross_entropy(logits, step.labels, label_smoothing=self.amount)}
+'''
+BACKBONE = '''
+from math import prod
+
+from torch import nn
+
+from cophenet.models.base import Backbone
+from cophenet.models.registry import register_backbone
+
+
+@register_backbone("linear")
+class Linear(Backbone):
+    """One linear layer."""
+
+    def __init__(self, input_shape, /, features: int = 6):
+        super().__init__()
+        self.layer, self.num_features = nn.Linear(prod(input_shape), features), features
+
+    def forward_features(self, inputs):
+        return self.layer(inputs.flatten(1))
+'''
+METRIC = """
+from cophenet.metrics.cards import Card, Group
+
+norm = Card(
+    key="toy-norm",
+    title="mean norm",
+    short="Norm",
+    higher_is_better=False,
+    percent=False,
+    group=Group("Lengths", "How long feature vectors are."),
+    measure=lambda data: {"toy-norm": data.test.features.norm(dim=1).mean()},
+)
+"""
+DATA = '''
+import numpy as np
+import torch
+
+from cophenet.data.dataset import ArrayInputs, DataSet, Samples
+from cophenet.data.source import DataSource
+from cophenet.tree import Hierarchy
+
+
+class Points(DataSource):
+    """Points on a line."""
+
+    name = "toy-points"
+    summary = "points on a line"
+
+    def tree(self):
+        return Hierarchy.from_paths(["low/a", "low/b", "high/c", "high/d"], sep="/")
+
+    def requirements(self, data_dir):
+        return []
+
+    def load(self, data_dir):
+        labels = np.arange(40) % 4
+        noise = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+        inputs = ArrayInputs(torch.from_numpy(labels[:, None]).float() + noise)
+        samples = Samples(inputs, np.arange(40), labels, self.tree())
+        return DataSet(self.name, self.tree(), lambda part, domain: samples)
+'''
+PROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "toy-members"
+version = "1.0"
+
+[project.entry-points."cophenet.distances"]
+toy-chebyshev = "toy_members.distance:Chebyshev"
+broken = "toy_members.no_such_module:Broken"
+
+[project.entry-points."cophenet.objectives"]
+toy-smooth = "toy_members.objective:Smooth"
+
+[project.entry-points."cophenet.metrics"]
+toy-norm = "toy_members.metric:norm"
+
+[project.entry-points."cophenet.data"]
+toy-points = "toy_members.data:Points"
+
+[project.entry-points."cophenet.backbones"]
+toy-linear = "toy_members.backbone:Linear"
+
+[tool.setuptools]
+packages = ["toy_members"]
+"""
+RECIPE = """
+summary: Points on a line.
+laptop:
+  data: {name: toy-points, domain: full}
+  model: {backbone: toy-linear, options: {features: 5}}
+  objective: {name: toy-chebyshev, options: {toy-smooth: {amount: 0.2}}}
+  optimizer: {name: sgd, lr: 0.1}
+  batch_size: 20
+  epochs: 1
+"""
+# Runs commands one after the other, each with its exit code and what it prints; then asks the library itself.
+RUN = """
+import contextlib, io, json, shlex, sys
+import numpy as np
+from cophenet import CPCCLoss, HierarchicalEmbedder, Hierarchy
+from cophenet.cli import main
+from cophenet.cli.train import complete_objectives
+outcomes = []
+for command in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.redirect_stderr(text):
+        try:
+            main(shlex.split(command))
+        except SystemExit as end:
+            outcomes.append((end.code, text.getvalue()))
+features = np.random.default_rng(0).normal(size=(24, 3)).astype(np.float32)
+labels = np.array(["a", "b", "c", "d"] * 6)
+tree = Hierarchy.from_paths(["low/a", "low/b", "high/c", "high/d"], sep="/")
+embedded = {}
+for name in json.loads(sys.argv[2]):
+    estimator = HierarchicalEmbedder(tree=tree, objective=name, max_iter=1).fit(features, labels)
+    embedded[name] = bool(np.isfinite(estimator.transform(features)).all())
+print(json.dumps({"outcomes": outcomes, "embedded": embedded, "completed": complete_objectives("")}))
+"""
+
+
+def ask(folder: Path, commands: list[str], objectives: list[str]) -> dict[str, object]:
+    """Run commands in a folder, with what lies in it importable, and fit estimators with some objectives."""
+    source = Path(cophenet.__file__).parents[1]
+    path = os.pathsep.join([str(folder), str(source)])
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps(commands), json.dumps(objectives)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """A copy of the library with one more file in each of three rooms."""
+    folder = tmp_path_factory.mktemp("library")
+    package = Path(cophenet.__file__).parent
+    shutil.copytree(package, folder / "cophenet", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "cophenet/transport/chebyshev.py").write_text(DISTANCE)
+    (folder / "cophenet/objectives/smooth.py").write_text(OBJECTIVE)
+    (folder / "cophenet/models/linear.py").write_text(BACKBONE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Where pip has installed a package with a member for each of five rooms."""
+    project, target = tmp_path_factory.mktemp("toy"), tmp_path_factory.mktemp("installed")
+    (project / "pyproject.toml").write_text(PROJECT)
+    (project / "toy_members").mkdir()
+    distance = DISTANCE.replace("@register_distance\n", "").replace(", register_distance", "")
+    objective = OBJECTIVE.replace("@register\n", "").replace(
+        "from cophenet.objectives.registry import register\n", ""
+    )
+    backbone = BACKBONE.replace('@register_backbone("linear")\n', "").replace(
+        "from cophenet.models.registry import register_backbone\n", ""
+    )
+    files = {
+        "__init__": "",
+        "distance": distance.replace('"chebyshev"', '"toy-chebyshev"'),
+        "objective": objective.replace('name = "smooth"', 'name = "toy-smooth"'),
+        "metric": METRIC,
+        "data": DATA,
+        "backbone": backbone,
+    }
+    for name, text in files.items():
+        (project / "toy_members" / f"{name}.py").write_text(text)
+    options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(project)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (target / "toy.yaml").write_text(RECIPE)
+    return target
+
+
+def test_a_file_is_all_that_a_distance_an_objective_or_a_backbone_needs(library):
+    digits = "train digits --set epochs=1 --set batch_size=512 --threads 1"
+    commands = [
+        "recipes digits --set objective.name=chebishev",
+        "recipes digits --set objective.name=smooth --set objective.options.smooth.amont=0.2",
+        "recipes digits --set 'model={backbone: linaer}'",
+        "recipes digits --set 'model={backbone: linear, options: {featurs: 3}}'",
+        f"{digits} --objective chebyshev --set 'model={{backbone: linear}}' -o near",
+        f"{digits} --objective smooth --set objective.options.smooth.amount=0.2 -o smooth",
+        "evaluate near",
+        "compare near -m source/cpcc/chebyshev",
+    ]
+    answers = ask(library, commands, ["chebyshev", "smooth"])
+    texts = [text for _, text in answers["outcomes"]]
+    assert [code for code, _ in answers["outcomes"]] == [2, 2, 2, 2, 0, 0, 0, 0], texts
+    assert "did you mean 'chebyshev'" in texts[0]
+    assert "smooth" in texts[0]
+    assert "has no option 'amont'; its options are amount" in texts[1]
+    assert "did you mean 'linear'" in texts[2]
+    assert "has no option 'featurs'; its options are features" in texts[3]
+    assert "cpcc/chebyshev" in "".join(json.loads((library / "near/results.json").read_text())["metrics"])
+    assert "chebyshev" in texts[7]
+    assert answers["embedded"] == {"chebyshev": True, "smooth": True}
+    assert {"chebyshev", "smooth"} <= set(answers["completed"])
+
+
+def test_an_installed_package_adds_to_all_rooms(installed):
+    commands = [
+        "data list",
+        "data check toy-point",
+        "recipes toy.yaml --set objective.name=toy-chebishev",
+        "recipes toy.yaml --set model.backbone=toy-liner",
+        "train toy.yaml --threads 1 -o near",
+        "train toy.yaml --objective toy-smooth --threads 1 -o smooth",
+        "evaluate near",
+        "evaluate smooth",
+        "compare near smooth -m full/toy-norm",
+        "train digits --objective broken -o never",
+    ]
+    answers = ask(installed, commands, ["toy-chebyshev", "toy-smooth"])
+    texts = [text for _, text in answers["outcomes"]]
+    assert [code for code, _ in answers["outcomes"]] == [0, 2, 2, 2, 0, 0, 0, 0, 0, 2], texts
+    assert "points on a line" in texts[0]
+    assert "did you mean 'toy-points'" in texts[1]
+    assert "did you mean 'toy-chebyshev'" in texts[2]
+    assert "toy-smooth" in texts[2]
+    assert "did you mean 'toy-linear'" in texts[3]
+    metrics = json.loads((installed / "near/results.json").read_text())["metrics"]
+    assert {"full/toy-norm", "full/cpcc/toy-chebyshev"} <= set(metrics)
+    assert "full/toy-norm" in json.loads((installed / "smooth/results.json").read_text())["metrics"]
+    assert "Norm" in texts[8]
+    assert "distance 'broken' of toy-members (toy_members.no_such_module:Broken) cannot be loaded" in texts[9]
+    assert not (installed / "never").exists()
+    assert answers["embedded"] == {"toy-chebyshev": True, "toy-smooth": True}
+    assert {"toy-chebyshev", "toy-smooth", "broken"} <= set(answers["completed"])
