@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 
 import cophenet
 from cophenet.data.source import SOURCES
+from cophenet.models.registry import BACKBONES
 from cophenet.objectives.registry import OBJECTIVES
 from cophenet.transport.base import DISTANCES
 
@@ -21,7 +22,7 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 def test_code_blocks_run(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     # What a page registers must not outlive it.
-    for registry in (DISTANCES, OBJECTIVES, SOURCES):
+    for registry in (BACKBONES, DISTANCES, OBJECTIVES, SOURCES):
         monkeypatch.setattr(registry, "_members", registry.members())
     # What the reader of an excerpt has: a batch, and a network's output for it.
     scope = {

@@ -212,7 +212,7 @@ def layer(tokens: Tensor, p: dict[str, Tensor]) -> Tensor:
     ("name", "options", "message"),
     [
         ("resnet81", {}, "did you mean 'resnet18'"),
-        ("resnet101", {}, "backbone must be one of resnet10"),
+        ("resnet101", {}, "backbone must be one of identity, mlp, resnet10, resnet18"),
         ("resnet18-w10", {}, "multiple of 4, got 10"),
         ("resnet18-w0", {}, "positive multiple of 4"),
         ("resnet81-w16", {}, "did you mean 'resnet18'"),
