@@ -218,7 +218,9 @@ def test_vectors_without_a_tree_have_no_source_classes():
     ("option", "place"), [("weights", "model.weights"), ("input_shape", "data.image_size")]
 )
 def test_what_has_a_key_of_its_own_is_no_option_of_a_backbone(option, place):
-    assert f"model.options.{option} is set by {place}" in refusal("cifar100", f"model.options.{option}=[3]")
+    for backbone in ("resnet18", "my.module:Net"):
+        given = (f"model.backbone={backbone}", f"model.options.{option}=[3]")
+        assert f"model.options.{option} is set by {place}" in refusal("cifar100", *given)
 
 
 def test_the_last_level_stays():

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from cophenet import Hierarchy
 from cophenet.objectives import objective_names
 from cophenet.recipes import Recipe, list_recipes, load_recipe, recipe_names
+from cophenet.recipes.load import Override
 
 LINES = [(line.name, line.scale) for line in list_recipes()]
 TREE = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
@@ -228,6 +229,40 @@ def test_the_wrong_one_of_several_overrides_is_named():
     with pytest.raises(ValueError) as error:
         load_recipe("cifar100", "paper", ["epochs=7", "optimizer.lrr=1"])
     assert str(error.value).startswith("--set optimizer.lrr=1: ")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "blamed"),
+    [
+        (["epochs=7", "data.domain=full"], "--set data.domain=full: one_shot needs"),
+        (["epochs=7", "optimizer.name=adamw"], "--set optimizer.name=adamw: optimizer.momentum is for sgd"),
+        (
+            ["one_shot.optimizer.name=adamw"],
+            "--set one_shot.optimizer.name=adamw: one_shot.optimizer.momentum",
+        ),
+        (["epochs=7", "model.backbone=mlp"], "--set model.backbone=mlp: backbone 'mlp' has no option 'stem'"),
+        (
+            ["data.image_size=20", "model.options.stem=imagenet"],
+            "--set data.image_size=20 model.options.stem=",
+        ),
+        (
+            ["batch_size=64", "data.sampler={classes_per_batch: 2, samples_per_class: 2}"],
+            "--set batch_size=64 d",
+        ),
+        (
+            [Override(("objective", "name"), "emt", "emt", "--objective"), "epochs=7"],
+            "--objective emt: objective.name must be one of",
+        ),
+    ],
+)
+def test_overrides_that_cause_a_problem_elsewhere_are_named(overrides, blamed):
+    with pytest.raises(ValueError) as error:
+        load_recipe("cifar100", "paper", overrides)
+    assert str(error.value).startswith(blamed)
+
+
+def test_the_file_is_named_if_no_override_has_to_do_with_the_problem(own):
+    assert refused(own, OWN.replace("1e-2", "-1"), "seeds=[4]").startswith(f"{own}: optimizer.lr must be")
 
 
 def test_vision_transformers_of_the_backbone_study():

@@ -117,7 +117,7 @@ def train(
 
 
 def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
-    """Train; ends that are no mistakes in the program are told in one line."""
+    """Train or resume; an interruption and a loss that diverges are reported in one line."""
     from cophenet.runs import Run
     from cophenet.runs.training import resume, train
 

@@ -88,15 +88,15 @@ def list_recipes() -> tuple[RecipeLine, ...]:
         >>> [(line.scale, line.epochs) for line in list_recipes() if line.name == "entity30"]
         [('paper', 300), ('laptop', 12)]
     """
-    found = []
+    lines = []
     for name in recipe_names():
         document = _read(_FOLDER / f"{name}.yaml")
         for scale in (known for known in SCALES if known in document):
             settings = _at_scale(document, scale)
             summary, data, model = settings["summary"], settings["data"], settings["model"]
             line = RecipeLine(name, scale, summary, data["name"], model["backbone"], settings["epochs"])
-            found.append(line)
-    return tuple(found)
+            lines.append(line)
+    return tuple(lines)
 
 
 def load_recipe(

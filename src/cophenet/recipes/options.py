@@ -31,16 +31,16 @@ class Member:
     Attributes:
         kind: What it is, in messages.
         name: Its name.
-        make: Its class, or what makes it; the arguments are the options.
+        make: Its class, or what makes it; the arguments are the options. None if they cannot be known.
         beside: A function that takes further options, which messages do not list.
         fixed: Arguments that are no options.
-        elsewhere: Of these, those that another key of the recipe sets, and that key.
-        named_by: The key of a recipe that names the member, if its options stand beside it.
+        elsewhere: What looks like an option, but another key of the recipe sets it; and that key.
+        named_by: The key of a recipe that names the member, if its options are beside it.
     """
 
     kind: str
     name: str
-    make: Callable[..., object]
+    make: Callable[..., object] | None
     beside: Callable[..., object] | None = None
     fixed: frozenset[str] = frozenset()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
@@ -49,7 +49,8 @@ class Member:
     @property
     def model(self) -> type[BaseModel]:
         """The model of its options."""
-        return _option_model(self.make, self.beside, self.fixed)
+        makers = tuple(make for make in (self.make, self.beside) if make is not None)
+        return _option_model(makers, self.fixed.union(self.elsewhere))
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -67,9 +68,7 @@ def data_member(name: str) -> Member:
     from cophenet.data.source import SOURCES
 
     elsewhere = {"size": "data.image_size"}
-    return Member(
-        "data", name, SOURCES.get(name), None, frozenset(elsewhere), elsewhere, named_by=("data.name",)
-    )
+    return Member("data", name, SOURCES.get(name), elsewhere=elsewhere, named_by=("data.name",))
 
 
 def objective_member(name: str) -> Member:
@@ -90,7 +89,7 @@ def objective_member(name: str) -> Member:
 
 
 def backbone_member(name: str) -> Member:
-    """A backbone by name.
+    """A backbone by name; the options of one of another package, as `timm:NAME`, cannot be known.
 
     Example:
         >>> backbone_member("resnet10-w24").options
@@ -98,16 +97,9 @@ def backbone_member(name: str) -> Member:
     """
     from cophenet.models.registry import backbone_maker
 
-    make, sizes = backbone_maker(name)
+    make, sizes = (None, frozenset[str]()) if ":" in name else backbone_maker(name)
     elsewhere = {"weights": "model.weights", "input_shape": "data.image_size"}
-    return Member(
-        "backbone",
-        name,
-        make,
-        fixed=frozenset({*sizes, *elsewhere}),
-        elsewhere=elsewhere,
-        named_by=("model.backbone",),
-    )
+    return Member("backbone", name, make, fixed=sizes, elsewhere=elsewhere, named_by=("model.backbone",))
 
 
 def check_options(member: Member, options: Mapping[str, Any], place: tuple[str, ...] = ()) -> None:
@@ -116,7 +108,7 @@ def check_options(member: Member, options: Mapping[str, Any], place: tuple[str, 
     Args:
         member: What has the options.
         options: The options given.
-        place: Where they stand in what is validated.
+        place: Where they are in what is validated.
 
     Raises:
         ValidationError: With the place of every problem.
@@ -129,6 +121,11 @@ def check_options(member: Member, options: Mapping[str, Any], place: tuple[str, 
         ...     print(explain(error, BaseModel, "my.yaml"))
         my.yaml: mid must be a boolean, got 'yes'
     """
+    for name in member.elsewhere.keys() & options.keys():
+        text = f"is set by {member.elsewhere[name]}: give that instead"
+        raise refusal([Problem((*place, name), text)])
+    if member.make is None:
+        return
     try:
         member.model.model_validate(options)
     except ValidationError as error:
@@ -144,13 +141,11 @@ def _problem(
     """What is wrong with one option, from pydantic's errors about it."""
     what, (first, *more) = f"{member.kind} {member.name!r}", problems
     key = (*place, name)
-    if name in member.elsewhere:
-        return Problem(key, f"is set by {member.elsewhere[name]}: give that instead")
     if first["type"] == "missing":
         return Problem(key, f"{what} needs the option {name}", False, member.named_by)
-    if first["type"] == "extra_forbidden":
+    if first["type"] == "extra_forbidden" and member.make is not None:
         try:
-            check_names(what, member.make, {name: None}, fixed=member.fixed)
+            check_names(what, member.make, {name: None}, fixed=member.fixed.union(member.elsewhere))
         except ValueError as error:
             return Problem(key, str(error), False, member.named_by)
     if more:
@@ -159,20 +154,17 @@ def _problem(
 
 
 @cache
-def _option_model(
-    make: Callable[..., object], beside: Callable[..., object] | None, fixed: frozenset[str]
-) -> type[BaseModel]:
+def _option_model(makers: tuple[Callable[..., object], ...], fixed: frozenset[str]) -> type[BaseModel]:
     fields: dict[str, Any] = {}
-    for source in (make, beside) if beside is not None else (make,):
-        types = _declared_types(source)
-        for argument in inspect.signature(source).parameters.values():
+    for make in makers:
+        types = _declared_types(make)
+        for argument in inspect.signature(make).parameters.values():
             if argument.kind in _KINDS and argument.name not in fixed:
+                declared = types.get(argument.name, Any)
                 default = ... if argument.default is argument.empty else argument.default
-                # By alias, because an option may be called as a method of pydantic's models is.
-                options = Field(default, alias=argument.name)
-                fields[f"option{len(fields)}"] = (types.get(argument.name, Any), options)
-    for name, (kind, option) in fields.items():
-        fields[name] = (kind if _is_known(kind) else Any, option)
+                # By alias, because an option may have the name of a method of pydantic's models.
+                option = Field(default, alias=argument.name)
+                fields[f"option{len(fields)}"] = (declared if _is_known(declared) else Any, option)
     model: type[BaseModel] = create_model("Options", __config__=_CONFIG, **fields)
     return model
 

@@ -97,7 +97,7 @@ class DataSettings(Settings):
         image_size: Height and width of the images that the model sees, in pixels; None for vectors.
         augment: How training images vary, as the argument of `Loader`: "none", "cifar" (pad, crop, flip and
             rotate), or "views" (the crops, flips and light that belong to a data set of image files).
-        validation: Fraction of the training samples of every class that is kept apart and stands in for
+        validation: Fraction of the training samples of every class that is put aside and used in place of
             the test part, to tune without looking at it; 0 for none.
         workers: Processes that load data; 0 for none.
         sampler: How the classes of a batch are chosen; None for samples as they come.
@@ -186,16 +186,14 @@ class ModelSettings(Settings):
     @classmethod
     def _check_name(cls, name: str) -> str:
         with arguments_of("model", ["backbone"]):
-            if ":" not in name:
-                backbone_member(name)
+            backbone_member(name)
         return name
 
     @field_validator("options")
     @classmethod
     def _check_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        name = info.data.get("backbone", ":")
-        if ":" not in name:
-            check_options(backbone_member(name), options)
+        if "backbone" in info.data:
+            check_options(backbone_member(info.data["backbone"]), options)
         return options
 
 
