@@ -198,7 +198,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_data_is_told_as_scikit_learn_does(case):
+def test_bad_data_is_reported_as_scikit_learn_does(case):
     change, message = BAD[case]
     rows, names = change(ROWS, NAMES)
     with pytest.raises(ValueError, match=message):

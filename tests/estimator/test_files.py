@@ -55,7 +55,7 @@ def test_other_shapes_are_saved_and_exported(options, tmp_path):
     loaded.to_onnx(tmp_path / "model.onnx")
 
 
-def test_what_cannot_be_loaded_is_told(fitted, tmp_path):
+def test_what_cannot_be_loaded_is_reported(fitted, tmp_path):
     with pytest.raises(ValueError, match=r"config.json is missing"):
         HierarchicalEmbedder.load(tmp_path)
     fitted.save(tmp_path / "model")
@@ -231,7 +231,7 @@ def test_embed_predict_and_search_from_a_shell(tmp_path, capsys):
     assert "query 4\n" in capsys.readouterr().out
 
 
-def test_the_shell_tells_what_is_wrong_in_one_line(tmp_path, capsys):
+def test_errors_in_a_shell_are_one_line(tmp_path, capsys):
     np.save(tmp_path / "new.npy", ROWS[:5])
     assert run("embed", tmp_path / "new.npy", "-o", tmp_path / "out.npz") == 2
     assert "has no labels to fit on" in capsys.readouterr().err
@@ -301,7 +301,7 @@ def test_numbers_in_a_file_are_names_or_positions_but_never_guessed(tmp_path, ca
         ("none/out.npz", "there is no folder"),
     ],
 )
-def test_a_wrong_output_is_told_before_the_work(tmp_path, output, message, capsys, monkeypatch):
+def test_a_wrong_output_is_reported_before_the_work(tmp_path, output, message, capsys, monkeypatch):
     monkeypatch.setattr(HierarchicalEmbedder, "fit", lambda *_: pytest.fail("has begun"))
     np.savez(tmp_path / "train.npz", features=ROWS, labels=NAMES)
     assert run("embed", tmp_path / "train.npz", "-o", tmp_path / output) == 2

@@ -45,13 +45,13 @@ def test_types_are_kept(tmp_path):
         ("a,b\n1,2\n\n3,x\n", r"wrong.csv: line 4: 'x' is not a number"),
     ],
 )
-def test_a_wrong_csv_file_is_told_with_its_line(tmp_path, text, message):
+def test_a_wrong_csv_file_is_reported_with_its_line(tmp_path, text, message):
     (tmp_path / "wrong.csv").write_text(text)
     with pytest.raises(ValueError, match=message):
         list(read_parts(tmp_path / "wrong.csv"))
 
 
-def test_columns_in_an_archive_are_told_with_the_remedy(tmp_path):
+def test_columns_in_an_archive_are_reported_with_the_remedy(tmp_path):
     np.savez(tmp_path / "by_column.npz", features=np.asfortranarray(ROWS))
     with pytest.raises(ValueError, match=r"by_column.npz: .*save np.ascontiguousarray\(features\)"):
         list(read_parts(tmp_path / "by_column.npz"))

@@ -118,7 +118,7 @@ def test_arrays_of_objects_are_never_unpickled(folder):
         Vectors("a.npz").load(folder)
 
 
-def test_missing_files_and_names_are_told(folder):
+def test_missing_files_and_names_are_reported(folder):
     with pytest.raises(FileNotFoundError, match=r"vectors.npz is missing; put"):
         Vectors().load(folder)
     with pytest.raises(FileNotFoundError, match=r"tree file .*no.json is missing; put it there"):

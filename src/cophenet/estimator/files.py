@@ -1,4 +1,19 @@
-"""The estimator on files of vectors, which may be larger than memory: fit, embed, predict, index, search."""
+"""The estimator on files of vectors, which may be larger than memory: fit, embed, predict, index, search.
+
+Example:
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> rows, names = np.repeat(np.eye(3), 20, axis=0), np.repeat(["cat", "dog", "bus"], 20)
+    >>> np.savez(folder / "train.npz", features=rows, labels=names)
+    >>> embedder = fit_file(folder / "train.npz", folder / "out.csv", None, None, max_iter=2, random_state=0)
+    >>> embed_file(embedder, folder / "train.npz", folder / "out.csv")
+    60
+    >>> predict_file(embedder, folder / "out.csv", folder / "answers.npz", "argmax", None)
+    60
+    >>> index_file(embedder, folder / "train.npz", None, "exact")
+    >>> write_answers(folder / "best.csv", search_file(embedder, folder / "train.npz", 2, None), 2)
+    60
+"""
 
 from __future__ import annotations
 

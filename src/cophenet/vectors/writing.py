@@ -63,6 +63,11 @@ def check_output(path: Path) -> VectorFormat:
 
     Returns:
         Its format.
+
+    Example:
+        >>> check_output(Path("no/such/folder.npz"))
+        Traceback (most recent call last):
+        ValueError: no/such/folder.npz: there is no folder no/such
     """
     form = find_format(path)
     if not path.parent.is_dir():
@@ -73,7 +78,13 @@ def check_output(path: Path) -> VectorFormat:
 
 
 def check_columns(path: Path, columns: Columns) -> None:
-    """Refuse columns that a file cannot hold, such as names in safetensors."""
+    """Refuse columns that a file cannot hold.
+
+    Example:
+        >>> check_columns(Path("a.safetensors"), {"labels": np.array(["owl", "jay"])})
+        Traceback (most recent call last):
+        ValueError: a.safetensors: safetensors holds no text, but labels are names
+    """
     _fitting(find_format(path), path, columns, ())
 
 
