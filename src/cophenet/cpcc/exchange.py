@@ -77,7 +77,7 @@ def own_pairs(distance: ClassDistance, batch: ClassBatch) -> tuple[slice, Tensor
     """This process's share of a batch that all processes hold.
 
     Returns:
-        Which pairs they are; their distances, None without any; and what went wrong, to be told to all.
+        Which pairs they are; their distances, None without any; and what went wrong, a message for all.
     """
     m, n = batch.counts[batch.first], batch.counts[batch.second]
     costs = m * n if distance.pair_cost == "product" else m + n
@@ -101,7 +101,7 @@ class Shards:
         sizes: (n,) samples on every process.
         weighted: Whether every sample comes with a flow weight.
         differentiable: Whether a process wants the gradient of its features.
-        flags: (n, 3) what every process found in its values: the smallest and the largest label, and how
+        flags: (n, 3) what every process sees in its values: the smallest and the largest label, and how
             many samples are not finite.
     """
 
@@ -138,16 +138,16 @@ def meet(
     """
     if problem is None and features.dtype not in DTYPES:
         problem = f"features must be one of {', '.join(map(str, DTYPES))}, got {features.dtype}"
-    told = 0 if problem is None else len(problem.encode())
-    numbers = [told] + [0] * 6
+    message_length = 0 if problem is None else len(problem.encode())
+    numbers = [message_length] + [0] * 6
     if problem is None:
         wants = torch.is_grad_enabled() and features.requires_grad
         mark = 0 if generator is None else zlib.crc32(generator.get_state().numpy().tobytes())
         numbers[1:] = [*features.shape, DTYPES.index(features.dtype), int(weighted), int(wants), mark]
     device = _device_of(features)
     own = torch.tensor(numbers, dtype=torch.int64, device=device)
-    found = own.new_zeros(_FLAGS) if problem is not None or flags is None else flags.long()
-    table = _all_gather(torch.cat((own, found))).cpu().numpy()
+    values = own.new_zeros(_FLAGS) if problem is not None or flags is None else flags.long()
+    table = _all_gather(torch.cat((own, values))).cpu().numpy()
     if table[:, 0].any():
         _raise_first(table[:, 0], problem, device)
     sizes, widths, dtypes, weights, wanted, marks = table[:, 1:7].T
@@ -195,8 +195,8 @@ def tell_all(problem: str | None, values: Tensor) -> Tensor:
     Raises:
         ValueError: On every process, the problem of the first one that has any.
     """
-    told = values.new_zeros(1) if problem is None else values.new_ones(1)
-    *_, failed = both = add_up(torch.cat((values, told)))
+    failure = values.new_zeros(1) if problem is None else values.new_ones(1)
+    *_, failed = both = add_up(torch.cat((values, failure)))
     if failed != 0:
         device = values.device
         lengths = torch.tensor([0 if problem is None else len(problem.encode())], device=device)
@@ -236,14 +236,14 @@ def _gather_parts(parts: Sequence[Tensor], sizes: NDArray[np.int64]) -> list[Ten
         raw = part.contiguous().view(-1).view(torch.uint8)
         sent[start : start + len(raw)] = raw
     received = _all_gather(sent)
-    kept = None
+    filled = None
     if len(set(sizes.tolist())) > 1:
-        kept = torch.from_numpy(np.flatnonzero(np.arange(rows) < sizes[:, None])).to(received.device)
+        filled = torch.from_numpy(np.flatnonzero(np.arange(rows) < sizes[:, None])).to(received.device)
     whole = []
     for part, start, length in zip(parts, starts, lengths, strict=False):
         block = received[:, start : start + length].contiguous().view(part.dtype)
         block = block.view(count * rows, *part.shape[1:])
-        whole.append(block if kept is None else block.index_select(0, kept))
+        whole.append(block if filled is None else block.index_select(0, filled))
     return whole
 
 
@@ -268,8 +268,8 @@ def _raise_first(lengths: NDArray[np.int64], problem: str | None, device: torch.
         raw = bytearray(problem.encode())
         text[: len(raw)] = torch.frombuffer(raw, dtype=torch.uint8)
     rank = int(np.flatnonzero(lengths)[0])
-    told = _all_gather(text.to(device))[rank, : int(lengths[rank])]
-    raise ValueError(f"process {rank}: {bytes(told.tolist()).decode()}")
+    message = _all_gather(text.to(device))[rank, : int(lengths[rank])]
+    raise ValueError(f"process {rank}: {bytes(message.tolist()).decode()}")
 
 
 def _check_alike(wanted: str, values: Sequence[Any] | NDArray[np.int64]) -> None:

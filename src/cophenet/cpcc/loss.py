@@ -22,7 +22,7 @@ from cophenet.cpcc.exchange import (
     process_count,
     tell_all,
 )
-from cophenet.cpcc.memory import FeatureMemory, stand_for
+from cophenet.cpcc.memory import FeatureMemory, amplify_gradients
 from cophenet.cpcc.pearson import correlation, is_constant, unit_vector
 from cophenet.transport.base import ClassDistance, create_distance
 from cophenet.transport.batch import ClassBatch
@@ -120,7 +120,7 @@ class CPCCLoss(nn.Module):
             samples are regrouped by their ancestor there.
         gather: "all" for the loss of the batch of all processes; "none" for that of each process's own.
         memory: Samples of earlier batches that count as well, constant: that many in all, the newest of
-            each class, with equally many places for each; 0 for none. The gradient of a batch stands for
+            each class, with equally many places for each; 0 for none. The gradient of a batch represents
             what is remembered of its classes, so that `weight` means the same. Not used in `eval()`.
         memory_age: Steps after which a sample leaves the memory.
         **options: The distance's own options, such as `reg=10.0` for "sinkhorn".
@@ -275,7 +275,7 @@ def _grouped(
     if memory is not None:
         groups = regrouped(labels.long(), criterion.regroup, criterion.num_classes)
         recalled = memory.recall(features)
-        seen = stand_for(features, groups, recalled, memory.num_classes, flow_weights)
+        seen = amplify_gradients(features, groups, recalled, memory.num_classes, flow_weights)
     batch = group_checked(
         seen,
         labels,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from cophenet.transport.grouping import ABSENT, Recalled
 
-__all__ = ["FeatureMemory", "stand_for"]
+__all__ = ["FeatureMemory", "amplify_gradients"]
 
 _NEVER = -1
 _PARTS = ("features", "weights", "stored", "written", "step")
@@ -155,13 +155,13 @@ class _Amplified(torch.autograd.Function):
         return grad * factors[:, None].to(grad.dtype), None
 
 
-def stand_for(
+def amplify_gradients(
     features: Tensor, classes: Tensor, recalled: Recalled, num_classes: int, weights: Tensor | None = None
 ) -> Tensor:
     """The features, whose gradients count for what is remembered of their class as well.
 
     What is remembered has mass but no gradient, so that of a batch would shrink as the memory fills. The
-    samples of a batch stand for their class: their gradient is multiplied by the class's mass over the
+    samples of a batch represent their class: their gradient is multiplied by the class's mass over the
     batch's share of it, and has the size it has without a memory.
 
     Args:
@@ -174,7 +174,7 @@ def stand_for(
     Example:
         >>> z = torch.zeros(2, 1, requires_grad=True)
         >>> recalled = Recalled(torch.zeros(3, 1), torch.tensor([0, 0, 0]), torch.ones(3))
-        >>> stand_for(z, torch.tensor([0, 1]), recalled, 2).sum().backward()
+        >>> amplify_gradients(z, torch.tensor([0, 1]), recalled, 2).sum().backward()
         >>> z.grad.flatten().tolist()
         [4.0, 1.0]
     """
