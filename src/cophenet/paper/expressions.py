@@ -52,7 +52,7 @@ class Term:
 
     def __str__(self) -> str:
         """As it is called in a verdict."""
-        names = [label_of(name) for name in self.objectives]
+        names = [label_of(name) or "measured" for name in self.objectives]
         joined = f"{'best' if self.best else 'mean'} of {', '.join(names)}" if len(names) > 1 else names[0]
         more = (setting_text(dict(self.setting)), "shuffled tree" * self.control, self.recipe)
         return ", ".join(filter(None, (joined, *more)))

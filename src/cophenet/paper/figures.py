@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cophenet.paper.distances import VARIANTS
@@ -14,8 +14,7 @@ from cophenet.paper.features import MODES
 from cophenet.paper.fits import fit_line
 from cophenet.paper.observations import Condition, Observations
 from cophenet.paper.orders import ORDERS
-from cophenet.paper.published import beside, cell, printed
-from cophenet.paper.tables import ACCURACIES, setting_name
+from cophenet.paper.tables import NUMBERS, Number, condition_name, setting_name
 from cophenet.paper.variants import label_of
 from cophenet.report import Cell
 
@@ -121,97 +120,105 @@ def _lines(panels: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"kind": "lines", "panels": list(panels)}
 
 
-def _shown(observations: Observations) -> list[Condition]:
-    """Conditions with the true tree of which something was measured or published."""
-    return [c for c in observations.plain() if observations.measured(c) or beside(c, "cpcc/own")]
+def _panel(
+    observations: Observations,
+    title: str,
+    conditions: Sequence[Condition],
+    numbers: Mapping[str, Number],
+    **look: Any,
+) -> dict[str, Any]:
+    """A panel with a row for each objective and a series for each number."""
+    series = {name: [number.cell(observations, c) for c in conditions] for name, number in numbers.items()}
+    return dots_panel(title, [c.label for c in conditions], series, **look)
 
 
-def _cpcc_panel(found: Observations, title: str, conditions: Sequence[Condition]) -> dict[str, Any]:
-    series = {
-        "measured": [cell(found, c, "cpcc/own", paper=beside(c, "cpcc/own")) for c in conditions],
-        "shuffled tree": [cell(found, found.control_of(c), "cpcc/own") for c in conditions],
-    }
-    return dots_panel(title, [c.label for c in conditions], series, x="TestCPCC")
+def _cpcc(document: Document) -> list[dict[str, Any]]:
+    """A panel for each data set: TestCPCC, beside the published one, and that of the control."""
+    observations = document.observations
+    own, _, shuffled, _ = NUMBERS[document.item]
+    shown = [c for c in observations.plain() if observations.measured(c) or own.cell(observations, c)]
+    return [
+        _panel(
+            observations,
+            recipe,
+            [c for c in shown if c.recipe == recipe],
+            {"measured": own, "shuffled tree": shuffled},
+            x="TestCPCC",
+        )
+        for recipe in observations.recipes
+    ]
 
 
 def _testcpcc(document: Document) -> Figures:
-    found = document.observations
-    panels = [
-        _cpcc_panel(found, recipe, [c for c in _shown(found) if c.recipe == recipe])
-        for recipe in found.recipes
-    ]
-    return {"testcpcc": _dots(panels or [dots_panel("TestCPCC", [], {})])}
+    return {"testcpcc": _dots(_cpcc(document) or [dots_panel("TestCPCC", [], {})])}
 
 
 def _baselines(document: Document) -> Figures:
-    found = document.observations
-    shown = _shown(found) if found.recipes else []
-    return {"baselines": _dots([_cpcc_panel(found, "CPCC of hierarchical objectives", shown)])}
+    title = "CPCC of hierarchical objectives"
+    panels = [{**panel, "title": title} for panel in _cpcc(document)]
+    return {"baselines": _dots(panels or [dots_panel(title, [], {}, x="TestCPCC")])}
 
 
-def _generalisation(document: Document, level: str) -> Figures:
-    found = document.observations
-    metrics = ACCURACIES[level]
-    data = {c.data for c in found.plain(measured=True)}
-
-    def numbers(condition: Condition) -> list[Cell | None]:
-        return [cell(found, condition, m, paper=beside(condition, m)) for m in metrics.values()]
-
-    made = [(f"{c.data} {c.label}", numbers(c)) for c in found.plain() if c.data in data]
-    rows = [(name, cells) for name, cells in made if any(cells)]
+def _by_data(document: Document, *, title: str = "", **look: Any) -> Figures:
+    """A panel for each number, with a row for each objective on each data set that was measured."""
+    observations = document.observations
+    data = {c.data for c in observations.plain(measured=True)}
+    numbers = NUMBERS[document.item]
+    made = [
+        (c, [number.cell(observations, c) for number in numbers])
+        for c in observations.plain()
+        if c.data in data
+    ]
+    rows = [(f"{c.data} {c.label}", cells) for c, cells in made if any(cells)]
     names = [name for name, _ in rows]
     panels = [
-        dots_panel(f"{level} {heading}", names, {"measured": [cells[place] for _, cells in rows]})
-        for place, heading in enumerate(metrics)
+        dots_panel(
+            title or f"{document.item} {number.heading}",
+            names,
+            {"measured": [cells[place] for _, cells in rows]},
+            **look,
+        )
+        for place, number in enumerate(numbers)
     ]
-    return {level: _dots(panels)}
+    return {document.item: _dots(panels)}
 
 
 def _rank(document: Document) -> Figures:
-    found = document.observations
-    names = {f"{level} {name}": m for level, metrics in ACCURACIES.items() for name, m in metrics.items()}
+    observations = document.observations
+    numbers = NUMBERS["rank"]
     series: dict[str, Cells] = {}
-    if found.recipes:
-        for c in found.plain():
-            cells = [cell(found, c, m, paper=beside(c, m)) for m in names.values()]
-            if any(cells):
-                series[c.label] = cells
-    return {"rank": _dots([dots_panel("Flat against Rank", list(names) if series else [], series)])}
+    if observations.recipes:
+        made = ((c.label, [number.cell(observations, c) for number in numbers]) for c in observations.plain())
+        series = {label: cells for label, cells in made if any(cells)}
+    names = [number.heading for number in numbers] if series else []
+    return {"rank": _dots([dots_panel("Flat against Rank", names, series)])}
 
 
 def _shuffled(document: Document) -> Figures:
-    found = document.observations
-    metrics = {
-        "TestCPCC": "cpcc/own",
-        "fine sAcc": "source/accuracy/fine",
-        "coarse sAcc": "source/accuracy/coarse",
-        "coarse sMAP": "source/map/coarse",
-    }
-    conditions = found.plain(measured=True)
+    observations = document.observations
+    numbers = [number for number in NUMBERS["shuffled"] if not number.control]
     panels = [
-        dots_panel(
-            name,
-            [c.label for c in conditions],
-            {
-                "tree": [cell(found, c, metric) for c in conditions],
-                "shuffled tree": [cell(found, found.control_of(c), metric) for c in conditions],
-            },
+        _panel(
+            observations,
+            number.heading,
+            observations.plain(measured=True),
+            {"tree": number, "shuffled tree": replace(number, control=True)},
         )
-        for name, metric in metrics.items()
+        for number in numbers
     ]
     return {"shuffled": _dots(panels)}
 
 
 def _scatter(document: Document) -> Figures:
-    found = document.observations
+    observations = document.observations
     axes = {"own distance": "cpcc/own", "by l2": "cpcc/l2"}
     panels = []
     for how, cpcc in axes.items():
         for level in ("coarse", "fine"):
             points = []
             # As in the paper: Rank is an outlier, which would decide the fit alone.
-            for c in (c for c in found.plain(measured=True) if c.objective != "rank"):
-                x, y = (found.summary(c, metric) for metric in (cpcc, f"mean/{level}"))
+            for c in (c for c in observations.plain(measured=True) if c.objective != "rank"):
+                x, y = (observations.summary(c, metric) for metric in (cpcc, f"mean/{level}"))
                 if x and y and x["mean"] is not None and y["mean"] is not None:
                     points.append({"name": c.label, "x": x["mean"], "y": y["mean"]})
             by = "TestCPCC by l2" if cpcc == "cpcc/l2" else "TestCPCC by the distance trained with"
@@ -244,13 +251,13 @@ def _line(
 
 
 def _curves(document: Document, label: str) -> Figures:
-    found = document.observations
-    measured = {setting_name(c.setting) for c in found.conditions if found.measured(c)}
-    settings = dict.fromkeys(n for c in found.conditions if (n := setting_name(c.setting)) in measured)
+    observations = document.observations
+    measured = {setting_name(c.setting) for c in observations.conditions if observations.measured(c)}
+    settings = dict.fromkeys(n for c in observations.conditions if (n := setting_name(c.setting)) in measured)
     lines: dict[tuple[str, bool], dict[str, Any]] = {}
-    for c in (c for c in found.conditions if found.measured(c)):
+    for c in (c for c in observations.conditions if observations.measured(c)):
         points = lines.setdefault((c.label, c.control), dict.fromkeys(settings))
-        points[setting_name(c.setting)] = found.summary(c, "cpcc/own")
+        points[setting_name(c.setting)] = observations.summary(c, "cpcc/own")
     series = [
         line
         for (name, control), points in lines.items()
@@ -261,12 +268,12 @@ def _curves(document: Document, label: str) -> Figures:
 
 
 def _memory(document: Document) -> Figures:
-    found = document.observations
+    observations = document.observations
     lines: dict[tuple[str, bool], dict[str, Any]] = {}
-    for c in found.plain(measured=True):
+    for c in observations.plain(measured=True):
         name, size = f"{c.label}, memory {c.setting['memory']}", str(c.setting["batch_size"])
-        for control, each in ((False, c), (True, found.control_of(c))):
-            lines.setdefault((name, control), {})[size] = found.summary(each, "cpcc/own")
+        for control, each in ((False, c), (True, observations.control_of(c))):
+            lines.setdefault((name, control), {})[size] = observations.summary(each, "cpcc/own")
     series = []
     for control in (False, True):
         for (name, of), points in lines.items():
@@ -291,37 +298,30 @@ def _matrices(document: Document) -> Figures:
 
 
 def _flow_weights(document: Document) -> Figures:
-    found = document.observations
-    fine, coarse = ACCURACIES["fine"], ACCURACIES["coarse"]
-    metrics = {f"fine {name}": fine[name] for name in ("sAcc", "sMAP", "tAcc")}
-    metrics |= {f"coarse {name}": coarse[name] for name in ("sAcc", "sMAP", "tAcc", "tMAP")}
-    conditions = found.plain(measured=True)
-    numbers = [
-        [
-            found.summary(c, "cpcc/own"),
-            found.summary(found.control_of(c), "cpcc/own"),
-            *(found.summary(c, metric) for metric in metrics.values()),
-        ]
-        for c in conditions
-    ]
+    observations = document.observations
+    numbers = NUMBERS["flow-weights"]
+    conditions = observations.plain(measured=True)
+    cells = [[number.cell(observations, c) for number in numbers] for c in conditions]
     heat = {
         "kind": "heat",
-        "columns": ["CPCC", "shuffled tree", *metrics],
+        "columns": [number.heading for number in numbers],
         "rows": [f"{c.label} {setting_name(c.setting)}" for c in conditions],
-        "values": [[number and number["mean"] for number in row] for row in numbers],
+        "values": [[one and one.mean for one in row] for row in cells],
     }
     return {"flow-weights": heat}
 
 
 def _modes(document: Document) -> Figures:
-    found = document.observations
+    observations = document.observations
     # Over epochs for one data set: where there are several objectives, if anywhere.
-    chosen = [c.recipe for c in sorted(found.plain(measured=True), key=lambda c: c.objective == "l2")][:1]
+    chosen = [c.recipe for c in sorted(observations.plain(measured=True), key=lambda c: c.objective == "l2")][
+        :1
+    ]
     panels = []
     for way in MODES:
         series = []
-        for c in (c for c in found.plain(measured=True) if c.recipe in chosen):
-            points = found.series(c, f"components/{way}")
+        for c in (c for c in observations.plain(measured=True) if c.recipe in chosen):
+            points = observations.series(c, f"components/{way}")
             if points:
                 epochs = sorted(points)
                 y = [points[epoch]["mean"] for epoch in epochs]
@@ -344,38 +344,44 @@ def _umap(document: Document) -> Figures:
 
 
 def _orders(document: Document) -> Figures:
-    found = document.observations
+    observations = document.observations
     conditions = [
-        c for c in found.plain(measured=True) if found.summary(c, f"order-error/{next(iter(ORDERS))}")
+        c
+        for c in observations.plain(measured=True)
+        if observations.summary(c, f"order-error/{next(iter(ORDERS))}")
     ]
-    names = [", ".join([c.label, *map(str, c.setting.values())]) for c in conditions]
+    names = [condition_name(c) for c in conditions]
     series = []
     for order in ORDERS:
-        errors = [found.summary(c, f"order-error/{order}") for c in conditions]
+        errors = [observations.summary(c, f"order-error/{order}") for c in conditions]
         series.append({"name": order, "x": names, "y": [error and error["mean"] for error in errors]})
     panel = {"title": "Error against EMD", "x": "", "y": "", "percent": True, "series": series}
     return {"orders": _lines([panel])}
 
 
 def _data(document: Document) -> Figures:
-    found = document.observations
-    panels = []
-    for part in ("train", "test"):
-        metric = f"samples/{part}"
-        cells = [cell(found, c, metric, "count", printed(c.data, None, metric)) for c in found.conditions]
-        names = [c.data for c in found.conditions]
-        look = {"percent": False, "log": True, "together": True}
-        panels.append(dots_panel(f"{part} samples", names, {"counted": cells}, **look))
+    observations = document.observations
+    names = [c.data for c in observations.conditions]
+    look = {"percent": False, "log": True, "together": True}
+    panels = [
+        dots_panel(
+            f"{number.heading} samples",
+            names,
+            {"counted": [number.cell(observations, c) for c in observations.conditions]},
+            **look,
+        )
+        for number in NUMBERS["data"]
+    ]
     return {"data": _dots(panels)}
 
 
 def _synthetic(document: Document) -> Figures:
-    found = document.observations
+    observations = document.observations
     assert document.study is not None
     labels = {variant.name: variant.label for variant in VARIANTS}
     times, errors = [], []
-    for c in found.conditions:
-        seconds = found.series(c, "seconds")
+    for c in observations.conditions:
+        seconds = observations.series(c, "seconds")
         if seconds:
             y = [one["mean"] for one in seconds.values()]
             times.append({"name": labels[c.objective], "x": list(seconds), "y": y})
@@ -383,47 +389,27 @@ def _synthetic(document: Document) -> Figures:
     time = {"title": title, "x": "samples per class n", "y": "seconds", "log": True, "series": times}
     for kind in document.study["errors"]:
         series = []
-        for c in found.conditions:
-            points = {str(n): one for n, one in found.series(c, f"error/{kind}").items()}
+        for c in observations.conditions:
+            points = {str(n): one for n, one in observations.series(c, f"error/{kind}").items()}
             series += _line(labels[c.objective], points)
         named = {"title": f"error against EMD, {kind}", "x": "n", "y": "", "percent": True}
         errors.append({**named, "series": series})
     return {"synthetic-time": _lines([time]), "synthetic-error": _lines(errors)}
 
 
-def _epoch_time(document: Document) -> Figures:
-    found = document.observations
-    data = {c.data for c in found.plain(measured=True)}
-    rows = []
-    for c in (c for c in found.plain() if c.data in data):
-        paper = printed(c.data, c.objective, "seconds_per_epoch", {"batch_size": c.batch_size})
-        number = cell(found, c, "seconds_per_epoch", "seconds", paper if c.comparable else None)
-        if number is not None:
-            rows.append((f"{c.data} {c.label}", number))
-    series = {"measured": [number for _, number in rows]}
-    names = [name for name, _ in rows]
-    panel = dots_panel("Seconds per epoch", names, series, percent=False, x="seconds")
-    return {"epoch-time": _dots([panel])}
-
-
 def _batch_time(document: Document) -> Figures:
-    found = document.observations
-    cells = []
-    for c in found.conditions:
-        # What the paper timed is the dense form.
-        objective = {"bures-dense": "bures", "bures": ""}.get(c.objective, c.objective)
-        paper = printed("cifar100", objective, "seconds_per_batch")
-        cells.append(cell(found, c, "seconds_per_batch", "seconds", paper))
+    observations = document.observations
+    (number,) = NUMBERS["batch-time"]
     look = {"percent": False, "log": True, "x": "seconds"}
-    panel = dots_panel("Seconds per batch", [c.label for c in found.conditions], {"measured": cells}, **look)
+    panel = _panel(observations, "Seconds per batch", observations.conditions, {"measured": number}, **look)
     return {"batch-time": _dots([panel])}
 
 
 _FIGURES: dict[str, Callable[[Document], Figures]] = {
     "data": _data,
     "testcpcc": _testcpcc,
-    "coarse": lambda document: _generalisation(document, "coarse"),
-    "fine": lambda document: _generalisation(document, "fine"),
+    "coarse": _by_data,
+    "fine": _by_data,
     "modes": _modes,
     "umap": _umap,
     "baselines": _baselines,
@@ -436,7 +422,7 @@ _FIGURES: dict[str, Callable[[Document], Figures]] = {
     "tree-weights": _matrices,
     "flow-weights": _flow_weights,
     "synthetic": _synthetic,
-    "epoch-time": _epoch_time,
+    "epoch-time": lambda document: _by_data(document, title="Seconds per epoch", percent=False, x="seconds"),
     "batch-time": _batch_time,
     "shuffled": _shuffled,
     "orders": _orders,

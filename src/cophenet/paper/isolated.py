@@ -79,14 +79,14 @@ def run_isolated(
                 tell(lines[-1][2:])
     if child.returncode:
         raise RuntimeError(f"the study {study!r} failed: {lines[-1] if lines else 'it said nothing'}")
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+    result: dict[str, Any] = json.loads(lines[-1])
+    return result
 
 
 def _main(study: str, settings: str) -> None:
     """Print lines about what is done, then the result as one line of JSON."""
-    found = _STUDIES[study](json.loads(settings), lambda line: print(f"- {line}", flush=True))
-    print(json.dumps(found, allow_nan=False))
+    result = _STUDIES[study](json.loads(settings), lambda line: print(f"- {line}", flush=True))
+    print(json.dumps(result, allow_nan=False))
 
 
 if __name__ == "__main__":

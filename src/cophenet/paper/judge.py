@@ -177,17 +177,17 @@ class _Judge:
         """One comparison; None if it does not apply."""
         series = {term: self._series(term) for _, term in comparison.terms}
         problems: dict[str, None] = {}
-        for found in series.values():
-            if found is None:
+        for one in series.values():
+            if one is None:
                 return None
-            problems |= dict.fromkeys(found.problems)
-        known = {term: found for term, found in series.items() if found is not None}
+            problems |= dict.fromkeys(one.problems)
+        known = {term: one for term, one in series.items() if one is not None}
         sides = [_side(side, known) for side in (comparison.above, comparison.below)]
         seeds = [s for s in sides[0] if s in sides[1]] if all(sides) else []
         if not problems and None not in seeds and len(seeds) < _SEEDS:
             problems[f"{len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}, {_SEEDS} are needed"] = None
         if not self.untrained:
-            conditions = dict.fromkeys(c for found in known.values() for c in found.conditions)
+            conditions = dict.fromkeys(c for one in known.values() for c in one.conditions)
             problems |= dict.fromkeys(filter(None, map(self._weak, conditions)))
         differences = [sides[0][seed] - sides[1][seed] for seed in seeds]
         low, high = _interval(differences, comparison.floor)
@@ -254,7 +254,7 @@ def _side(side: Expression, series: Mapping[Term, _Series]) -> dict[int | None, 
     """A side of a comparison by seed; a constant has every seed of the other side."""
     columns = [(factor, series[term].values) for factor, term in side.terms]
     if not columns:
-        seeds = dict.fromkeys(seed for found in series.values() for seed in found.values)
+        seeds = dict.fromkeys(seed for one in series.values() for seed in one.values)
         return dict.fromkeys(seeds, side.constant)
     common = [seed for seed in columns[0][1] if all(seed in values for _, values in columns)]
     return {seed: side.constant + sum(factor * values[seed] for factor, values in columns) for seed in common}

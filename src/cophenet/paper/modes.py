@@ -111,12 +111,12 @@ def count_modes(
     if project is not None:
         check_whole("project", project, 1)
         values = _project(values, project)
-    found = [
+    results = [
         best_components(values[labels == label], covariance, most, seed)
         for label in np.unique(labels).tolist()
     ]
-    counts = tuple(count for count, _ in found)
-    return ModeCounts(counts, float(np.mean(counts)), sum(failed for _, failed in found))
+    counts = tuple(count for count, _ in results)
+    return ModeCounts(counts, float(np.mean(counts)), sum(failed for _, failed in results))
 
 
 def _project(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:

@@ -39,6 +39,14 @@ __all__ = [
 
 Results = Mapping[str, Any]
 _SIDES = ("source", "target")
+# What means of several metrics are of, as far as a run has them.
+_MEANS = {
+    level: [f"{side}/{metric}/{level}" for metric in ("accuracy", "map") for side in _SIDES]
+    for level in ("fine", "coarse")
+} | {
+    side: [f"{side}/{metric}/{level}" for metric in ("accuracy", "map") for level in ("fine", "coarse")]
+    for side in _SIDES
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +201,14 @@ class Observations:
         return [{**asdict(condition), "seeds": self._by_seed(condition)} for condition in self.conditions]
 
     def _by_seed(self, condition: Condition) -> list[dict[str, Any]]:
-        found = []
+        entries = []
         for seed in self.seeds(condition):
             rows = [by[seed] for by in self._index[condition.key].values() if seed in by]
             doubts = {row.metric: row.doubt for row in rows if row.doubt}
-            found.append({"seed": seed, "values": {row.metric: row.value for row in rows}, "doubts": doubts})
-        return found
+            entries.append(
+                {"seed": seed, "values": {row.metric: row.value for row in rows}, "doubts": doubts}
+            )
+        return entries
 
     @classmethod
     def from_json(cls, entries: Sequence[Mapping[str, Any]]) -> Observations:
@@ -287,31 +297,31 @@ def run_metrics(results: Results) -> dict[str, float | None]:
 
     Example:
         >>> numbers = {"source/accuracy/digit": {"values": [0.75]}, "source/cpcc/l2": {"values": [0.5]}}
-        >>> run_metrics({"metrics": numbers, "levels": ["shape", "digit"], "objective": "flat"})
-        {'source/accuracy/fine': 0.75, 'cpcc/l2': 0.5, 'cpcc/own': 0.5, 'mean/fine': 0.75}
+        >>> list(run_metrics({"metrics": numbers, "levels": ["shape", "digit"], "objective": "flat"}))
+        ['source/accuracy/fine', 'cpcc/l2', 'cpcc/own', 'mean/fine', 'mean/source']
     """
     levels = results["levels"]
     roles = (("fine", levels[-1]), ("coarse", coarse_level(results)))
     own = results["objective"] if results["objective"] in distance_names() else "l2"
-    found: dict[str, float | None] = {}
+    numbers: dict[str, float | None] = {}
     for key, number in results["metrics"].items():
         domain, metric, detail = (*key.split("/"), "")[:3]
         value = number["values"][0]
         if metric.startswith("cpcc"):
-            found[f"{metric}/{detail}"] = value
+            numbers[f"{metric}/{detail}"] = value
             if detail == own:
-                found[f"{metric}/own"] = value
+                numbers[f"{metric}/own"] = value
         else:
             names = [role for role, level in roles if level == detail] or [detail]
-            found |= {"/".join(filter(None, (domain, metric, name))): value for name in names}
-    for role, level in roles:
-        average = metric_average([results], level)
-        if average and average["mean"] is not None:
-            found[f"mean/{role}"] = average["mean"]
+            numbers |= {"/".join(filter(None, (domain, metric, name))): value for name in names}
+    for name, wanted in _MEANS.items():
+        values = [numbers[key] for key in wanted if key in numbers]
+        if values and None not in values:
+            numbers[f"mean/{name}"] = math.fsum(v for v in values if v is not None) / len(values)
     for key in ("seconds_per_epoch", "threads"):
         if results.get(key) is not None:
-            found[key] = results[key]
-    return found
+            numbers[key] = results[key]
+    return numbers
 
 
 def with_breeds(observations: Observations) -> Observations:

@@ -41,10 +41,10 @@ def order_study(
     Example:
         >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus")])
         >>> z = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
-        >>> found = order_study(z, torch.arange(60) % 3, tree)
-        >>> found["principal order"]["error"] < found["batch order"]["error"]
+        >>> results = order_study(z, torch.arange(60) % 3, tree)
+        >>> results["principal order"]["error"] < results["batch order"]["error"]
         True
-        >>> found["principal order"]["spread"] < 1e-6
+        >>> results["principal order"]["spread"] < 1e-6
         True
     """
     check_whole("repeats", repeats, 2)
@@ -52,16 +52,16 @@ def order_study(
     shuffles = [torch.randperm(len(labels), generator=generator) for _ in range(repeats)]
     classes, exact = class_distances(features, labels, "emd")
     t = tree.condensed(classes.tolist())
-    found: dict[str, dict[str, float]] = {"emd": {"cpcc": cpcc(exact.double(), t).item()}}
+    results: dict[str, dict[str, float]] = {"emd": {"cpcc": cpcc(exact.double(), t).item()}}
     for name, options in ORDERS.items():
         rho = torch.stack(
             [class_distances(features[s], labels[s], "fastft", **options)[1].double() for s in shuffles]
         )
         correlations = torch.stack([cpcc(row, t) for row in rho])
-        found[name] = {
+        results[name] = {
             "error": (rho / exact - 1).mean().item(),
             "spread": (rho.std(0, correction=0) / rho.mean(0)).mean().item(),
             "cpcc": correlations.mean().item(),
             "cpcc_spread": correlations.std(correction=0).item(),
         }
-    return found
+    return results

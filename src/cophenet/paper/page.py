@@ -127,12 +127,12 @@ def claims_page(folder: Path) -> str:
 
 def _judged(claim: Claim, document: Document | None) -> tuple[str, str]:
     """What was measured, and the verdict in words."""
-    found = None if document is None else judge_claim(claim, document.observations)
-    if document is None or found is None:
+    judged = None if document is None else judge_claim(claim, document.observations)
+    if document is None or judged is None:
         if claim.gpu == "all":
             return "-", "cannot be told: needs a GPU"
         return f"`cophenet reproduce {claim.item}`", "cannot be told: not run yet"
-    judgement, data = found
+    judgement, data = judged
     parts = [_numbers(judgement)]
     for label, requirement in claim.beside:
         beside = judge_claim(replace(claim, requires=requirement), document.observations)
@@ -150,7 +150,8 @@ def _numbers(judgement: Judgement, shown: int = _SHOWN) -> str:
     texts = "; ".join(judgement.texts[:shown])
     if total <= shown:
         return texts or "no number"
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in judgement.counts.items() if count)
+    words = {"holds": "hold", "does not hold": "do not hold"}
+    counts = ", ".join(f"{n} {words.get(verdict, verdict)}" for verdict, n in judgement.counts.items() if n)
     return f"of {total} comparisons {counts}" + (f"; {texts}" if texts else "")
 
 

@@ -133,13 +133,13 @@ def observe(
     Returns:
         The observations, and arrays that its figures draw.
     """
-    found = read_runs(planned, folder)
+    observations = read_runs(planned, folder)
     if item == "scatter":
-        found = studies.correlations(found)
+        observations = studies.correlations(observations)
     if item not in _ON_FEATURES:
-        return found, []
-    rows, arrays = _ON_FEATURES[item](found, planned, folder)
-    return found.extended(rows), arrays
+        return observations, []
+    rows, arrays = _ON_FEATURES[item](observations, planned, folder)
+    return observations.extended(rows), arrays
 
 
 @dataclass
@@ -246,5 +246,5 @@ class _Work:
         if item.name in _STUDIES:
             study = self._study(item)
             return Document.from_json({**content.to_json(), "study": study})
-        found, arrays = self._observations(item, planned)
-        return replace(content, observations=found, arrays=tuple(arrays))
+        observations, arrays = self._observations(item, planned)
+        return replace(content, observations=observations, arrays=tuple(arrays))

@@ -188,12 +188,12 @@ def wanted(item: Item, settings: Settings) -> list[tuple[str, Variant, tuple[int
         >>> [(name, variant.objective, seeds) for name, variant, seeds in wanted(rank, Settings("laptop"))]
         [('cifar100', 'flat', (0, 1, 2)), ('cifar100', 'rank', (0,))]
     """
-    found = []
+    entries = []
     for recipe in recipes_of(item, settings):
         for variant in item.variants(recipe, settings.scale):
             usual = variant.seeds if settings.scale == "laptop" or variant.control else _PAPER_SEEDS
-            found.append((recipe, variant, settings.seeds or tuple(range(usual))))
-    return found
+            entries.append((recipe, variant, settings.seeds or tuple(range(usual))))
+    return entries
 
 
 def epochs_of(

@@ -8,6 +8,7 @@ from typing import Any
 
 from cophenet.data.source import create_source, source_names
 from cophenet.paper.observations import Condition, Observations, coarse_level
+from cophenet.paper.variants import BREEDS
 from cophenet.report import Cell
 from cophenet.report.published_numbers import Published, published_tables
 from cophenet.report.table import Unit
@@ -37,12 +38,12 @@ def printed(
         'tab:coarse-detail'
     """
     wanted = dict(setting or {})
-    for key, found in _cells().get((data, objective, metric), ()):
+    for key, cell in _cells().get((data, objective, metric), ()):
         # Tables of other settings name the batch size too, which is as in the recipe.
         if all(key.get(name) == value for name, value in wanted.items()) and (
             set(key) - set(wanted) <= {"batch_size"}
         ):
-            return found
+            return cell
     return None
 
 
@@ -50,7 +51,16 @@ def beside(condition: Condition, metric: str) -> Published | None:
     """What the paper printed, if it means the same as a number under a condition."""
     if not condition.comparable or condition.control:
         return None
-    return printed(condition.data, condition.objective, metric, condition.setting)
+    data, objective, setting = condition.data, condition.objective or None, condition.setting
+    if metric == "components/diagonal":
+        # One number for all of BREEDS.
+        return printed("breeds" if data in BREEDS else data, objective, "components", setting)
+    if metric == "seconds_per_epoch":
+        setting = {**setting, "batch_size": condition.batch_size}
+    if metric == "seconds_per_batch" and objective and objective.startswith("bures"):
+        # What the paper timed is the dense form.
+        objective = "bures" if objective == "bures-dense" else ""
+    return printed(data, objective, metric, setting)
 
 
 def cell(
@@ -58,14 +68,16 @@ def cell(
     condition: Condition | None,
     metric: str,
     unit: Unit = "percent",
-    paper: Published | None = None,
+    *,
+    paper: bool = False,
 ) -> Cell | None:
-    """A number over seeds beside what was published; None if there is neither."""
+    """A number over seeds, beside what was published if that is wanted; None if there is neither."""
     measured = observations.summary(condition, metric)
-    if measured is None and paper is None:
+    published = beside(condition, metric) if paper and condition else None
+    if measured is None and published is None:
         return None
     known = measured or {"mean": None, "std": None}
-    return Cell(known["mean"], known["std"], unit, paper)
+    return Cell(known["mean"], known["std"], unit, published)
 
 
 @cache

@@ -111,10 +111,10 @@ def synthetic_study(
 
     Example:
         >>> tiny = StudySettings(width=4, repeats=2, sizes=(8, 16), error_sizes=(8,))
-        >>> found = synthetic_study(tiny, (DistanceVariant("l2", "l2"), DistanceVariant("FastFT", "fastft")))
-        >>> sorted(found["times"]), found["times"]["FastFT"]["sizes"]
+        >>> study = synthetic_study(tiny, (DistanceVariant("l2", "l2"), DistanceVariant("FastFT", "fastft")))
+        >>> sorted(study["times"]), study["times"]["FastFT"]["sizes"]
         (['FastFT', 'l2'], [8, 16])
-        >>> min(found["errors"]["mixture"]["FastFT"]["mean"]) >= 0  # at least the exact EMD
+        >>> min(study["errors"]["mixture"]["FastFT"]["mean"]) >= 0  # at least the exact EMD
         True
     """
     settings = settings or StudySettings()
@@ -166,18 +166,18 @@ def _errors(kind: str, variants: tuple[DistanceVariant, ...], settings: StudySet
     exact = DistanceVariant("EMD", "emd")
     # The dense form gives the value of Bures, and POT's solver that of the other.
     compared = [v for v in variants if v.distance not in ("", "emd")]
-    found: dict[str, Any] = {
+    errors: dict[str, Any] = {
         v.label: {"sizes": [], "values": [], "mean": [], "std": []} for v in (exact, *compared)
     }
     generator = torch.Generator().manual_seed(settings.seed)
     for size in settings.error_sizes:
         clouds = [draw_clouds(kind, size, settings.width, generator) for _ in range(settings.repeats)]
         best = torch.cat([exact.measure(z, y, _PAIR) for z, y in clouds]).double()
-        _add(found["EMD"], size, best)
+        _add(errors["EMD"], size, best)
         for variant in compared:
             values = torch.cat([variant.measure(z, y, _PAIR) for z, y in clouds]).double()
-            _add(found[variant.label], size, values / best - 1)
-    return found
+            _add(errors[variant.label], size, values / best - 1)
+    return errors
 
 
 def _add(entry: dict[str, list[Any]], size: int, values: Tensor) -> None:

@@ -3,44 +3,199 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cophenet.paper.distances import VARIANTS
 from cophenet.paper.features import MODES
 from cophenet.paper.observations import Condition, Observations, with_breeds
 from cophenet.paper.orders import ORDERS
-from cophenet.paper.published import beside, cell, printed
-from cophenet.paper.variants import BREEDS, label_of
+from cophenet.paper.published import cell
+from cophenet.paper.variants import BREEDS
 from cophenet.report import Cell, Table
-from cophenet.report.published_numbers import Published
+from cophenet.report.table import Unit
 
 if TYPE_CHECKING:
     from cophenet.paper.documents import Document
 
-__all__ = ["ACCURACIES", "item_tables", "published_modes", "setting_name"]
+__all__ = ["NUMBERS", "Number", "condition_name", "item_tables", "setting_name"]
 
-Row: TypeAlias = Sequence[Cell | str | int | None]
+Entry: TypeAlias = "Cell | str | int | None"
 Tables: TypeAlias = dict[str, Table]
-CONTROL = (
+
+
+@dataclass(frozen=True)
+class Number:
+    """A metric as tables and figures show it.
+
+    Attributes:
+        heading: Its name there.
+        metric: As in `Observation`.
+        paper: Whether the published number stands beside it.
+        control: Whether it is that of the shuffled tree.
+        unit: What it counts.
+    """
+
+    heading: str
+    metric: str
+    paper: bool = True
+    control: bool = False
+    unit: Unit = "percent"
+
+    def cell(self, observations: Observations, condition: Condition) -> Cell | None:
+        """The number under a condition."""
+        chosen = observations.control_of(condition) if self.control else condition
+        return cell(observations, chosen, self.metric, self.unit, paper=self.paper)
+
+
+def _plain(*numbers: tuple[str, str]) -> tuple[Number, ...]:
+    return tuple(Number(heading, metric, paper=False) for heading, metric in numbers)
+
+
+_FINE = tuple(
+    Number(*pair)
+    for pair in (
+        ("sAcc", "source/accuracy/fine"),
+        ("tAcc", "target/accuracy/fine"),
+        ("sMAP", "source/map/fine"),
+    )
+)
+_COARSE = tuple(
+    Number(*pair)
+    for pair in (
+        ("sAcc", "source/accuracy/coarse"),
+        ("tAcc", "target/accuracy/coarse"),
+        ("sMAP", "source/map/coarse"),
+        ("tMAP", "target/map/coarse"),
+    )
+)
+_LEVELS = (
+    *(replace(number, heading=f"fine {number.heading}") for number in _FINE),
+    *(replace(number, heading=f"coarse {number.heading}") for number in _COARSE),
+)
+_OWN = Number("CPCC", "cpcc/own")
+_SHUFFLED = Number("shuffled tree", "cpcc/own", paper=False, control=True)
+_CPCC = (
+    Number("TestCPCC", "cpcc/own"),
+    Number("by l2", "cpcc/l2", paper=False),
+    _SHUFFLED,
+    Number("shuffled, its own tree", "cpcc-trained-tree/own", paper=False, control=True),
+)
+_TREE = (
+    _OWN,
+    _SHUFFLED,
+    Number("FineAcc", "full/accuracy/fine"),
+    Number("CoarseAcc", "full/accuracy/coarse"),
+)
+# The flow-weight table of the paper has the metrics of a level in another order.
+_FLOW = tuple(_LEVELS[place] for place in (0, 2, 1, 3, 5, 4, 6))
+_COMPARED = _plain(
+    ("TestCPCC", "cpcc/own"),
+    ("fine sAcc", "source/accuracy/fine"),
+    ("coarse sAcc", "source/accuracy/coarse"),
+    ("coarse sMAP", "source/map/coarse"),
+)
+_WITH_CONTROLS = tuple(
+    each for number in _COMPARED for each in (number, replace(number, heading="shuffled", control=True))
+)
+# The numbers of every item whose rows are its conditions.
+NUMBERS: Mapping[str, tuple[Number, ...]] = {
+    "testcpcc": _CPCC,
+    "baselines": _CPCC,
+    "fine": _FINE,
+    "coarse": _COARSE,
+    "rank": _LEVELS,
+    "scatter": (
+        *_plain(("TestCPCC", "cpcc/own"), ("by l2", "cpcc/l2")),
+        _SHUFFLED,
+        *_plain(("mean coarse", "mean/coarse"), ("mean fine", "mean/fine")),
+    ),
+    "shuffled": _WITH_CONTROLS,
+    "memory": (
+        *_plain(("TestCPCC", "cpcc/own")),
+        _SHUFFLED,
+        Number("s per epoch", "seconds_per_epoch", paper=False, unit="seconds"),
+    ),
+    "tree-depth": _TREE,
+    "tree-weights": _TREE,
+    "flow-weights": (_OWN, _SHUFFLED, *_FLOW),
+    "modes": (
+        *(Number(way, f"components/{way}", unit="number") for way in MODES),
+        Number("fits not converged", "components/unconverged", paper=False, unit="count"),
+    ),
+    "orders": (
+        *_plain(("TestCPCC", "cpcc/own")),
+        _SHUFFLED,
+        *_plain(("its spread over orders", "cpcc-orders/own"), ("by l2", "cpcc/l2")),
+    ),
+    "epoch-time": (Number("s per epoch", "seconds_per_epoch", unit="seconds"),),
+    "batch-time": (Number("s per batch", "seconds_per_batch", unit="seconds"),),
+    "data": (
+        Number("train", "samples/train", unit="count"),
+        Number("test", "samples/test", unit="count"),
+    ),
+}
+
+_CONTROL = (
     "Shuffled tree: trained with classes at random places of the same tree, measured with the true tree; "
     "what a CPCC is worth without the knowledge in the tree."
 )
-# Metrics of the tables of generalisation, by level and heading.
-ACCURACIES = {
-    "fine": {
-        "sAcc": "source/accuracy/fine",
-        "tAcc": "target/accuracy/fine",
-        "sMAP": "source/map/fine",
-    },
-    "coarse": {
-        "sAcc": "source/accuracy/coarse",
-        "tAcc": "target/accuracy/coarse",
-        "sMAP": "source/map/coarse",
-        "tMAP": "target/map/coarse",
-    },
+# Title, columns before the numbers, and remarks.
+_LAYOUTS: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "testcpcc": ("TestCPCC by the distance trained with", ("data", "objective", "seeds"), (_CONTROL,)),
+    "baselines": ("CPCC of hierarchical objectives", ("objective", "seeds"), (_CONTROL,)),
+    "rank": ("Flat against the rank loss", ("objective",), ()),
+    "scatter": (
+        "CPCC against mean metrics",
+        ("objective",),
+        (
+            "Means of all accuracies and precisions of a level, source and target. Rank is not in the fits.",
+            "By the distance trained with, as in the paper, objectives without one are by l2: those panels "
+            "have several distances on one axis. By l2 all are alike.",
+            _CONTROL,
+        ),
+    ),
+    "shuffled": ("With the tree and with a shuffled one", ("objective",), (_CONTROL,)),
+    "memory": (
+        "Memory of earlier batches against batch size",
+        ("objective", "batch size", "memory"),
+        (_CONTROL,),
+    ),
+    "tree-depth": (
+        "Depth of the tree",
+        ("objective", "setup"),
+        (_CONTROL, "Distance matrices are of the first seed."),
+    ),
+    "tree-weights": (
+        "Edge weights below aquatic_mammals",
+        ("objective", "setup"),
+        (_CONTROL, "Distance matrices are of the first seed."),
+    ),
+    "flow-weights": ("Flow weights", ("objective", "weights"), (_CONTROL,)),
+    "orders": (
+        "Trained with Fast FlowTree in several orders, and with EMD",
+        ("trained with", "seeds"),
+        (_CONTROL,),
+    ),
+    "modes": (
+        "Mixture components per class",
+        ("data", "objective"),
+        (
+            "Mean over classes of the number of components, 1 to 10, with the lowest AIC, on the test "
+            "features.",
+            "Published for BREEDS: one number for its four settings.",
+            "Over epochs: of the first seed.",
+        ),
+    ),
+    "epoch-time": (
+        "Seconds per epoch",
+        ("data", "batch size", "objective", "seeds", "threads"),
+        (
+            "Published on an NVIDIA RTX A6000; only ratios can be compared.",
+            "Times want a quiet machine: whatever else it did is in them.",
+        ),
+    ),
 }
-_CPCC = ("TestCPCC", "by l2", "shuffled tree", "shuffled, its own tree")
 
 
 def item_tables(document: Document) -> Tables:
@@ -49,8 +204,10 @@ def item_tables(document: Document) -> Tables:
     Args:
         document: The item's document.
     """
-    make = _TABLES.get(document.item)
-    tables = make(document) if make else {}
+    item = document.item
+    tables = {item: _by_condition(document)} if item in _LAYOUTS else {}
+    if item in _MORE:
+        tables |= _MORE[item](document)
     return {
         name: replace(table, notes=(*table.notes, *document.setup)) if table.has_published else table
         for name, table in tables.items()
@@ -65,256 +222,131 @@ def setting_name(setting: Mapping[str, Any]) -> str:
         ('64', '0.5', 'depth 4')
     """
     shown = {"depth": "depth {}", "weight": "weight {}x"}
-    return ", ".join(
-        shown.get(k, "{}").format(v if isinstance(v, str) else f"{v:g}") for k, v in setting.items()
-    )
+    values = {name: v if isinstance(v, str) else f"{v:g}" for name, v in setting.items()}
+    return ", ".join(shown.get(name, "{}").format(value) for name, value in values.items())
 
 
-def _says_something(observations: Observations, condition: Condition, row: Row) -> bool:
-    """Whether a row has anything that was measured or published."""
-    cells = (number for number in row if isinstance(number, Cell))
-    return observations.measured(condition) or any(number.published for number in cells)
+def condition_name(condition: Condition) -> str:
+    """Objective and setting in one."""
+    return ", ".join(filter(None, (condition.label, setting_name(condition.setting))))
 
 
-def _cpcc_cells(observations: Observations, condition: Condition) -> list[Cell | None]:
-    control = observations.control_of(condition)
-    return [
-        cell(observations, condition, "cpcc/own", paper=beside(condition, "cpcc/own")),
-        cell(observations, condition, "cpcc/l2"),
-        cell(observations, control, "cpcc/own"),
-        cell(observations, control, "cpcc-trained-tree/own"),
-    ]
+def _threads(observations: Observations, condition: Condition) -> str | None:
+    counts = {int(v) for v in observations.values(condition, "threads").values() if v is not None}
+    return ", ".join(map(str, sorted(counts))) or None
 
 
-def _cpcc_rows(observations: Observations) -> list[tuple[Condition, list[Cell | None]]]:
-    made = [(c, _cpcc_cells(observations, c)) for c in observations.plain()]
-    return [(c, row) for c, row in made if _says_something(observations, c, row)]
+_LEADING: Mapping[str, Callable[[Observations, Condition], str | int | None]] = {
+    "data": lambda _, c: c.data,
+    "objective": lambda _, c: c.label,
+    "seeds": lambda observations, c: len(observations.seeds(c)),
+    "setup": lambda _, c: setting_name(c.setting),
+    "weights": lambda _, c: setting_name(c.setting),
+    "trained with": lambda _, c: condition_name(c),
+    "batch size": lambda _, c: str(c.setting["batch_size"]) if c.setting else c.batch_size,
+    "memory": lambda _, c: str(c.setting["memory"]),
+    "threads": _threads,
+}
 
 
-def _testcpcc(document: Document) -> Tables:
-    found = document.observations
-    rows = [[c.data, c.label, len(found.seeds(c)), *row] for c, row in _cpcc_rows(found)]
-    columns = ("data", "objective", "seeds", *_CPCC)
-    title = "TestCPCC by the distance trained with"
-    return {"testcpcc": Table.from_rows(columns, rows, title=title, notes=[CONTROL])}
-
-
-def _baselines(document: Document) -> Tables:
-    found = document.observations
-    rows = [[c.label, len(found.seeds(c)), *row] for c, row in _cpcc_rows(found)]
-    title = "CPCC of hierarchical objectives"
-    return {"baselines": Table.from_rows(("objective", "seeds", *_CPCC), rows, title=title, notes=[CONTROL])}
-
-
-def _generalisation(document: Document, level: str) -> Tables:
-    found = with_breeds(document.observations)
-    metrics = ACCURACIES[level]
-    rows: dict[str, list[Row]] = {"detail": [], "breeds": []}
-    for c in found.plain():
-        cells = [cell(found, c, m, paper=beside(c, m)) for m in metrics.values()]
-        row = [c.data, c.label, len(found.seeds(c)), *cells]
-        # Of the mean of BREEDS nothing is said where none of its settings says anything.
-        measured = found.measured(c) or (c.data == "breeds" and _any_breeds(found, c))
-        if measured or _says_something(found, c, row):
-            rows["breeds" if c.data in BREEDS else "detail"].append(row)
-    heading = ("data", "objective", "seeds", *metrics)
-    title = f"Generalisation on the {level} level"
-    means = [[_without_std(number) for number in row] for row in rows["detail"]]
-    return {
-        f"{level}-summary": Table.from_rows(heading, means, title=f"{title}, means"),
-        f"{level}-detail": Table.from_rows(heading, rows["detail"], title=f"{title}, mean (std over seeds)"),
-        f"{level}-breeds": Table.from_rows(heading, rows["breeds"], title=f"{title}, each BREEDS setting"),
-    }
-
-
-def _any_breeds(observations: Observations, pooled: Condition) -> bool:
-    members = (c for c in observations.plain(measured=True) if c.data in BREEDS)
-    return any(c.objective == pooled.objective for c in members)
-
-
-def _without_std(number: Cell | str | int | None) -> Cell | str | int | None:
-    if not isinstance(number, Cell):
-        return number
-    paper = number.published and replace(number.published, std=None)
-    return replace(number, std=None, published=paper)
-
-
-def _scatter(document: Document) -> Tables:
-    found = document.observations
-    rows = [
-        [
-            c.label,
-            cell(found, c, "cpcc/own"),
-            cell(found, c, "cpcc/l2"),
-            cell(found, found.control_of(c), "cpcc/own"),
-            cell(found, c, "mean/coarse"),
-            cell(found, c, "mean/fine"),
-        ]
-        for c in found.plain(measured=True)
-    ]
-    columns = ("objective", "TestCPCC", "by l2", "shuffled tree", "mean coarse", "mean fine")
-    notes = [
-        "Means of all accuracies and precisions of a level, source and target. Rank is not in the fits.",
-        "By the distance trained with, as in the paper, objectives without one are by l2: those panels have "
-        "several distances on one axis. By l2 all are alike.",
-        CONTROL,
-    ]
-    return {"scatter": Table.from_rows(columns, rows, title="CPCC against mean metrics", notes=notes)}
-
-
-def _rank(document: Document) -> Tables:
-    found = document.observations
-    names = {f"{level} {name}": m for level, metrics in ACCURACIES.items() for name, m in metrics.items()}
+def _rows(
+    observations: Observations,
+    conditions: Sequence[Condition],
+    leading: Sequence[str],
+    numbers: Sequence[Number],
+) -> list[list[Entry]]:
+    """Rows of those conditions of which anything was measured or published."""
     rows = []
-    for c in found.plain():
-        row = [c.label, *(cell(found, c, m, paper=beside(c, m)) for m in names.values())]
-        if _says_something(found, c, row):
-            rows.append(row)
-    return {"rank": Table.from_rows(("objective", *names), rows, title="Flat against the rank loss")}
+    for condition in conditions:
+        cells = [number.cell(observations, condition) for number in numbers]
+        if observations.measured(condition) or any(one and one.published for one in cells):
+            rows.append([*(_LEADING[name](observations, condition) for name in leading), *cells])
+    return rows
 
 
-def _shuffled(document: Document) -> Tables:
-    found = document.observations
-    metrics = {
-        "TestCPCC": "cpcc/own",
-        "fine sAcc": "source/accuracy/fine",
-        "coarse sAcc": "source/accuracy/coarse",
-        "coarse sMAP": "source/map/coarse",
+def _by_condition(document: Document, without: str = "") -> Table:
+    title, columns_before, notes = _LAYOUTS[document.item]
+    observations, numbers = document.observations, NUMBERS[document.item]
+    leading = [name for name in columns_before if name != without]
+    rows = _rows(observations, observations.plain(), leading, numbers)
+    columns = [*leading, *(number.heading for number in numbers)]
+    return Table.from_rows(columns, rows, title=title, notes=notes)
+
+
+def _generalisation(document: Document) -> Tables:
+    level, numbers = document.item, NUMBERS[document.item]
+    leading = ("data", "objective", "seeds")
+    observations = with_breeds(document.observations)
+    detail, each = (
+        _rows(
+            observations, [c for c in observations.plain() if (c.data in BREEDS) == breeds], leading, numbers
+        )
+        for breeds in (False, True)
+    )
+    columns = [*leading, *(number.heading for number in numbers)]
+    title = f"Generalisation on the {level} level"
+    means = [[_without_std(entry) for entry in row] for row in detail]
+    return {
+        f"{level}-summary": Table.from_rows(columns, means, title=f"{title}, means"),
+        f"{level}-detail": Table.from_rows(columns, detail, title=f"{title}, mean (std over seeds)"),
+        f"{level}-breeds": Table.from_rows(columns, each, title=f"{title}, each BREEDS setting"),
     }
-    columns = ["objective", *(heading for name in metrics for heading in (name, "shuffled"))]
-    rows = [
-        [
-            c.label,
-            *(cell(found, each, m) for m in metrics.values() for each in (c, found.control_of(c))),
-        ]
-        for c in found.plain(measured=True)
-    ]
-    title = "With the tree and with a shuffled one"
-    return {"shuffled": Table.from_rows(columns, rows, title=title, notes=[CONTROL])}
+
+
+def _without_std(entry: Entry) -> Entry:
+    if not isinstance(entry, Cell):
+        return entry
+    return replace(entry, std=None, published=entry.published and replace(entry.published, std=None))
 
 
 def _curves(document: Document, label: str) -> Tables:
-    found = document.observations
-    settings = {setting_name(c.setting): c.setting for c in found.conditions if found.measured(c)}
-    ordered = dict.fromkeys(setting_name(c.setting) for c in found.conditions)
-    columns = [name for name in ordered if name in settings]
+    observations = document.observations
+    measured = [c for c in observations.conditions if observations.measured(c)]
+    known = {setting_name(c.setting) for c in measured}
+    settings = [
+        name
+        for name in dict.fromkeys(setting_name(c.setting) for c in observations.conditions)
+        if name in known
+    ]
     lines: dict[str, dict[str, Cell | None]] = {}
-    for c in found.conditions:
-        if found.measured(c):
-            name = f"{c.label}, shuffled tree" if c.control else c.label
-            lines.setdefault(name, {})[setting_name(c.setting)] = cell(found, c, "cpcc/own")
-    rows = [[name, *(values.get(column) for column in columns)] for name, values in lines.items()]
+    for c in measured:
+        name = f"{c.label}, shuffled tree" if c.control else c.label
+        lines.setdefault(name, {})[setting_name(c.setting)] = cell(observations, c, "cpcc/own")
+    rows = [[name, *(values.get(setting) for setting in settings)] for name, values in lines.items()]
     title = f"TestCPCC, by {label}"
-    return {document.item: Table.from_rows(("objective", *columns), rows, title=title, notes=[CONTROL])}
+    return {document.item: Table.from_rows(("objective", *settings), rows, title=title, notes=[_CONTROL])}
 
 
-def _memory(document: Document) -> Tables:
-    found = document.observations
-    rows = [
-        [
-            c.label,
-            str(c.setting["batch_size"]),
-            str(c.setting["memory"]),
-            cell(found, c, "cpcc/own"),
-            cell(found, found.control_of(c), "cpcc/own"),
-            cell(found, c, "seconds_per_epoch", "seconds"),
-        ]
-        for c in found.plain(measured=True)
-    ]
-    columns = ("objective", "batch size", "memory", "TestCPCC", "shuffled tree", "s per epoch")
-    title = "Memory of earlier batches against batch size"
-    return {"memory": Table.from_rows(columns, rows, title=title, notes=[CONTROL])}
-
-
-def _settings(
-    document: Document, title: str, first: str, metrics: Mapping[str, str], notes: Sequence[str] = ()
-) -> Tables:
-    """Rows of objectives and settings beside those of a published table; the first number is a CPCC."""
-    found = document.observations
-    (cpcc, own), *others = metrics.items()
-    rows = []
-    for c in found.plain():
-        row: list[Any] = [c.label, setting_name(c.setting), cell(found, c, own, paper=beside(c, own))]
-        row.append(cell(found, found.control_of(c), own))
-        row += [cell(found, c, m, paper=beside(c, m)) for _, m in others]
-        if _says_something(found, c, row):
-            rows.append(row)
-    columns = ("objective", first, cpcc, "shuffled tree", *(name for name, _ in others))
-    return {document.item: Table.from_rows(columns, rows, title=title, notes=[CONTROL, *notes])}
-
-
-def _tree(document: Document, title: str) -> Tables:
-    metrics = {"CPCC": "cpcc/own", "FineAcc": "full/accuracy/fine", "CoarseAcc": "full/accuracy/coarse"}
-    return _settings(document, title, "setup", metrics, ["Distance matrices are of the first seed."])
-
-
-def _flow_weights(document: Document) -> Tables:
-    fine, coarse = ACCURACIES["fine"], ACCURACIES["coarse"]
-    metrics = {"CPCC": "cpcc/own"}
-    metrics |= {f"fine {name}": fine[name] for name in ("sAcc", "sMAP", "tAcc")}
-    metrics |= {f"coarse {name}": coarse[name] for name in ("sAcc", "sMAP", "tAcc", "tMAP")}
-    return _settings(document, "Flow weights", "weights", metrics)
-
-
-def _modes(document: Document) -> Tables:
-    found = document.observations
-    rows: list[Row] = []
-    for c in found.plain():
-        cells = [
-            cell(found, c, f"components/{way}", "number", published_modes(c) if way == "diagonal" else None)
-            for way in MODES
-        ]
-        failed = [v for v in found.values(c, "components/unconverged").values() if v is not None]
-        row = [c.data, c.label, *cells, int(sum(failed)) if failed else None]
-        if _says_something(found, c, row):
-            rows.append(row)
-    columns = ("data", "objective", *MODES, "fits not converged")
-    notes = [
-        "Mean over classes of the number of components, 1 to 10, with the lowest AIC, on the test features.",
-        "Published for BREEDS: one number for its four settings.",
-        "Over epochs: of the first seed.",
-    ]
-    return {"modes": Table.from_rows(columns, rows, title="Mixture components per class", notes=notes)}
-
-
-def published_modes(condition: Condition) -> Published | None:
-    """The paper's number of modes; it has one for all of BREEDS."""
-    if not condition.comparable:
-        return None
-    data = "breeds" if condition.data in BREEDS else condition.data
-    return printed(data, condition.objective, "components")
+def _epoch_time(document: Document) -> Tables:
+    """The table; where all runs had as many threads, with a remark in place of a column."""
+    observations = document.observations
+    used = {_threads(observations, c) for c in observations.plain(measured=True)} - {None}
+    table = _by_condition(document, without="" if len(used) > 1 else "threads")
+    if len(used) < 2:
+        more = tuple(f"Threads of the CPU for each run: {threads}." for threads in used)
+        table = replace(table, notes=(*table.notes, *more))
+    return {"epoch-time": table}
 
 
 def _orders(document: Document) -> Tables:
-    found = document.observations
-    trained, measured = [], []
-    for c in found.plain(measured=True):
-        name = ", ".join([c.label, *map(str, c.setting.values())])
-        own = [cell(found, each, "cpcc/own") for each in (c, found.control_of(c))]
-        spread = cell(found, c, "cpcc-orders/own")
-        trained.append([name, len(found.seeds(c)), *own, spread, cell(found, c, "cpcc/l2")])
-        for order in ORDERS:
-            numbers = [
-                cell(found, c, f"order-{m}/{order}") for m in ("error", "spread", "cpcc", "cpcc_spread")
-            ]
-            if any(numbers):
-                measured.append([name, order, *numbers])
-    columns = ("trained with", "seeds", "TestCPCC", "shuffled tree", "its spread over orders", "by l2")
-    on_features = ("features of", "order", "error against EMD", "spread over orders", "CPCC", "its spread")
-    title = "Trained with Fast FlowTree in several orders, and with EMD"
-    return {
-        "orders": Table.from_rows(columns, trained, title=title, notes=[CONTROL]),
-        "orders-features": Table.from_rows(on_features, measured, title="Fast FlowTree on test features"),
-    }
+    observations = document.observations
+    numbers = ("error", "spread", "cpcc", "cpcc_spread")
+    rows = [
+        [condition_name(c), order, *cells]
+        for c in observations.plain(measured=True)
+        for order in ORDERS
+        if any(cells := [cell(observations, c, f"order-{number}/{order}") for number in numbers])
+    ]
+    columns = ("features of", "order", "error against EMD", "spread over orders", "CPCC", "its spread")
+    return {"orders-features": Table.from_rows(columns, rows, title="Fast FlowTree on test features")}
 
 
 def _data(document: Document) -> Tables:
-    found = document.observations
-    rows: list[Row] = []
-    for c in found.conditions:
-        parts = ((part, f"samples/{part}") for part in ("train", "test"))
-        sizes = [cell(found, c, m, "count", printed(c.data, None, m)) for _, m in parts]
-        classes = [found.summary(c, f"classes/{domain}") for domain in ("source", "target")]
+    observations = document.observations
+    rows: list[list[Entry]] = []
+    for c in observations.conditions:
+        classes = [observations.summary(c, f"classes/{domain}") for domain in ("source", "target")]
+        sizes = [number.cell(observations, c) for number in NUMBERS["data"]]
         rows.append([c.data, *sizes, *("-" if one is None else int(one["mean"]) for one in classes)])
     columns = ("data", "train", "test", "source classes", "target classes")
     notes = ["Published sizes are rounded."]
@@ -322,26 +354,23 @@ def _data(document: Document) -> Tables:
 
 
 def _synthetic(document: Document) -> Tables:
-    found = document.observations
+    observations = document.observations
     variants = {variant.name: variant for variant in VARIANTS}
-    growth: list[Row] = []
-    errors: list[Row] = []
-    for c in found.conditions:
-        seconds = found.series(c, "seconds")
-        label = variants[c.objective].label
+    assert document.study is not None
+    growth: list[list[Entry]] = []
+    for c in observations.conditions:
+        seconds = observations.series(c, "seconds")
         if seconds:
-            slowest = Cell(seconds[max(seconds)]["mean"], None, "seconds")
-            power = cell(found, c, "best-power", "number")
-            complexity = variants[c.objective].complexity or "-"
-            growth.append([label, complexity, power, slowest, str(max(seconds))])
-    kinds = dict.fromkeys(kind for kind in _kinds(document))
-    sizes = [f"n = {n}" for n in _settings_of(document)["error_sizes"]]
-    for kind in kinds:
-        for c in found.conditions:
-            series = found.series(c, f"error/{kind}")
-            cells = [Cell(one["mean"], one["std"], "percent") for one in series.values()]
-            if cells:
-                errors.append([kind, variants[c.objective].label, *cells])
+            variant, largest = variants[c.objective], max(seconds)
+            power = cell(observations, c, "best-power", "number")
+            slowest = Cell(seconds[largest]["mean"], None, "seconds")
+            growth.append([variant.label, variant.complexity or "-", power, slowest, str(largest)])
+    errors = [
+        [kind, variants[c.objective].label, *(Cell(one["mean"], one["std"], "percent") for one in by_size)]
+        for kind in document.study["errors"]
+        for c in observations.conditions
+        if (by_size := observations.series(c, f"error/{kind}").values())
+    ]
     notes = [
         "Power: slope of log time by log n over the four largest sizes, one thread, best of the repeats.",
         "The C library keeps freed memory, which glibc does not by default: fresh pages for every call would "
@@ -349,59 +378,21 @@ def _synthetic(document: Document) -> Tables:
         "I iterations, p projections, Phi the largest distance; k = 2 classes here.",
     ]
     columns = ("distance", "paper: O(...)", "measured: n to the power", "s at the largest n", "largest n")
+    sizes = [f"n = {n}" for n in document.study["settings"]["error_sizes"]]
     return {
         "complexity": Table.from_rows(columns, growth, title="Growth of time with n", notes=notes),
         "errors": Table.from_rows(("clouds", "distance", *sizes), errors, title="value / EMD - 1"),
     }
 
 
-def _kinds(document: Document) -> list[str]:
-    from cophenet.paper.synthetic import CLOUDS
-
-    assert document.study is not None
-    return [kind for kind in CLOUDS if kind in document.study["errors"]]
-
-
-def _settings_of(document: Document) -> Mapping[str, Any]:
-    assert document.study is not None
-    settings: Mapping[str, Any] = document.study["settings"]
-    return settings
-
-
-def _epoch_time(document: Document) -> Tables:
-    found = document.observations
-    rows: list[Row] = []
-    used: set[str] = set()
-    for c in found.plain():
-        paper = printed(c.data, c.objective, "seconds_per_epoch", {"batch_size": c.batch_size})
-        seconds = cell(found, c, "seconds_per_epoch", "seconds", paper if c.comparable else None)
-        counts = sorted({int(v) for v in found.values(c, "threads").values() if v is not None})
-        threads = ", ".join(map(str, counts)) or None
-        row: Row = [c.data, c.batch_size, c.label, len(found.seeds(c)), threads, seconds]
-        if _says_something(found, c, row):
-            rows.append(row)
-            used |= {threads} if threads else set()
-    columns = ["data", "batch size", "objective", "seeds", "threads", "s per epoch"]
-    notes = [
-        "Published on an NVIDIA RTX A6000; only ratios can be compared.",
-        "Times want a quiet machine: whatever else it did is in them.",
-    ]
-    table = Table.from_rows(columns, rows, title="Seconds per epoch", notes=notes)
-    if len(used) < 2:
-        shown = [place for place, name in enumerate(columns) if name != "threads"]
-        more = tuple(f"Threads of the CPU for each run: {threads}." for threads in used)
-        table = replace(table.select(shown), notes=(*notes, *more))
-    return {"epoch-time": table}
-
-
 def _batch_time(document: Document) -> Tables:
-    found, given = document.observations, _settings_of(document)
-    rows = []
-    for c in found.conditions:
-        # What the paper timed is the dense form.
-        objective = {"bures-dense": "bures", "bures": ""}.get(c.objective, c.objective)
-        paper = printed("cifar100", objective, "seconds_per_batch")
-        rows.append([label_of(c.objective), cell(found, c, "seconds_per_batch", "seconds", paper)])
+    observations = document.observations
+    assert document.study is not None
+    given = document.study["settings"]
+    rows = [
+        [c.label, *(number.cell(observations, c) for number in NUMBERS["batch-time"])]
+        for c in observations.conditions
+    ]
     notes = [
         f"Loss and gradient on random features, B = {given['batch_size']}, d = {given['width']}, labels of "
         f"{given['classes']} classes, one thread, without the network.",
@@ -412,25 +403,16 @@ def _batch_time(document: Document) -> Tables:
     return {"batch-time": Table.from_rows(columns, rows, title="Seconds per batch", notes=notes)}
 
 
-_TABLES: dict[str, Callable[[Document], Tables]] = {
+# Tables that are more than rows of conditions, or have something more.
+_MORE: Mapping[str, Callable[[Document], Tables]] = {
     "data": _data,
-    "testcpcc": _testcpcc,
-    "coarse": lambda document: _generalisation(document, "coarse"),
-    "fine": lambda document: _generalisation(document, "fine"),
-    "modes": _modes,
-    "baselines": _baselines,
-    "scatter": _scatter,
-    "rank": _rank,
+    "fine": _generalisation,
+    "coarse": _generalisation,
     "batch-size": lambda document: _curves(document, "batch size"),
     "weight": lambda document: _curves(document, "weight lambda"),
     "backbone": lambda document: _curves(document, "backbone"),
-    "tree-depth": lambda document: _tree(document, "Depth of the tree"),
-    "tree-weights": lambda document: _tree(document, "Edge weights below aquatic_mammals"),
-    "flow-weights": _flow_weights,
     "synthetic": _synthetic,
     "epoch-time": _epoch_time,
     "batch-time": _batch_time,
-    "shuffled": _shuffled,
     "orders": _orders,
-    "memory": _memory,
 }

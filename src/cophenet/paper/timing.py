@@ -47,8 +47,8 @@ def time_steps(
         The settings, and under "seconds" the times of every repeat by distance; "bures, dense" is projected.
 
     Example:
-        >>> found = time_steps(16, 10, 4, ["l2", "fastft"], repeats=2, dense_pairs=1)
-        >>> {name: len(values) for name, values in found["seconds"].items()}
+        >>> study = time_steps(16, 10, 4, ["l2", "fastft"], repeats=2, dense_pairs=1)
+        >>> {name: len(values) for name, values in study["seconds"].items()}
         {'l2': 2, 'fastft': 2, 'bures, dense': 2}
     """
     check_whole("repeats", repeats, 1)
