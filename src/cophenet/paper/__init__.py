@@ -8,14 +8,13 @@ from cophenet._common.lazy import lazy_names
 
 if TYPE_CHECKING:
     from cophenet.paper.fits import LineFit, fit_line, growth_exponent
-    from cophenet.paper.isolated import run_isolated
     from cophenet.paper.items import ITEMS, Item, find_items, item_names
     from cophenet.paper.modes import ModeCounts, best_components, count_modes
     from cophenet.paper.observations import mean_metric, metric_average
     from cophenet.paper.orders import order_study
     from cophenet.paper.pipeline import Outcome, reproduce
     from cophenet.paper.synthetic import CLOUDS, StudySettings, draw_clouds, synthetic_study
-    from cophenet.paper.timing import time_steps
+    from cophenet.paper.timing import run_isolated, time_steps
 
 __all__ = [
     "CLOUDS",
@@ -45,12 +44,11 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "fits": ["LineFit", "fit_line", "growth_exponent"],
-        "isolated": ["run_isolated"],
         "items": ["ITEMS", "Item", "find_items", "item_names"],
         "pipeline": ["Outcome", "reproduce"],
         "modes": ["ModeCounts", "best_components", "count_modes"],
         "orders": ["order_study"],
-        "timing": ["time_steps"],
+        "timing": ["run_isolated", "time_steps"],
         "observations": ["mean_metric", "metric_average"],
         "synthetic": ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_study"],
     },

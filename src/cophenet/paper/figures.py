@@ -1,4 +1,4 @@
-"""The figures of every item, as plain data made from its observations; `charts` and `maps` draw them."""
+"""The figures of every item, as plain data made from its observations; `charts` draws them."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ def draw(figure: Mapping[str, Any]) -> dict[str, bytes]:
     """A figure as files, by their ending; each says in its description of which data it is.
 
     Args:
-        figure: "kind" and the data of that kind, as the functions of `charts` and `maps` take it.
+        figure: "kind" and the data of that kind, as the functions of `charts` take it.
     """
     import matplotlib
 
-    from cophenet.paper import charts, maps
+    from cophenet.paper import charts
 
     kinds = {
         "lines": charts.lines_figure,
         "dots": charts.dots_figure,
         "scatter": charts.scatter_figure,
-        "matrices": maps.matrices_figure,
-        "clouds": maps.clouds_figure,
-        "heat": maps.heat_figure,
+        "matrices": charts.matrices_figure,
+        "clouds": charts.clouds_figure,
+        "heat": charts.heat_figure,
     }
     drawn = kinds[figure["kind"]](figure)
     files = {}

@@ -134,7 +134,7 @@ def _judged(claim: Claim, document: Document | None) -> tuple[str, str]:
         return f"`cophenet reproduce {claim.item}`", "cannot be told: not run yet"
     judgement, data = judged
     parts = [_numbers(judgement)]
-    for label, requirement in claim.beside:
+    for label, requirement in claim.beside.items():
         beside = judge_claim(replace(claim, requires=requirement), document.observations)
         if beside is not None:
             parts.append(f"beside, {label}: {_numbers(beside[0], 1)}")

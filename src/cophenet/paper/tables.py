@@ -130,10 +130,7 @@ NUMBERS: Mapping[str, tuple[Number, ...]] = {
     ),
     "epoch-time": (Number("s per epoch", "seconds_per_epoch", unit="seconds"),),
     "batch-time": (Number("s per batch", "seconds_per_batch", unit="seconds"),),
-    "data": (
-        Number("train", "samples/train", unit="count"),
-        Number("test", "samples/test", unit="count"),
-    ),
+    "data": (Number("train", "samples/train", unit="count"), Number("test", "samples/test", unit="count")),
 }
 
 _CONTROL = (
