@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
@@ -13,7 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 from cophenet import CPCCLoss, Hierarchy
 from cophenet.models import Network as BackboneNetwork
 from cophenet.models import build_heads, create_backbone
-from cophenet.objectives import StepOutput, create
+from cophenet.objectives import Flat, Objective, StepOutput, create
+from cophenet.transport import EMD
 
 TREE = Hierarchy.from_paths([(f"group{c // 3}", f"class{c}") for c in range(9)])
 WIDTH = 5
@@ -187,3 +190,105 @@ def resnet_steps(name: str, parts: Parts, parallel: bool) -> list[float]:
 
 def resnet_case(rank: int, name: str, steps: list[Parts]) -> list[float]:
     return resnet_steps(name, [parts[rank] for parts in steps], parallel=True)
+
+
+class Broken(EMD):
+    """A distance with an error of its own on one process, in the distances or in their gradient."""
+
+    def __init__(self, where: str, rank: int) -> None:
+        super().__init__()
+        self.where, self.rank = where, rank
+
+    def forward(self, batch: Any) -> Tensor:
+        rho = super().forward(batch)
+        if dist.get_rank() == self.rank and self.where == "forward":
+            raise KeyError("a key")
+        if dist.get_rank() == self.rank and self.where == "backward":
+            rho.register_hook(_fail)
+        return rho
+
+
+def _fail(gradient: Tensor) -> None:
+    raise torch.OutOfMemoryError(f"no memory for {len(gradient)} numbers")
+
+
+class BrokenTerms(Flat):
+    """An objective with a mistake that shows on one process only."""
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        return {"loss": [step.logits["level2"].sum()][dist.get_rank()]}
+
+
+def error_of(function: Any) -> tuple[str, str]:
+    """Type and message of an error."""
+    try:
+        function()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return "none", ""
+
+
+def any_error_case(rank: int, where: str, parts: Parts) -> list[tuple[str, str]]:
+    """The error of one process as all see it; and whether the processes can go on."""
+    x, y = parts[rank]
+    z = x.clone().requires_grad_()
+    step = StepOutput(z, {"level2": torch.zeros(len(y), TREE.num_classes)}, y)
+    broken: Any
+    if where == "terms":
+        broken = partial(BrokenTerms(TREE), step)
+    elif where == "checks":
+        broken = partial(CPCCLoss(TREE, "emd"), z, y)
+    else:
+        broken = partial(CPCCLoss(TREE, Broken(where, 1)), z, y)
+    check = ZeroDivisionError("no labels") if where == "checks" and rank == 1 else None
+    with patch("cophenet.cpcc.loss.check_batch", side_effect=check):
+        seen = error_of(broken)
+    return [seen, error_of(partial(CPCCLoss(TREE, "emd"), z, y))]
+
+
+OTHER_TREE = Hierarchy.from_paths([(f"group{c // 2}", f"class{c}") for c in range(9)])
+
+
+def difference_case(rank: int, kind: str, parts: Parts) -> list[tuple[str, str]]:
+    """Losses that process 1 makes otherwise than the rest; and one that all make alike."""
+    x, y = parts[rank]
+    odd = rank == 1
+    made: dict[str, Any] = {
+        "tree": lambda: CPCCLoss(OTHER_TREE if odd else TREE, "emd"),
+        "distance": lambda: CPCCLoss(TREE, "l2" if odd else "emd"),
+        "option": lambda: CPCCLoss(TREE, "sinkhorn", reg=3.0 if odd else 5.0),
+        "weight": lambda: CPCCLoss(TREE, "l2", weight=0.5 if odd else 1),
+        "memory": lambda: CPCCLoss(TREE, "l2", memory=9),
+        "objective": lambda: create("flat" if odd else "hxe", TREE),
+        "objective's option": lambda: create("quadruplet", TREE, cpcc={"distance": "emd", "weight": 1 + odd}),
+        "the same": lambda: CPCCLoss(TREE, "swd", weight=1.0 if odd else 1),
+    }
+    criterion = made[kind]()
+    if kind == "memory" and odd:
+        criterion.memory.store(torch.ones(1, 3), torch.tensor([2]))
+    step = StepOutput(x, {"level2": torch.zeros(len(y), TREE.num_classes)}, y)
+    call = partial(criterion, step) if isinstance(criterion, Objective) else partial(criterion, x, y)
+    return [error_of(call), error_of(partial(CPCCLoss(TREE, "emd"), x, y))]
+
+
+def exchange_case(rank: int, steps: int, parts: Parts) -> list[int]:
+    """How many numbers every exchange of some steps sends."""
+    sent: list[int] = []
+    gather, reduce = dist.all_gather, dist.all_reduce
+
+    def gathering(out: list[Tensor], own: Tensor) -> None:
+        sent.append(own.numel())
+        gather(out, own)
+
+    def reducing(values: Tensor) -> None:
+        sent.append(values.numel())
+        reduce(values)
+
+    dist.all_gather, dist.all_reduce = gathering, reducing
+    try:
+        criterion = CPCCLoss(TREE, "emd")
+        for _ in range(steps):
+            criterion(parts[rank][0].clone().requires_grad_(), parts[rank][1])
+    finally:
+        dist.all_gather, dist.all_reduce = gather, reduce
+    return sent

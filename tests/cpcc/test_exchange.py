@@ -1,5 +1,7 @@
 """The loss of n processes is that of one process with all their samples. Real gloo processes."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -173,6 +175,62 @@ def test_an_error_in_one_share_of_the_pairs_reaches_all(ranks):
     told = [message for message, *_ in ranks(cases.error_case, "emd", parts)]
     assert set(told) == {told[0]}
     assert "features must be smaller: their distances overflow torch.float32" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("where", "kind", "message"),
+    [
+        ("forward", "KeyError", "KeyError: 'a key'"),
+        ("backward", "OutOfMemoryError", "OutOfMemoryError: no memory for "),
+        ("terms", "IndexError", "IndexError: list index out of range"),
+        ("checks", "ZeroDivisionError", "ZeroDivisionError: no labels"),
+    ],
+)
+def test_any_error_of_one_process_is_raised_by_all_at_once(ranks, where, kind, message):
+    """The process itself raises what it has, the others say whose it is; and all can go on."""
+    parts = [(torch.randn(6, 3), torch.arange(6)) for _ in range(ranks.count)]
+    seen, after = zip(*ranks(cases.any_error_case, where, parts), strict=True)
+    assert seen[1][0] == kind
+    for rank, (other, text) in enumerate(seen):
+        if rank != 1:
+            assert other == "RuntimeError"
+            assert text.startswith(f"process 1: {message}")
+    assert {one[0] for one in after} == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("tree", r"tree is a tree of 9 classes \(digest \w{8}\) on process 0 and a tree of 9 classes .* on "),
+        ("distance", 'distance.class is "?EMD"? on process 0 and "?L2"? on '),
+        ("option", r"distance.reg is 5 on process 0 and 3 on "),
+        ("weight", r"weight is 1 on process 0 and 0.5 on "),
+        ("memory", r"memory.shared_state is "),
+        ("objective", r"\w+ is .* on "),
+        ("objective's option", r"criterion.weight is 1 on process 0 and 2 on "),
+    ],
+)
+def test_losses_made_otherwise_are_noticed_at_the_first_step(ranks, kind, message):
+    parts = [(torch.randn(6, 3), torch.arange(6)) for _ in range(ranks.count)]
+    seen, after = zip(*ranks(cases.difference_case, kind, parts), strict=True)
+    assert {one[0] for one in seen} == {"ValueError"}
+    assert len({one[1] for one in seen}) == 1
+    assert re.fullmatch(f"all processes must be set up alike, but {message}.*process 1", seen[0][1])
+    assert {one[0] for one in after} == {"none"}
+
+
+def test_equal_losses_written_otherwise_are_the_same(ranks):
+    parts = [(torch.randn(6, 3), torch.arange(6)) for _ in range(ranks.count)]
+    for now, after in ranks(cases.difference_case, "the same", parts):
+        assert now[0] == after[0] == "none"
+
+
+def test_a_step_has_four_exchanges_and_the_first_has_no_more(ranks):
+    """Shapes, rows, distances and gradients; with the digest of the setup among the shapes."""
+    parts = [(torch.randn(6, 3), torch.arange(6)) for _ in range(ranks.count)]
+    for sent in ranks(cases.exchange_case, 3, parts):
+        assert sent == sent[:4] * 3
+        assert sent[0] == 11
 
 
 def test_wrong_flow_weights_on_one_process(ranks):

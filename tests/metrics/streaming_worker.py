@@ -11,6 +11,14 @@ from cophenet.metrics import streaming
 from cophenet.metrics.streaming import FeatureShards, distances, scores
 
 
+def error_of(function):
+    try:
+        function()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
 def main(meeting: str, rank: int, paths: list[str]) -> None:
     torch.set_num_threads(1)
     scores._BLOCK_NUMBERS, distances._SLICE_NUMBERS = 40, 80
@@ -32,10 +40,15 @@ def main(meeting: str, rank: int, paths: list[str]) -> None:
     # A bad number that the second process alone reads is an error in both.
     bad = [values.clone() for values in shards.features]
     bad[1][-1, 0] = torch.nan
-    try:
-        streaming.stream_distances(FeatureShards(bad, shards.labels), "l2")
-    except ValueError as error:
-        results["error"] = str(error)
+    results["error"] = error_of(lambda: streaming.stream_distances(FeatureShards(bad, shards.labels), "l2"))
+    # So is an error of another kind, such as that of a head which one process cannot compute.
+    head = [lambda z: z.new_zeros(len(z), 6)][rank:]
+    results["other error"] = error_of(lambda: streaming.stream_accuracy(shards, tree, lambda z: head[0](z)))
+    # Processes that measure different things would wait for each other, or add up what does not fit.
+    part = (
+        shards if rank == 0 else FeatureShards([shards.features[0]], shards.labels[: len(shards.features[0])])
+    )
+    results["difference"] = error_of(lambda: streaming.stream_prototypes(part))
     print(json.dumps(results))
     dist.destroy_process_group()
 

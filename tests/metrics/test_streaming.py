@@ -280,8 +280,11 @@ def test_two_processes_share_the_work_and_both_know_the_result(tmp_path):
         "map": prototype_map(features, labels, means),
         "accuracy": level_accuracy(arrays["logits"].softmax(1), labels, TREE)["level1"],
     }
+    assert results[0]["other error"] == "RuntimeError: process 1: IndexError: list index out of range"
+    assert results[1]["other error"] == "IndexError: list index out of range"
     for one in results:
-        assert one["error"] == "process 1: features must be finite, got NaN or inf"
+        assert one["error"] == "ValueError: process 1: features must be finite, got NaN or inf"
+        assert "ValueError: all processes must be set up alike, but number of blocks is " in one["difference"]
         assert sum(one["rows"]) > 0
         for name, value in expected.items():
             assert one[name] == pytest.approx(float(value), rel=1e-5)

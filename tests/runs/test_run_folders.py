@@ -245,6 +245,20 @@ def test_waiting_for_the_first_process_is_said(tmp_path, monkeypatch, capsys):
     assert "unset it" in err
 
 
+def test_a_process_does_not_wait_where_the_first_one_refuses_to_write(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "thesis.tex").write_text("")
+    quick(tmp_path / "other")
+    for name, message in (
+        ("file", "is a file"),
+        ("used", "holds other files"),
+        ("other", "run with other settings"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wait_for_run(tmp_path / name, load_recipe("digits"), seconds=60)
+
+
 def test_a_rank_that_is_no_number_is_named(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "one")
     with pytest.raises(ValueError, match="environment variable LOCAL_RANK must be a whole number, got 'one'"):

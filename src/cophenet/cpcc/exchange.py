@@ -4,14 +4,20 @@ A batch statistic is one of the whole batch, wherever its samples are. Every pro
 the whole batch afterwards and returns the same loss; the gradient it hands back is that of its own rows,
 times the number of processes, because DistributedDataParallel divides by it. All exchanges happen in the
 forward pass, in the same order everywhere, so that they never cross those of the backward pass.
+
+An error of one process, of whatever kind, goes with the next exchange to all, which raise it too: nobody
+waits for a process that has stopped. The first process to have one is named. What was wrong with the
+arguments (`ValueError`) is a `ValueError` everywhere; of anything else, such as a device without memory, the
+others raise a `RuntimeError`. What every process computes by itself after the last exchange cannot be told.
 """
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import torch
@@ -19,6 +25,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cophenet.cpcc.setup import Setup
 from cophenet.transport.base import ClassDistance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import first_order
@@ -28,10 +35,13 @@ __all__ = [
     "Gather",
     "Shards",
     "add_up",
+    "add_up_with_errors",
+    "check_same_setup",
     "gather_rows",
     "meet",
     "own_pairs",
     "process_count",
+    "raise_errors",
     "share_of",
     "tell_all",
 ]
@@ -73,24 +83,24 @@ def share_of(costs: NDArray[np.int64], rank: int, count: int) -> slice:
     return slice(int(start), int(stop))
 
 
-def own_pairs(distance: ClassDistance, batch: ClassBatch) -> tuple[slice, Tensor | None, str | None]:
+def own_pairs(distance: ClassDistance, batch: ClassBatch) -> tuple[slice, Tensor | None, Exception | None]:
     """This process's share of a batch that all processes hold.
 
     Returns:
-        Which pairs they are; their distances, None without any; and what went wrong, a message for all.
+        Which pairs they are; their distances, None without any; and the error, for all to hear of.
     """
     m, n = batch.counts[batch.first], batch.counts[batch.second]
     costs = m * n if distance.pair_cost == "product" else m + n
     pairs = share_of(costs, dist.get_rank(), dist.get_world_size())
     first, second = batch.first[pairs], batch.second[pairs]
-    if not len(first):
-        distance.skip(batch)
-        return pairs, None, None
     copy = None if batch.copy is None else replace(batch.copy, first=first, second=second)
     try:
-        return pairs, distance(replace(batch, first=first, second=second, copy=copy)), None
-    except ValueError as error:
-        return pairs, None, str(error)
+        if len(first):
+            return pairs, distance(replace(batch, first=first, second=second, copy=copy)), None
+        distance.skip(batch)
+    except Exception as error:
+        return pairs, None, error
+    return pairs, None, None
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,38 +129,44 @@ class Shards:
 def meet(
     features: Tensor,
     *,
-    problem: str | None = None,
+    problem: Exception | None = None,
     weighted: bool = False,
     flags: Tensor | None = None,
     generator: torch.Generator | None = None,
+    setup: Setup | None = None,
 ) -> Shards:
     """Tell the other processes of a batch's shape, and hear of theirs, in one exchange.
 
     Args:
         features: (B, d) of this process; B may be 0.
-        problem: What is wrong with this process's batch, if anything.
+        problem: The error of this process's batch, if there is one.
         weighted: Whether the samples have flow weights.
         flags: (3,) integers, see `Shards.flags`.
         generator: Random numbers are drawn from it; those of all processes are set to the first one's state.
+        setup: What the loss was made with, which must be the same everywhere.
 
     Raises:
-        ValueError: On every process, if one has a problem, or if the batches do not fit together.
+        ValueError: On every process, if the arguments of one are wrong, if the losses were made otherwise, or
+            if the batches do not fit together.
+        RuntimeError: If another process has an error of another kind; that one raises its own.
     """
     if problem is None and features.dtype not in DTYPES:
-        problem = f"features must be one of {', '.join(map(str, DTYPES))}, got {features.dtype}"
-    message_length = 0 if problem is None else len(problem.encode())
-    numbers = [message_length] + [0] * 6
+        problem = ValueError(f"features must be one of {', '.join(map(str, DTYPES))}, got {features.dtype}")
+    numbers = [_size(problem)] + [0] * 7
     if problem is None:
         wants = torch.is_grad_enabled() and features.requires_grad
         mark = 0 if generator is None else zlib.crc32(generator.get_state().numpy().tobytes())
-        numbers[1:] = [*features.shape, DTYPES.index(features.dtype), int(weighted), int(wants), mark]
+        digest = 0 if setup is None else setup.digest
+        numbers[1:] = [*features.shape, DTYPES.index(features.dtype), int(weighted), int(wants), mark, digest]
     device = _device_of(features)
     own = torch.tensor(numbers, dtype=torch.int64, device=device)
     values = own.new_zeros(_FLAGS) if problem is not None or flags is None else flags.long()
     table = _all_gather(torch.cat((own, values))).cpu().numpy()
     if table[:, 0].any():
         _raise_first(table[:, 0], problem, device)
-    sizes, widths, dtypes, weights, wanted, marks = table[:, 1:7].T
+    sizes, widths, dtypes, weights, wanted, marks, digests = table[:, 1:8].T
+    if setup is not None and len(set(digests.tolist())) > 1:
+        _raise_difference(setup, device)
     if not sizes.any():
         raise ValueError("the batch is empty on all processes; a loss needs at least one sample")
     _check_alike("features must have one width on all processes", widths)
@@ -158,7 +174,7 @@ def meet(
     _check_alike("flow_weights must be given on all processes or on none", weights.astype(bool).tolist())
     if generator is not None and len(set(marks.tolist())) > 1:
         _align(generator, device)
-    return Shards(sizes, bool(weights[0]), bool(wanted.any()), table[:, 7:])
+    return Shards(sizes, bool(weights[0]), bool(wanted.any()), table[:, 8:])
 
 
 def gather_rows(
@@ -189,19 +205,51 @@ def add_up(values: Tensor) -> Tensor:
     return values
 
 
-def tell_all(problem: str | None, values: Tensor) -> Tensor:
-    """Sum values (P,) over the processes, unless one of them has a problem, which then is raised everywhere.
+def add_up_with_errors(problem: Exception | None, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Sum values (P,) over the processes, and count those with an error; `raise_errors` reads the count."""
+    both = values.new_full((len(values) + 1,), float(problem is not None))
+    both[:-1] = values
+    add_up(both)
+    return both[:-1], both[-1]
+
+
+def raise_errors(failed: Tensor, problem: Exception | None) -> None:
+    """Raise the error of the first process that has one, on every process; one read from the device.
+
+    Args:
+        failed: How many processes have one, of `add_up_with_errors`.
+        problem: That of this process.
 
     Raises:
-        ValueError: On every process, the problem of the first one that has any.
+        ValueError: If it is one.
+        RuntimeError: If it is of another kind; the process that has it raises its own.
     """
-    failure = values.new_zeros(1) if problem is None else values.new_ones(1)
-    *_, failed = both = add_up(torch.cat((values, failure)))
     if failed != 0:
-        device = values.device
-        lengths = torch.tensor([0 if problem is None else len(problem.encode())], device=device)
-        _raise_first(_all_gather(lengths).cpu().numpy()[:, 0], problem, device)
-    return both[:-1]
+        sizes = torch.tensor([_size(problem)], device=failed.device)
+        _raise_first(_all_gather(sizes).cpu().numpy()[:, 0], problem, failed.device)
+
+
+def tell_all(problem: Exception | None, values: Tensor) -> Tensor:
+    """Sum values (P,) over the processes, unless one of them has an error, which then is raised everywhere.
+
+    Raises:
+        ValueError: As `raise_errors`.
+        RuntimeError: Likewise.
+    """
+    sums, failed = add_up_with_errors(problem, values)
+    raise_errors(failed, problem)
+    return sums
+
+
+def check_same_setup(setup: Setup, device: torch.device) -> None:
+    """Refuse work on several processes that these have not set up alike; one exchange of its own.
+
+    Raises:
+        ValueError: On every process, with the first difference.
+    """
+    digests = _all_gather(torch.tensor([setup.digest], device=device))
+    if len(set(digests.flatten().tolist())) > 1:
+        _raise_difference(setup, device)
 
 
 class _GatheredRows(torch.autograd.Function):
@@ -261,15 +309,51 @@ def _device_of(features: object) -> torch.device:
     return torch.device("cuda" if "nccl" in dist.get_backend() else "cpu")
 
 
-def _raise_first(lengths: NDArray[np.int64], problem: str | None, device: torch.device) -> None:
-    """Raise the problem of the first process that has one, in its own words, on every process."""
-    text = torch.zeros(int(lengths.max()), dtype=torch.uint8)
-    if problem is not None:
-        raw = bytearray(problem.encode())
+def _message(problem: Exception) -> str:
+    return str(problem) if isinstance(problem, ValueError) else f"{type(problem).__name__}: {problem}"
+
+
+def _size(problem: Exception | None) -> int:
+    """Bytes of an error's message, negative if it is no `ValueError`; 0 without one."""
+    if problem is None:
+        return 0
+    size = max(1, len(_message(problem).encode(errors="replace")))
+    return size if isinstance(problem, ValueError) else -size
+
+
+def _raise_first(sizes: NDArray[np.int64], problem: Exception | None, device: torch.device) -> NoReturn:
+    """Raise the error of the first process that has one, in its own words, on every process."""
+    texts = _all_texts("" if problem is None else _message(problem), int(np.abs(sizes).max()), device)
+    rank = int(np.flatnonzero(sizes)[0])
+    message = f"process {rank}: {texts[rank]}"
+    if sizes[rank] > 0:
+        raise ValueError(message) from problem
+    if problem is not None and rank == dist.get_rank():
+        raise problem
+    raise RuntimeError(message) from problem
+
+
+def _raise_difference(setup: Setup, device: torch.device) -> NoReturn:
+    """Say what the losses of two processes differ in, on every process."""
+    size = torch.tensor([len(setup.text.encode())], device=device)
+    longest = int(_all_gather(size).max())
+    first, *others = (json.loads(text) for text in _all_texts(setup.text, longest, device))
+    rank, other = next((rank, parts) for rank, parts in enumerate(others, 1) if parts != first)
+    name = next(name for name in (*first, *other) if first.get(name) != other.get(name))
+    raise ValueError(
+        f"all processes must be set up alike, but {name} is {first.get(name, 'absent')} on process 0 "
+        f"and {other.get(name, 'absent')} on process {rank}"
+    )
+
+
+def _all_texts(own: str, longest: int, device: torch.device) -> list[str]:
+    """The texts of all processes, of which the longest has so many bytes."""
+    text = torch.zeros(longest, dtype=torch.uint8)
+    raw = bytearray(own.encode(errors="replace"))
+    if raw:
         text[: len(raw)] = torch.frombuffer(raw, dtype=torch.uint8)
-    rank = int(np.flatnonzero(lengths)[0])
-    message = _all_gather(text.to(device))[rank, : int(lengths[rank])]
-    raise ValueError(f"process {rank}: {bytes(message.tolist()).decode()}")
+    received = _all_gather(text.to(device)).cpu()
+    return [bytes(row.tolist()).rstrip(b"\0").decode() for row in received]
 
 
 def _check_alike(wanted: str, values: Sequence[Any] | NDArray[np.int64]) -> None:

@@ -15,15 +15,16 @@ from cophenet._common.checks import UndefinedWarning, check_choice, check_number
 from cophenet.cpcc.exchange import (
     Gather,
     Shards,
-    add_up,
+    add_up_with_errors,
     gather_rows,
     meet,
     own_pairs,
     process_count,
-    tell_all,
+    raise_errors,
 )
 from cophenet.cpcc.memory import FeatureMemory, amplify_gradients
 from cophenet.cpcc.pearson import correlation, is_constant, unit_vector
+from cophenet.cpcc.setup import Setup, setup_of
 from cophenet.transport.base import ClassDistance, create_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import first_order
@@ -136,6 +137,7 @@ class CPCCLoss(nn.Module):
     """
 
     regroup: Tensor | None
+    _setup: Setup | None = None  # made with the first exchange
 
     def __init__(
         self,
@@ -195,7 +197,7 @@ class CPCCLoss(nn.Module):
             features: (B, d) floating point.
             labels: (B,) integers, positions in the tree's classes; any subset of them.
             flow_weights: (B,) masses of the samples, instead of the scheme given at construction.
-            shards: If the batch is gathered from all processes already: what `distributed.meet` returned.
+            shards: If the batch is gathered from all processes already: what `exchange.meet` returned.
 
         Returns:
             A scalar, in float32 or float64.
@@ -260,11 +262,17 @@ def _meet(criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor
     """Tell the other processes of this one's batch, or of what is wrong with it."""
     problem = None
     try:
+        criterion._setup = criterion._setup or setup_of(criterion)
         check_batch(features, labels, "uniform" if weights is None else weights)
-    except ValueError as error:
-        problem = str(error)
-    generator = getattr(criterion.distance, "generator", None)
-    return meet(features, problem=problem, weighted=weights is not None, generator=generator)
+    except Exception as error:
+        problem = error
+    return meet(
+        features,
+        problem=problem,
+        weighted=weights is not None,
+        generator=getattr(criterion.distance, "generator", None),
+        setup=criterion._setup,
+    )
 
 
 def _grouped(
@@ -319,19 +327,26 @@ class _SharedLoss(torch.autograd.Function):
                 ctx.save_for_backward(torch.zeros_like(features))
                 return features.new_tensor(criterion.weight)
             mine, part, problem = own_pairs(criterion.distance, batch)
-        rho, gradient = batch.features.new_zeros(batch.num_pairs), torch.zeros_like(own)
+        rho = batch.features.new_zeros(batch.num_pairs)
         if part is not None:
             rho[mine] = part.detach()
-        rho = tell_all(problem, rho)
+        rho, failed = add_up_with_errors(problem, rho)
+        gradient = torch.zeros_like(own)
         with torch.enable_grad():
             leaf = rho.requires_grad_()
             loss = correlation(leaf, direction, scale=-criterion.weight, offset=criterion.weight)[0]
             if differentiable:
                 (slopes,) = torch.autograd.grad(loss, leaf)
-                if part is not None:
-                    (gradient,) = torch.autograd.grad(part, own, slopes[mine])
+                try:
+                    if part is not None:
+                        (gradient,) = torch.autograd.grad(part, own, slopes[mine])
+                except Exception as error:
+                    problem = error
         if differentiable:
-            add_up(gradient)
+            flat, failed = add_up_with_errors(problem, gradient.flatten())
+            gradient = flat.view_as(own)
+        # Errors in the distances and in their gradients, with one read from the device.
+        raise_errors(failed, problem)
         ctx.save_for_backward(gradient)
         return loss.detach()
 

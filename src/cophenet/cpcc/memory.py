@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -50,7 +51,7 @@ class FeatureMemory(nn.Module):
             raise ValueError(
                 f"memory must have a place for each of {num_classes} classes, got {capacity}; 0 for none"
             )
-        self.num_classes, self.max_age = num_classes, max_age
+        self.num_classes, self.capacity, self.max_age = num_classes, capacity, max_age
         self.places = capacity // num_classes
         slots = num_classes * self.places
         self.features = torch.zeros(slots, 0)
@@ -62,6 +63,12 @@ class FeatureMemory(nn.Module):
     def extra_repr(self) -> str:
         """The sizes, for printing."""
         return f"classes={self.num_classes}, places={self.places}, max_age={self.max_age}"
+
+    @property
+    def shared_state(self) -> str:
+        """A digest of all that is remembered, which is the same on all processes; reads it on the host."""
+        parts = (getattr(self, name).cpu().numpy().tobytes() for name in _PARTS)
+        return hashlib.sha256(b"".join(parts)).hexdigest()[:8]
 
     def recall(self, features: Tensor) -> Recalled:
         """What is remembered for a batch with features (B, d).

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cophenet.cpcc.exchange import DTYPES, Gather, Shards, gather_rows, meet, process_count
+from cophenet.cpcc.setup import Setup, setup_of
 from cophenet.transport.grouping import check_batch
 from cophenet.tree import Hierarchy
 
@@ -140,6 +141,7 @@ class Objective(nn.Module, ABC):
     compares_samples: bool = False
     gather: Gather = "all"
     generator: torch.Generator | None = None
+    _setup: Setup | None = None  # made with the first exchange
 
     def __init_subclass__(cls) -> None:
         """Note whether the class has terms that compare samples: only then are these gathered."""
@@ -231,14 +233,17 @@ class Objective(nn.Module, ABC):
             return {**self.terms(step), **compared}
 
     def _of_all_processes(self, step: StepOutput) -> dict[str, Tensor]:
-        problem, flags = None, None
+        problem, flags, terms = None, None, None
         try:
+            self._setup = self._setup or setup_of(self)
             self._check(step)
             flags = self._flags(step)
-        except ValueError as error:
-            problem = str(error)
+            if not self._draws_in_terms:
+                terms = self._own_terms(step)  # before the exchange, so that all hear of an error in them
+        except Exception as error:
+            problem = error
         given: Any = getattr(step, "features", None)
-        shards = meet(given, problem=problem, flags=flags, generator=self.generator)
+        shards = meet(given, problem=problem, flags=flags, generator=self.generator, setup=self._setup)
         lowest, highest, infinite = shards.flags.T
         self._check_flags(lowest.min(), highest.max(), infinite.sum(), shards.sizes.sum())
         with torch.autocast(step.features.device.type, enabled=False):
@@ -247,11 +252,22 @@ class Objective(nn.Module, ABC):
                 whole, labels, _ = gather_rows(shards, step.features, step.labels)
                 all_rows = replace(step, features=whole, labels=labels, logits={}, shards=shards)
                 compared = self.batch_terms(_full_precision(all_rows))
+        terms = self._own_terms(step) if terms is None else terms
+        if shards.scale != 1:
+            terms = {name: term * shards.scale for name, term in terms.items()}
+        return {**terms, **compared}
+
+    @property
+    def _draws_in_terms(self) -> bool:
+        """Whether `terms` may draw from the generator, which is alike on all processes after an exchange."""
+        return self.generator is not None
+
+    def _own_terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """The terms of this process's samples, whose labels may not have been looked at yet."""
+        with torch.autocast(step.features.device.type, enabled=False):
             own = _full_precision(step if len(step.labels) else _one_row(step))
-            terms = self.terms(own)
-            if shards.scale != 1:
-                terms = {name: term * shards.scale for name, term in terms.items()}
-            return {**terms, **compared}
+            # A label out of range would stop a device before all processes can refuse it.
+            return self.terms(replace(own, labels=own.labels.clamp(0, self.tree.num_classes - 1)))
 
     def _check(self, step: StepOutput) -> None:
         if not isinstance(step, StepOutput):

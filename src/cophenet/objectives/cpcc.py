@@ -48,6 +48,11 @@ class WithCPCC(Objective):
         """Those of the objective it is added to."""
         return self.base.phases
 
+    @property
+    def _draws_in_terms(self) -> bool:
+        """As the base: the generator here is that of the distance."""
+        return self.base._draws_in_terms
+
     def _flags(self, step: StepOutput) -> None:
         """Nothing: CPCC reads and checks the values itself, and does so first."""
 

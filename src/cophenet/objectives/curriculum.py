@@ -46,6 +46,7 @@ class Curriculum(Objective):
         self.epochs = check_pair("epochs", epochs, "two positive integers, one per phase")
         if not all(type(count) is int and count >= 1 for count in self.epochs):
             raise wrong_argument("epochs", f"must be two positive integers, one per phase, got {epochs!r}")
+        self.level = level
         coarse, labels = tree.cut(depth)
         self.register_buffer("coarse_labels", torch.tensor(labels), persistent=False)
         self.heads = (HeadSpec(tree.level_names[depth - 1], depth, coarse.num_classes), *self.heads)

@@ -112,7 +112,7 @@ class Quadruplet(Objective):
                 f"objective {self.name!r} cannot use level {tree.level_names[depth - 1]!r}: it has "
                 f"{coarse.num_classes} groups of {tree.num_classes} classes, so no siblings or no others"
             )
-        self.weight = weight
+        self.weight, self.level = weight, level
         self.register_buffer("groups", torch.tensor(groups), persistent=False)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:

@@ -223,17 +223,19 @@ def wait_for_run(output: Path, recipe: Recipe, seconds: float = 600.0, notice_af
         notice_after: Seconds after which a line on stderr says what it waits for.
 
     Raises:
-        ValueError: If there is none after the time.
+        ValueError: If there is none after the time; at once if the first process will not make it, because
+            something else is there.
     """
     began = time.monotonic()
-    end, noticed = began + seconds, False
+    end, noticed, refused = began + seconds, False, False
     while True:
         try:
             run = Run.open(output)
-            if run.recipe == recipe:
-                return run
         except ValueError:  # not there, or not yet whole
-            pass
+            refused = _is_refused(recipe, output, again=refused)
+        else:
+            _check_equal(recipe, run)
+            return run
         if time.monotonic() >= end:
             raise ValueError(
                 f"the first process has made no run folder at {output} in {seconds:.0f} s "
@@ -248,6 +250,17 @@ def wait_for_run(output: Path, recipe: Recipe, seconds: float = 600.0, notice_af
                 flush=True,
             )
         time.sleep(0.05)
+
+
+def _is_refused(recipe: Recipe, output: Path, again: bool) -> bool:
+    """Whether the first process will not write there; raised the second time, as it may be writing now."""
+    try:
+        check_free(recipe, output)
+    except ValueError:
+        if again:
+            raise
+        return True
+    return False
 
 
 def _write_seed(

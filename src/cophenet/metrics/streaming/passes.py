@@ -10,7 +10,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from cophenet._common.progress import Progress, as_percent
-from cophenet.cpcc.exchange import process_count, tell_all
+from cophenet.cpcc.exchange import check_same_setup, process_count, tell_all
+from cophenet.cpcc.setup import Setup
 
 __all__ = ["add_blocks"]
 
@@ -33,7 +34,8 @@ def add_blocks(
         The totals of all processes, in all of them.
 
     Raises:
-        ValueError: In all processes, what one of them raised.
+        ValueError: In all processes, what one of them raised; or if they add up different things.
+        RuntimeError: In all others, if a process has an error of another kind.
     """
     count = process_count()
     if count == 1:
@@ -42,13 +44,15 @@ def add_blocks(
         return totals
     rank = dist.get_rank()
     own = blocks[rank * len(blocks) // count : (rank + 1) * len(blocks) // count]
+    device = torch.device("cuda" if "nccl" in dist.get_backend() else "cpu")
+    setup = {"pass": label, "number of blocks": str(len(blocks)), "shape of totals": str(tuple(totals.shape))}
+    check_same_setup(Setup(setup), device)
     problem = None
     try:
         for block in _with_progress(own, label, progress and rank == 0):
             work(block)
-    except ValueError as error:
-        problem = str(error)
-    device = torch.device("cuda" if "nccl" in dist.get_backend() else "cpu")
+    except Exception as error:
+        problem = error
     return tell_all(problem, totals.flatten().to(device)).view_as(totals).to(totals.device)
 
 
