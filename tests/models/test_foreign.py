@@ -10,11 +10,14 @@ import pytest
 import torch
 from torch import nn
 
+from cophenet._common.trust import TrustError
 from cophenet.models import create_backbone
 
 OWN = """
+import os
 import torch
 from torch import nn
+from cophenet.models import backbone_function
 
 class Net(nn.Module):
     def __init__(self, size=4, *, mode="good"):
@@ -28,8 +31,18 @@ class Net(nn.Module):
             return y[:, 1:]
         return {"map": y[:, :, None], "tuple": (y, y), "int": y.long(), "one": y[:1]}.get(self.mode, y)
 
+called = []
+
+def plain(**options):
+    called.append(options)
+
+@backbone_function
 def number():
     return 3
+
+@backbone_function
+def small(size=2):
+    return nn.Linear(3, size)
 """
 
 
@@ -111,6 +124,65 @@ def test_own_module_refusals(own: str) -> None:
         create_backbone(own.replace("Net", "Other"), input_shape=(3,))
     with pytest.raises(ImportError, match=r"needs no_such_package, which cannot be imported .*PYTHONPATH"):
         create_backbone("no_such_package:Net", input_shape=(3,))
+
+
+def test_a_function_must_say_that_it_is_a_backbone(own: str) -> None:
+    assert create_backbone(own.replace("Net", "small"), input_shape=(3,), size=7).num_features == 7
+    with pytest.raises(ValueError, match=r"plain' must be a subclass .*backbone_function, got function"):
+        create_backbone(own.replace("Net", "plain"), input_shape=(3,))
+    assert sys.modules["own_net_for_tests"].called == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os:system",
+        "builtins:exec",
+        "builtins:dict",
+        "subprocess:Popen",
+        "own_net_for_tests:os",
+        "own_net_for_tests:Net.forward",
+        "own_net_for_tests:os.system",
+        "own_net_for_tests:",
+        ":system",
+        ".own:Net",
+        "a b:Net",
+    ],
+)
+@pytest.mark.usefixtures("own")
+def test_nothing_but_a_module_is_called(name: str, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    command = f"touch '{marker}'"
+    for options in ({}, {"command": command}, {"args": ["touch", str(marker)]}):
+        with pytest.raises(ValueError, match=r"must be (a subclass of|named as)"):
+            create_backbone(name, input_shape=(3,), **options)
+    assert not marker.exists()
+
+
+def test_code_that_is_not_trusted_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_hostile_net.py").write_text("raise SystemExit\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TrustError, match="backbone 'own_hostile_net:Net' is code that is not trusted"):
+        create_backbone("own_hostile_net:Net", input_shape=(3,), trust=False)
+    with pytest.raises(TrustError, match="option checkpoint_path of backbone 'timm:resnet18'"):
+        create_backbone("timm:resnet18", input_shape=(3, 8, 8), trust=False, checkpoint_path="x.pth")
+    assert create_backbone("identity", input_shape=(3,), trust=False).num_features == 3
+
+
+def test_the_current_folder_is_searched_last_and_for_this_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_net_here.py").write_text(OWN)
+    (tmp_path / "json.py").write_text("raise SystemExit\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
+    before = list(sys.path)
+    with pytest.raises(ValueError, match="must be a subclass"):
+        create_backbone("json:loads", input_shape=(3,))
+    assert sys.path == before
+    assert create_backbone("own_net_here:Net", input_shape=(3,)).num_features == 4
+    assert sys.path == [*before, str(tmp_path)]
+    del sys.modules["own_net_here"]
 
 
 def test_own_weights(own: str, tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ def test_a_recipe_is_validated_once_with_its_overrides(monkeypatch):
 
     class Counted(Recipe):
         @classmethod
-        def model_validate(cls, given):
+        def model_validate(cls, given, **options):
             calls.append(given["epochs"])
-            return Recipe.model_validate(given)
+            return Recipe.model_validate(given, **options)
 
     monkeypatch.setattr(load, "Recipe", Counted)
     load_recipe("digits", None, ["epochs=2", "seeds=[4]", *SOFT])

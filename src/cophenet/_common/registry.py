@@ -6,7 +6,7 @@ import ast
 import pkgutil
 import warnings
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
@@ -87,6 +87,22 @@ class Registry(Generic[T]):
             check_choice(self.kind, name, self.names())
             self._load(self._others[name])
         return self._members[name]
+
+    def added(self) -> tuple[str, ...]:
+        """Names that the running program has registered: neither in the room nor declared by a package.
+
+        Example:
+            >>> shapes = Registry("shape", "cophenet.tree", "cophenet.shapes")
+            >>> _ = shapes.register("square")(type("Square", (), {"__module__": "my_program"}))
+            >>> shapes.added()
+            ('square',)
+        """
+        return tuple(name for name, member in self._members.items() if not self._is_installed(name, member))
+
+    def _is_installed(self, name: str, member: T) -> bool:
+        made_by = member.func if isinstance(member, partial) else member
+        package = self.room.partition(".")[0]
+        return name in self._others or f"{getattr(made_by, '__module__', '')}.".startswith(f"{package}.")
 
     def members(self) -> dict[str, T]:
         """All members by name; broken ones of other packages are left out, with a warning each."""

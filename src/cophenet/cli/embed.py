@@ -27,6 +27,7 @@ LabelKind = Annotated[
     ),
 ]
 Output = Annotated[Path, typer.Option("--output", "-o", help="File to write; its ending says the format.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Let --model run code of your own that it names.")]
 
 
 def embed(
@@ -40,6 +41,7 @@ def embed(
     labels: LabelKind = None,
     objective: Annotated[str, typer.Option(help="What to train by.")] = "fastft",
     seed: Annotated[int, typer.Option(min=0, help="Decides all that is random.")] = 0,
+    trust: Trust = False,
 ) -> None:
     """Fit an adapter on labelled vectors, or take a saved one, and write the reshaped vectors.
 
@@ -58,7 +60,7 @@ def embed(
         options = {"objective": objective, "random_state": seed, "verbose": sys.stderr.isatty()}
         embedder = fit_file(file, output, tree, labels, **options)
     else:
-        embedder = load_model(model)
+        embedder = load_model(model, trust=trust)
     if save is not None:
         embedder.save(save)
     rows = embed_file(embedder, file, output)
@@ -74,6 +76,7 @@ def predict(
     error_target: Annotated[
         float | None, typer.Option(help="Share of wrong answers for specific-if-confident.")
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """Write the answer for each vector: its name, path, node of the model's tree, and probability.
 
@@ -83,7 +86,7 @@ def predict(
     from cophenet.vectors import check_output
 
     check_output(output)
-    rows = predict_file(load_model(model), file, output, decision, error_target)
+    rows = predict_file(load_model(model, trust=trust), file, output, decision, error_target)
     typer.echo(f"wrote {output}: {rows} answers")
 
 
@@ -102,6 +105,7 @@ def search(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write instead of printing.")
     ] = None,
+    trust: Trust = False,
 ) -> None:
     """Find the most similar vectors for each vector of a file, grouped by the tree.
 
@@ -112,7 +116,7 @@ def search(
 
     if output is not None:
         check_output(output)
-    embedder = load_model(model)
+    embedder = load_model(model, trust=trust)
     if index is not None:
         index_file(embedder, index, labels, backend)
     results = search_file(embedder, file, k, level)

@@ -32,6 +32,9 @@ def evaluate(
     device: Annotated[
         DeviceName, typer.Option(help="Where the network computes; auto is the GPU if there is one.")
     ] = DeviceName.AUTO,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Let these runs run code of your own that they name.")
+    ] = False,
 ) -> None:
     """Measure finished runs: every number of the paper's protocol, into results.json of each.
 
@@ -40,8 +43,8 @@ def evaluate(
     from cophenet.evaluation import evaluate as measure
     from cophenet.runs import Run
 
-    for run in [Run.open(path) for path in runs]:
-        if data_dir is not None and not run.recipe.data.create_source().requirements(data_dir):
+    for run in [Run.open(path, trust=trust) for path in runs]:
+        if data_dir is not None and not run.recipe.create_source().requirements(data_dir):
             typer.echo(
                 f"{run.name}: --data-dir is not read, data {run.recipe.data.name} needs none", err=True
             )

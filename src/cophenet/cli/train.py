@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,6 +58,9 @@ def train(
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Continue this run where it was interrupted.")
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Let --resume run code of your own that the run names.")
+    ] = False,
     accelerator: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="cpu, gpu, ... by Lightning's names; auto unless given."),
@@ -87,9 +89,8 @@ def train(
     Example: cophenet train --resume runs/cifar100-emd
     """
     from cophenet._common.processes import is_first_process
+    from cophenet.recipes.own_code import own_code
 
-    # A backbone of one's own, given by import path, lies where one works.
-    sys.path.append(str(Path.cwd()))
     common = {
         "data_dir": data_dir,
         "loggers": ("csv", "tensorboard", *(logger or ())),
@@ -106,13 +107,16 @@ def train(
     if resume is not None:
         chosen = {"RECIPE": recipe, "--objective": objective, "--scale": scale, "--seeds": seeds}
         _refuse_beside_resume({**chosen, "--set": settings, "--output": output, **_as_options(machine)})
-        run = _guarded("resume", resume, common)
+        run = _guarded("resume", resume, {"trust": trust, **common})
     else:
+        if trust:
+            raise ValueError("--trust is for --resume: a recipe that you give is your own")
         made = _recipe(recipe or "digits", scale, objective, seeds, settings or ())
         folder = output or Path("runs", f"{made.name}-{made.objective.name}")
         run = _guarded("train", folder, {"recipe": made, **machine, **common})
     if is_first_process():
-        typer.echo(f"next: cophenet evaluate {run.path}")
+        trusted = " --trust" if own_code(run.recipe) else ""
+        typer.echo(f"next: cophenet evaluate {run.path}{trusted}")
         typer.echo(f"      cophenet report {run.path} -o report.html")
 
 
@@ -124,7 +128,7 @@ def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
     try:
         if action == "train":
             return train(output=folder, **options)
-        run = Run.open(folder)
+        run = Run.open(folder, trust=options["trust"])
         if not run.missing_seeds and run.finished and not run.damaged:
             typer.echo(f"run {folder} is finished")
         return resume(folder, **options)

@@ -172,7 +172,7 @@ class HierarchicalEmbedder(
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str | None = None) -> HierarchicalEmbedder:
-        """Read what `save` wrote; nothing is unpickled.
+        """Read what `save` wrote; nothing is unpickled, and nothing that the folder names is run.
 
         Args:
             path: The folder.
@@ -185,17 +185,23 @@ class HierarchicalEmbedder(
         return storage.load(cls(), path, device)
 
     @classmethod
-    def from_run(cls, path: str | os.PathLike[str]) -> HierarchicalEmbedder:
+    def from_run(cls, path: str | os.PathLike[str], *, trust: bool = False) -> HierarchicalEmbedder:
         """The network of a trained run, for inference; of several seeds, give the folder of one.
 
         Inputs are then what the run's data set holds, flattened or not: bytes 0..255 for images, of the size
         the run was trained on. The data set is read once, for its mean. Nothing is held out of a run, so
         call `calibrate` before the decision "specific-if-confident".
 
+        Args:
+            path: The folder.
+            trust: Whether code of a user's own that the folder names may run, such as a backbone by import
+                path.
+
         Raises:
+            TrustError: If the folder names such code and may not.
             ValueError: If there is no such run, or it has several seeds.
         """
-        return fill_from_run(cls(), path)
+        return fill_from_run(cls(), path, trust=trust)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX file: "vectors" (n, d) float32 -> "embedding" and "probabilities".

@@ -41,10 +41,15 @@ __all__ = [
 ]
 
 
-def load_model(folder: Path) -> HierarchicalEmbedder:
-    """The estimator of a saved model, or of a run."""
+def load_model(folder: Path, *, trust: bool = False) -> HierarchicalEmbedder:
+    """The estimator of a saved model, or of a run.
+
+    Args:
+        folder: The folder.
+        trust: Whether code of a user's own that a run names may run; a saved model names none.
+    """
     if (folder / "recipe.yaml").is_file():
-        return HierarchicalEmbedder.from_run(folder)
+        return HierarchicalEmbedder.from_run(folder, trust=trust)
     return HierarchicalEmbedder.load(folder)
 
 

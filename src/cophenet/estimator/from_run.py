@@ -56,11 +56,11 @@ def flat_inputs(inputs: Any, shape: Sequence[int]) -> Any:
     return array
 
 
-def fill_from_run(estimator: _Estimator, path: str | os.PathLike[str]) -> _Estimator:
+def fill_from_run(estimator: _Estimator, path: str | os.PathLike[str], *, trust: bool) -> _Estimator:
     """Set what the estimator would have learned to what the run has."""
     from cophenet.runs import Run, load_experiment, load_network
 
-    run = Run.open(os.fspath(path))
+    run = Run.open(os.fspath(path), trust=trust)
     network = load_network(run)
     experiment = load_experiment(run.recipe, run.info["data_dir"])
     tree = run.tree

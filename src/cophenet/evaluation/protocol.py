@@ -33,6 +33,7 @@ def evaluate(
     data_dir: str | Path | None = None,
     device: Device = "auto",
     progress: Progress | None = None,
+    trust: bool = False,
 ) -> dict[str, Any]:
     """Measure a finished run, and write `results.json` and what it was made of into its folder.
 
@@ -44,6 +45,8 @@ def evaluate(
         data_dir: Folder of the same data; None for the one it was trained with.
         device: Where the network computes: "auto" is the GPU if there is one.
         progress: Called with what is being read, the samples done and all of them.
+        trust: Whether code of a user's own that the folder names may run, such as a backbone by import path;
+            what `train` returns is trusted already.
 
     Returns:
         The content of `results.json`.
@@ -51,6 +54,7 @@ def evaluate(
     Raises:
         ImportError: If safetensors is missing.
         OSError: If the data of the test part is missing, or there is none in `data_dir`.
+        TrustError: If the folder names such code and may not.
         ValueError: If there is no such run, it is not finished, its newest checkpoint is damaged, or the data
             is not what it was trained on.
 
@@ -66,7 +70,8 @@ def evaluate(
         >>> sorted(results["metrics"]["source/accuracy/digit"])
         ['mean', 'std', 'values']
     """
-    run = run if isinstance(run, Run) else Run.open(run)
+    if not isinstance(run, Run) or (trust and not run.trust):
+        run = Run.open(run.path if isinstance(run, Run) else run, trust=trust)
     if not run.finished:
         raise ValueError(f"run {run.path} is not finished: finish it with cophenet train --resume {run.path}")
     place = choose_device(device)

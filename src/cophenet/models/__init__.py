@@ -6,6 +6,7 @@ trained, and how, is not decided here.
 
 from cophenet.models.base import Backbone
 from cophenet.models.cached import cached_backward
+from cophenet.models.foreign import backbone_function
 from cophenet.models.heads import Heads, LinearHead, Network, NetworkOutput, build_heads
 from cophenet.models.registry import backbone_names, create_backbone, register_backbone
 from cophenet.models.weights import load_weights
@@ -16,6 +17,7 @@ __all__ = [
     "LinearHead",
     "Network",
     "NetworkOutput",
+    "backbone_function",
     "backbone_names",
     "build_heads",
     "cached_backward",

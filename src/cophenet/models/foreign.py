@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from cophenet.models.base import Backbone, image_shape
 
-__all__ = ["Foreign", "create_foreign"]
+__all__ = ["Foreign", "backbone_function", "code_named", "create_foreign"]
+
+_Function = TypeVar("_Function", bound="Callable[..., nn.Module]")
+# Options of timm's models that name files, folders or addresses: what is there may be unpickled.
+_FILE_OPTIONS = ("cache_dir", "checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
 
 
 class Foreign(Backbone):
@@ -85,22 +92,93 @@ class Foreign(Backbone):
         return int(features.shape[1])
 
 
+def backbone_function(make: _Function) -> _Function:
+    """Function decorator: let a function be a backbone by import path, `package.module:function`.
+
+    A class needs no decorator: it is a backbone if it is a subclass of `torch.nn.Module`.
+
+    Args:
+        make: Its arguments are the options of the backbone; it returns the module.
+
+    Example:
+        >>> @backbone_function
+        ... def small(size: int = 8) -> nn.Module:
+        ...     return nn.Sequential(nn.Flatten(), nn.Linear(64, size))
+    """
+    make.is_backbone = True  # type: ignore[attr-defined]
+    return make
+
+
+def code_named(name: str, options: Mapping[str, Any]) -> str | None:
+    """What of a backbone is code of a user's own, or reads files that may hold code; None if nothing is.
+
+    Installed packages are asked for a model by its name, so `timm:NAME` and `torchvision:NAME` are none.
+
+    Example:
+        >>> code_named("my_net:Net", {}), code_named("timm:resnet18", {"pretrained": True})
+        ("backbone 'my_net:Net'", None)
+        >>> code_named("timm:resnet18", {"checkpoint_path": "net.pth"})
+        "option checkpoint_path of backbone 'timm:resnet18'"
+    """
+    package, colon, _ = name.partition(":")
+    if not colon:
+        return None
+    if package not in _MAKERS:
+        return f"backbone {name!r}"
+    risky = [option for option in options if option in _FILE_OPTIONS or isinstance(options[option], Mapping)]
+    return f"option {risky[0]} of backbone {name!r}" if risky else None
+
+
 def create_foreign(name: str, input_shape: Sequence[int], options: Mapping[str, Any]) -> Foreign:
     """Make `timm:NAME`, `torchvision:NAME` or `package.module:Class`; see `create_backbone`.
+
+    The current folder is searched last for a module by import path, so that all commands find the same one.
 
     Raises:
         ImportError: If the package is not installed, or has no such class.
         ValueError: If the name or an option is unknown, or the module is no backbone for these inputs.
     """
     package, _, target = name.partition(":")
-    makers = {"timm": _from_timm, "torchvision": _from_torchvision}
-    if package in makers:
-        return makers[package](name, target, input_shape, options)
-    module = _import(name, package)
-    make = getattr(module, target, None)
-    if not callable(make):
+    if package in _MAKERS:
+        return _MAKERS[package](name, target, input_shape, options)
+    if not all(part.isidentifier() for part in (*package.split("."), target)):
+        raise ValueError(f"backbone {name!r} must be named as package.module:Class")
+    with _current_folder():
+        make = _backbone_maker(name, package, target)
+        return Foreign(_call(name, make, options), input_shape, name=name)
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """With the current folder last in the search for modules; it stays there if one was found in it."""
+    folder = str(Path.cwd())
+    if folder in sys.path or "" in sys.path:
+        yield
+        return
+    before = set(sys.modules)
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        files = [getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - before]
+        if folder in sys.path and not any(Path(file).is_relative_to(folder) for file in files if file):
+            sys.path.remove(folder)
+
+
+def _backbone_maker(name: str, package: str, target: str) -> Callable[..., object]:
+    """The class or function of an import path, refused before anything of it is called."""
+    make: Any = getattr(_import(name, package), target, None)
+    if make is None:
         raise ImportError(f"backbone {name!r}: module {package} has no class {target!r}")
-    return Foreign(_call(name, make, options), input_shape, name=name)
+    is_module = isinstance(make, type) and issubclass(make, nn.Module)
+    if not (is_module or (inspect.isfunction(make) and vars(make).get("is_backbone") is True)):
+        kind = make.__name__ if isinstance(make, type) else type(make).__name__
+        raise ValueError(
+            f"backbone {name!r} must be a subclass of torch.nn.Module, or a function with the decorator "
+            f"cophenet.models.backbone_function, got {kind}"
+        )
+    found: Callable[..., object] = make
+    return found
 
 
 def _from_timm(name: str, target: str, input_shape: Sequence[int], options: Mapping[str, Any]) -> Foreign:
@@ -156,3 +234,6 @@ def _call(name: str, make: Callable[..., object], options: Mapping[str, Any]) ->
     if not isinstance(module, nn.Module):
         raise ValueError(f"backbone {name!r} must be a torch.nn.Module, got {type(module).__name__}")
     return module
+
+
+_MAKERS = {"timm": _from_timm, "torchvision": _from_torchvision}

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from cophenet._common.checks import check_options
 from cophenet._common.registry import Registry
+from cophenet._common.trust import TrustError
 from cophenet.models.base import Backbone
-from cophenet.models.foreign import create_foreign
+from cophenet.models.foreign import code_named, create_foreign
 from cophenet.models.weights import load_weights
 
 __all__ = ["BACKBONES", "backbone_maker", "backbone_names", "create_backbone", "register_backbone"]
@@ -61,21 +62,29 @@ def backbone_names() -> tuple[str, ...]:
 
 
 def create_backbone(
-    name: str, *, input_shape: Sequence[int], weights: str | Path | None = None, **options: Any
+    name: str,
+    *,
+    input_shape: Sequence[int],
+    weights: str | Path | None = None,
+    trust: bool = True,
+    **options: Any,
 ) -> Backbone:
     """Make a backbone by name.
 
     Args:
         name: One of `backbone_names()`; a ResNet with another base width than 64, as in `resnet18-w16`;
             `timm:NAME` or `torchvision:NAME` where that package is installed; or `package.module:Class`, a
-            module of your own from inputs to (B, d).
+            module of your own from inputs to (B, d), looked for in the current folder too.
         input_shape: Shape of one input: (channels, height, width) of images, (d,) of vectors.
         weights: A checkpoint to load, all of it but its classifier: a torch or safetensors file.
+        trust: Whether code of a user's own may be imported and called; False for a name and options that
+            come from a file of somebody else.
         **options: The backbone's own options.
 
     Raises:
         FileNotFoundError: If there are no such weights.
         ImportError: If the package of the name is not installed.
+        TrustError: If it is code of a user's own, and not trusted.
         ValueError: If a name or option is unknown or wrong, the backbone cannot take such inputs, or the
             weights do not fit.
 
@@ -87,6 +96,9 @@ def create_backbone(
     """
     if not input_shape or not all(type(size) is int and size >= 1 for size in input_shape):
         raise ValueError(f"input_shape must be positive integers, got {input_shape!r}")
+    code = None if trust else code_named(name, options)
+    if code is not None:
+        raise TrustError(f"{code} is code that is not trusted: it is neither imported nor called")
     if ":" in name:
         backbone: Backbone = create_foreign(name, input_shape, options)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import torch
@@ -76,6 +77,9 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
 
 def _read_torch(path: Path) -> object:
     try:
+        # Before 2.6, torch itself can be made to run code by a file in its oldest format.
+        if tarfile.is_tarfile(path):
+            raise ValueError("a tar file")
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # foreign and damaged files fail in any way
         raise ValueError(

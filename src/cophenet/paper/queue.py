@@ -52,9 +52,10 @@ def state_of(path: Path) -> State:
 
 def different_settings(path: Path, recipe: Recipe) -> list[str]:
     """Keys of the settings in which a run folder differs from a recipe, as far as they matter."""
-    there, here = (
-        flatten(r.model_dump(exclude={WATCHED, "summary"})) for r in (Run.open(path).recipe, recipe)
-    )
+    run = Run.open(path)
+    if not run.is_single:  # the recipes of its seeds may be any
+        return ["seeds"]
+    there, here = (flatten(r.model_dump(exclude={WATCHED, "summary"})) for r in (run.recipe, recipe))
     return sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
 
 
@@ -158,14 +159,15 @@ class Queue:
         from cophenet.evaluation import evaluate
         from cophenet.runs import resume, train
 
+        # Its settings are those of the caller's recipe (see `_is_done`), so it names the caller's own code.
         words = {"missing": "train", "interrupted": "continue", "trained": "evaluate"}
         self.tell(f"{title}: {words[state]}")
         options = {"loggers": ("csv",), "progress": self.progress, "data_dir": self.data_dir}
         if state == "missing":
             train(runs.of_seed(seed), path, threads=self.threads, **options)  # type: ignore[arg-type]
         elif state == "interrupted":
-            resume(path, **options)  # type: ignore[arg-type]
-        evaluate(path, data_dir=self.data_dir)
+            resume(path, trust=True, **options)  # type: ignore[arg-type]
+        evaluate(path, data_dir=self.data_dir, trust=True)
 
     def _missing_data(self, runs: VariantRuns) -> str:
         """What of the data is not there; nothing if all is."""

@@ -32,6 +32,11 @@ _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
+# Modules are looked for where this process does: not in the current folder, which may be anyone's.
+_START = (
+    "import sys; sys.path[:] = sys.argv.pop(1).split(chr(10)); "
+    "from cophenet.paper.timing import _main; _main(*sys.argv[1:])"
+)
 
 
 def time_steps(
@@ -144,7 +149,8 @@ def run_isolated(
         ValueError: study must be one of synthetic, steps, got 'speed'
     """
     check_choice("study", study, _STUDIES)
-    command = [sys.executable, "-m", "cophenet.paper.timing", study, json.dumps(dict(settings or {}))]
+    path, given = "\n".join(sys.path), json.dumps(dict(settings or {}))
+    command = [sys.executable, "-c", _START, path, study, given]
     lines: list[str] = []
     with subprocess.Popen(
         command,
@@ -165,10 +171,6 @@ def run_isolated(
 
 
 def _main(study: str, settings: str) -> None:
-    """Print lines about what is done, then the result as one line of JSON."""
+    """The study in the new process: lines about what is done, then the result as one line of JSON."""
     result = _STUDIES[study](json.loads(settings), lambda line: print(f"- {line}", flush=True))
     print(json.dumps(result, allow_nan=False))
-
-
-if __name__ == "__main__":
-    _main(*sys.argv[1:])

@@ -100,7 +100,11 @@ def list_recipes() -> tuple[RecipeLine, ...]:
 
 
 def load_recipe(
-    name_or_path: str | Path, scale: Scale | None = None, overrides: Sequence[str | Override] = ()
+    name_or_path: str | Path,
+    scale: Scale | None = None,
+    overrides: Sequence[str | Override] = (),
+    *,
+    trust: bool = True,
 ) -> Recipe:
     """Read and check a recipe.
 
@@ -108,6 +112,8 @@ def load_recipe(
         name_or_path: A name of `recipe_names`, or a YAML file.
         scale: "paper" or "laptop"; None for the laptop's, or the only one of the file.
         overrides: Settings to replace, as "optimizer.lr=0.05".
+        trust: Whether code of a user's own that the recipe names may run; False for the file of somebody
+            else, such as that of a run folder. Reading a recipe imports none of it either way.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -129,7 +135,8 @@ def load_recipe(
     if ("scale",) in (override.keys for override in given):
         raise ValueError("--set scale would keep the settings of the other scale: give --scale instead")
     try:
-        return Recipe.model_validate(apply_overrides(settings, given))
+        context = None if trust else {"untrusted": path.parent}
+        return Recipe.model_validate(apply_overrides(settings, given), context=context)
     except ValidationError as error:
         involved = keys_involved(error)
         causes = [override for override in given if any(_touch(override.keys, key) for key in involved)]

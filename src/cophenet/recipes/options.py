@@ -36,6 +36,7 @@ class Member:
         fixed: Arguments that are no options.
         elsewhere: What looks like an option, but another key of the recipe sets it; and that key.
         named_by: The key of a recipe that names the member, if its options are beside it.
+        is_installed: Whether it comes with the library or another package; else the program registered it.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Member:
     fixed: frozenset[str] = frozenset()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     named_by: tuple[str, ...] = ()
+    is_installed: bool = True
 
     @property
     def model(self) -> type[BaseModel]:
@@ -68,7 +70,14 @@ def data_member(name: str) -> Member:
     from cophenet.data.source import SOURCES
 
     elsewhere = {"size": "data.image_size"}
-    return Member("data", name, SOURCES.get(name), elsewhere=elsewhere, named_by=("data.name",))
+    return Member(
+        "data",
+        name,
+        SOURCES.get(name),
+        elsewhere=elsewhere,
+        named_by=("data.name",),
+        is_installed=name not in SOURCES.added(),
+    )
 
 
 def objective_member(name: str) -> Member:
@@ -78,14 +87,15 @@ def objective_member(name: str) -> Member:
         >>> objective_member("sinkhorn").options[:2], objective_member("soft").options
         (('reg', 'relative'), ('beta', 'cpcc', 'gather'))
     """
-    from cophenet.objectives.registry import create, objective_class
+    from cophenet.objectives.registry import OBJECTIVES, create, objective_class
     from cophenet.transport.base import DISTANCES
 
     cls = objective_class(name)
     fixed = frozenset({"name", "tree"})
+    installed = name not in (*OBJECTIVES.added(), *DISTANCES.added())
     if cls is None:
-        return Member("objective", name, DISTANCES.get(name), fixed=fixed)
-    return Member("objective", name, cls, create, fixed)
+        return Member("objective", name, DISTANCES.get(name), fixed=fixed, is_installed=installed)
+    return Member("objective", name, cls, create, fixed, is_installed=installed)
 
 
 def backbone_member(name: str) -> Member:
@@ -95,11 +105,19 @@ def backbone_member(name: str) -> Member:
         >>> backbone_member("resnet10-w24").options
         ('stem', 'norm')
     """
-    from cophenet.models.registry import backbone_maker
+    from cophenet.models.registry import BACKBONES, backbone_maker
 
     make, sizes = (None, frozenset[str]()) if ":" in name else backbone_maker(name)
     elsewhere = {"weights": "model.weights", "input_shape": "data.image_size"}
-    return Member("backbone", name, make, fixed=sizes, elsewhere=elsewhere, named_by=("model.backbone",))
+    return Member(
+        "backbone",
+        name,
+        make,
+        fixed=sizes,
+        elsewhere=elsewhere,
+        named_by=("model.backbone",),
+        is_installed=name not in BACKBONES.added(),
+    )
 
 
 def check_options(member: Member, options: Mapping[str, Any], place: tuple[str, ...] = ()) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -9,6 +10,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -18,7 +20,8 @@ from cophenet._common.checks import arguments_of, check_choice
 from cophenet._common.yaml_files import dump_yaml
 from cophenet.recipes.checks import check_recipe
 from cophenet.recipes.errors import Problem, refusal
-from cophenet.recipes.options import backbone_member, check_options, data_member, objective_member
+from cophenet.recipes.options import Member, backbone_member, check_options, data_member, objective_member
+from cophenet.recipes.own_code import added_member, check_trust
 
 if TYPE_CHECKING:
     from cophenet.data.source import DataSource
@@ -64,6 +67,14 @@ class Settings(BaseModel):
     """A group of settings: immutable, without unknown keys, and nothing is converted silently."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def _check_member(
+    member: Member, options: dict[str, Any], info: ValidationInfo, place: tuple[str, ...] = ()
+) -> None:
+    """Check the options of a member, except by code of a user's own that is not trusted."""
+    if member.is_installed or not (info.context or {}).get("untrusted"):
+        check_options(member, options, place)
 
 
 class SamplerSettings(Settings):
@@ -124,7 +135,7 @@ class DataSettings(Settings):
     @classmethod
     def _check_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if "name" in info.data:
-            check_options(data_member(info.data["name"]), options)
+            _check_member(data_member(info.data["name"]), options, info)
         return options
 
     @field_validator("augment")
@@ -193,7 +204,7 @@ class ModelSettings(Settings):
     @classmethod
     def _check_options(cls, options: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if "backbone" in info.data:
-            check_options(backbone_member(info.data["backbone"]), options)
+            _check_member(backbone_member(info.data["backbone"]), options, info)
         return options
 
 
@@ -244,7 +255,7 @@ class ObjectiveSettings(Settings):
         for name in given:
             check_choice("objective.options", name, objective_names())
         for name in {info.data.get("name", "flat"): None, **given}:
-            check_options(objective_member(name), given.get(name, {}), (name,))
+            _check_member(objective_member(name), given.get(name, {}), info, (name,))
         return given
 
 
@@ -357,6 +368,8 @@ class Recipe(Settings):
     evaluation: EvaluationSettings = EvaluationSettings()
     save_features_every: Annotated[int, Field(ge=0)] = 0
     seeds: Seeds = (0,)
+    # The folder it was read from, if that is data of somebody else.
+    _untrusted: Path | None = PrivateAttr(None)
 
     @field_validator("seeds")
     @classmethod
@@ -368,10 +381,38 @@ class Recipe(Settings):
     @model_validator(mode="after")
     def _check(self) -> Recipe:
         settings = (self.data, self.tree, self.model, self.objective, self.one_shot, self.batch_size)
-        if repr(settings) not in _CHECKED:
+        if repr(settings) not in _CHECKED and (self.untrusted is None or added_member(self) is None):
             check_recipe(self)
             _CHECKED.add(repr(settings))
         return self
+
+    def model_post_init(self, context: Any) -> None:
+        """Remember whose recipe it is."""
+        self._untrusted = (context or {}).get("untrusted")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all settings are the same; it does not matter whose they are."""
+        return isinstance(other, Recipe) and dict(self) == dict(other)
+
+    @property
+    def untrusted(self) -> Path | None:
+        """The folder of somebody else that it was read from; None if it is the user's, or was trusted."""
+        return self._untrusted
+
+    def with_trust(self) -> Recipe:
+        """The same recipe, trusted."""
+        recipe = self.model_copy()
+        recipe._untrusted = None
+        return recipe
+
+    def create_source(self) -> DataSource:
+        """The data source.
+
+        Raises:
+            TrustError: If it is registered by the running program, and the recipe is not trusted.
+        """
+        check_trust(self, network=False)
+        return self.data.create_source()
 
     def to_yaml(self) -> str:
         """Every setting, defaults included, as a file that `load_recipe` reads."""
@@ -379,6 +420,9 @@ class Recipe(Settings):
 
     def create_objective(self, tree: Hierarchy) -> Objective:
         """The objective on a tree.
+
+        Raises:
+            TrustError: If it is registered by the running program, and the recipe is not trusted.
 
         Example:
             >>> from cophenet import Hierarchy
@@ -390,6 +434,7 @@ class Recipe(Settings):
         from cophenet.objectives import create
         from cophenet.objectives.registry import objective_class
 
+        check_trust(self, network=False)
         name, options = self.objective.name, self.objective.options.get(self.objective.name, {})
         shared = self.objective.cpcc.model_dump() if objective_class(name) is None else {}
         with arguments_of(f"objective.options.{name}", options):

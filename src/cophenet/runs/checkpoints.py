@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 import re
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,10 +90,26 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
 
 
 def read_checkpoint(path: Path, device: str | Device = "cpu") -> dict[str, Any]:
-    """What a checkpoint holds; nothing in it is executed."""
+    """What a checkpoint holds; nothing in it is executed.
+
+    Raises:
+        ValueError: If it holds anything but tensors and plain values, or is no checkpoint.
+    """
     import torch
 
-    content: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    try:
+        # Before 2.6, torch itself can be made to run code by a file in its oldest formats.
+        if not zipfile.is_zipfile(path):
+            raise ValueError("not in the format that torch writes")
+        content = torch.load(path, map_location=device, weights_only=True)
+        if not isinstance(content, dict):
+            raise ValueError("not a mapping")
+    except (ValueError, RuntimeError, EOFError, KeyError, AttributeError, pickle.UnpicklingError) as error:
+        # Without torch's words, which advise to read such a file with less care.
+        raise ValueError(
+            f"checkpoint {path} is damaged, or asks for more than tensors and plain values: "
+            "it was not loaded, and nothing in it was run"
+        ) from error
     return content
 
 

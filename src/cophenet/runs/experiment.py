@@ -15,6 +15,7 @@ from cophenet.data import DataSet, HierarchicalBatchSampler, Loader, Samples, st
 from cophenet.models import Network, build_heads, create_backbone
 from cophenet.objectives import Objective
 from cophenet.recipes import Recipe, shaped_tree
+from cophenet.recipes.own_code import check_trust
 from cophenet.runs.checkpoints import read_checkpoint
 from cophenet.tree import Hierarchy
 
@@ -146,15 +147,18 @@ class Experiment:
         return None if size is None or samples.inputs.shape[1:] == (size, size) else size
 
 
-def load_experiment(recipe: Recipe, data_dir: str | Path | None = None) -> Experiment:
+def load_experiment(recipe: Recipe, data_dir: str | Path | None = None, *, trust: bool = False) -> Experiment:
     """Read the data of a recipe and make its tree and objective.
 
     Args:
         recipe: All settings.
         data_dir: Folder of the data; None for data that needs none.
+        trust: Whether the recipe of a run folder may name a data set or an objective that the running program
+            has registered; one from elsewhere may.
 
     Raises:
         FileNotFoundError: If files are missing.
+        TrustError: If it names such code and may not.
         ValueError: If the data is wrong, or the recipe does not fit it.
 
     Example:
@@ -163,7 +167,8 @@ def load_experiment(recipe: Recipe, data_dir: str | Path | None = None) -> Exper
         >>> experiment.tree.num_classes, experiment.objective.name, experiment.input_shape
         (7, 'fastft', (1, 8, 8))
     """
-    source = recipe.data.create_source()
+    recipe = recipe.with_trust() if trust else recipe
+    source = recipe.create_source()
     data = source.load(None if data_dir is None else Path(data_dir))
     train = data.samples("train", recipe.data.domain)
     if recipe.data.validation:
@@ -185,9 +190,14 @@ def build_network(
         objective: Says which heads.
         input_shape: Shape of one input.
         weights: File of the backbone's parameters to begin with.
+
+    Raises:
+        TrustError: If the recipe names code of a user's own, and is not trusted.
     """
+    check_trust(recipe)
     name, options = recipe.model.backbone, recipe.model.options
-    backbone = create_backbone(name, input_shape=tuple(input_shape), weights=weights, **options)
+    trust, shape = recipe.untrusted is None, tuple(input_shape)
+    backbone = create_backbone(name, input_shape=shape, weights=weights, trust=trust, **options)
     return Network(backbone, build_heads(objective.heads, backbone.num_features))
 
 
@@ -208,20 +218,27 @@ def find_weights(recipe: Recipe, data_dir: str | Path | None) -> Path | None:
     return path
 
 
-def load_network(run: Run, device: torch.device | str = "cpu") -> Network:
+def load_network(run: Run, device: torch.device | str = "cpu", *, trust: bool = False) -> Network:
     """The network of a run of one seed, as its newest checkpoint has it, in evaluation mode.
 
     The data is not needed.
 
+    Args:
+        run: The run.
+        device: Where the network shall be.
+        trust: Whether code of a user's own that the run names may run, if the run was opened without.
+
     Raises:
+        TrustError: If the run names such code and may not.
         ValueError: If the run has several seeds, no checkpoint, or a damaged one.
     """
-    seed = run.seed
+    seed, recipe = run.seed, run.recipe.with_trust() if trust else run.recipe
+    check_trust(recipe)
     content = read_checkpoint(run.checkpoint())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        objective = run.recipe.create_objective(run.tree)
-        network = build_network(run.recipe, objective, run.info["input_shape"])
+        objective = recipe.create_objective(run.tree)
+        network = build_network(recipe, objective, run.info["input_shape"])
     prefix = "network."
     state = content["state_dict"]
     network.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})

@@ -154,7 +154,7 @@ def _difference(old: Recipe, new: Recipe) -> str:
     return f"{key} is {before.get(key)!r} there and {after.get(key)!r} here"
 
 
-def make_run_folder(experiment: Experiment, output: Path, data_dir: Path | None, machine: Machine) -> Run:
+def make_run_folder(experiment: Experiment, output: Path, data_dir: Path | None, machine: Machine) -> None:
     """Write the folder of a run, of one seed or of several; the recipe last, which makes it a run.
 
     Args:
@@ -176,12 +176,11 @@ def make_run_folder(experiment: Experiment, output: Path, data_dir: Path | None,
     output.mkdir(parents=True, exist_ok=True)
     if len(recipe.seeds) == 1:
         _write(output, recipe, {**info, "seed": recipe.seeds[0]}, experiment)
-        return Run.open(output)
+        return
     for seed in recipe.seeds:
         _write_seed(output, recipe, seed, info, experiment)
     write_json(output / "run.json", {**info, "seeds": list(recipe.seeds)})
     write_text(output / "recipe.yaml", recipe.to_yaml())
-    return Run.open(output)
 
 
 def restore_seed_folders(run: Run, experiment: Experiment) -> None:
@@ -230,7 +229,7 @@ def wait_for_run(output: Path, recipe: Recipe, seconds: float = 600.0, notice_af
     end, noticed, refused = began + seconds, False, False
     while True:
         try:
-            run = Run.open(output)
+            run = Run.open(output, trust=recipe.untrusted is None)
         except ValueError:  # not there, or not yet whole
             refused = _is_refused(recipe, output, again=refused)
         else:

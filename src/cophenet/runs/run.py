@@ -25,9 +25,12 @@ class Run:
 
     Args:
         path: The folder.
+        trust: Whether code of a user's own that its recipe names may run, such as a backbone by import path.
+            A folder is data: without it nothing that it names is imported or called.
 
     Attributes:
         path: The folder.
+        trust: As given.
 
     Example:
         >>> Run.open("/nowhere")
@@ -35,17 +38,21 @@ class Run:
         ValueError: no run folder at /nowhere: it does not exist
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, *, trust: bool = False) -> None:
+        self.path, self.trust = Path(path), trust
 
     @classmethod
-    def open(cls, path: str | Path) -> Run:
+    def open(cls, path: str | Path, *, trust: bool = False) -> Run:
         """The run in a folder.
+
+        Args:
+            path: The folder.
+            trust: As for the class.
 
         Raises:
             ValueError: If there is none; says what is missing.
         """
-        run = cls(path)
+        run = cls(path, trust=trust)
         if not run.path.is_dir():
             raise ValueError(f"no run folder at {path}: it does not exist")
         missing = [name for name in ("recipe.yaml", "run.json") if not (run.path / name).is_file()]
@@ -70,7 +77,7 @@ class Run:
     @cached_property
     def recipe(self) -> Recipe:
         """All settings."""
-        return load_recipe(self.path / "recipe.yaml")
+        return load_recipe(self.path / "recipe.yaml", trust=self.trust)
 
     @cached_property
     def parts(self) -> tuple[Run, ...]:
@@ -79,14 +86,18 @@ class Run:
         Raises:
             ValueError: If the folder of a seed is missing.
         """
-        if self.is_single:
-            return (self,)
         for seed in self.missing_seeds:
             raise ValueError(
                 f"run {self.path} has lost its folder seed{seed}: "
                 f"train that seed again with cophenet train --resume {self.path}"
             )
-        return tuple(Run.open(self.path / f"seed{seed}") for seed in self.info["seeds"])
+        return (self,) if self.is_single else self.present_parts
+
+    @property
+    def present_parts(self) -> tuple[Run, ...]:
+        """The runs of those seeds of several whose folder is there."""
+        seeds = [seed for seed in self.info.get("seeds", ()) if seed not in self.missing_seeds]
+        return tuple(Run.open(self.path / f"seed{seed}", trust=self.trust) for seed in seeds)
 
     @property
     def is_single(self) -> bool:

@@ -19,6 +19,7 @@ from cophenet._common.locks import locked
 from cophenet._common.processes import is_first_process
 from cophenet._common.threads import torch_threads
 from cophenet.objectives import WithCPCC
+from cophenet.recipes.own_code import own_code
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.runs.experiment import Experiment, build_network, find_weights
 from cophenet.runs.folder import Machine, remove_temporary_files
@@ -113,7 +114,7 @@ def _locked_folder(part: Run, run: Run) -> Iterator[None]:
 @contextmanager
 def _explained_end(part: Run, run: Run, log: RunLog, stop: StopRequest) -> Iterator[None]:
     """An end of the training before its time says what to do next, also in the log."""
-    going_on = f"cophenet train --resume {run.path}"
+    going_on = f"cophenet train --resume {run.path}{' --trust' * bool(own_code(run.recipe))}"
     try:
         try:
             yield

@@ -13,6 +13,7 @@ from cophenet._common.locks import locked
 from cophenet._common.packages import require
 from cophenet._common.processes import is_first_process
 from cophenet.recipes import Recipe
+from cophenet.recipes.own_code import check_trust
 from cophenet.runs.experiment import find_weights, load_experiment
 from cophenet.runs.folder import (
     Machine,
@@ -85,6 +86,7 @@ def train(
     if recipe.chunk_size is not None:
         _check_chunks(strategy)
     options = _checked(loggers, checkpoint_minutes, progress)
+    check_trust(recipe)
     first = is_first_process()
     if first:
         check_free(recipe, output)
@@ -98,7 +100,8 @@ def train(
             check_free(recipe, output)  # again: another process may have been quicker
             remove_temporary_files(output)
             make_run_folder(experiment, output, None if data_dir is None else Path(data_dir), machine)
-        run = Run.open(output) if first else wait_for_run(output, recipe)
+        # The recipe is that of the caller, whose code may run.
+        run = Run.open(output, trust=recipe.untrusted is None) if first else wait_for_run(output, recipe)
         train_seeds(run, experiment, machine, options)
     return run
 
@@ -110,6 +113,7 @@ def resume(
     loggers: Sequence[str] = ("csv", "tensorboard"),
     progress: bool | None = None,
     checkpoint_minutes: float = 10.0,
+    trust: bool = False,
 ) -> Run:
     """Go on with a training from its newest whole checkpoint; a finished one is left as it is.
 
@@ -125,14 +129,18 @@ def resume(
         loggers: As for `train`.
         progress: As for `train`.
         checkpoint_minutes: As for `train`.
+        trust: Whether code of a user's own that the folder names may run, such as a backbone by import path.
 
     Raises:
+        TrustError: If the folder names such code and may not.
         ValueError: If there is no run, another process has it, or the data has changed.
     """
-    run = Run.open(path)
+    run = Run.open(path, trust=trust)
     options = _checked(loggers, checkpoint_minutes, progress)
     if not run.missing_seeds and run.finished and not run.damaged:
         return run
+    for part in (run, *run.present_parts):
+        check_trust(part.recipe)
     info, first = run.info, is_first_process()
     machine = Machine(*(info[key] for key in ("accelerator", "devices", "strategy", "num_nodes", "threads")))
     with ExitStack() as stack:
