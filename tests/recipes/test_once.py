@@ -4,7 +4,7 @@ from functools import wraps
 
 import pytest
 
-from cophenet.models.vectors import MLP
+from cophenet.models.mlp import MLP
 from cophenet.objectives import SoftLabels
 from cophenet.recipes import load, load_recipe, settings
 from cophenet.recipes.settings import Recipe
