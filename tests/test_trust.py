@@ -204,7 +204,7 @@ def sent(place, finished, request):
 
 
 @pytest.mark.parametrize("sent", HOSTILE, indirect=True)
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ["evaluate", "resume", "predict", "report", "compare"])
 def test_no_command_runs_what_a_folder_names(sent, command, capfd):
     if command != "resume":
         for info in sent.rglob("run.json"):
@@ -283,11 +283,11 @@ def test_a_backbone_in_the_current_folder_works_with_every_command(place, capsys
 
     assert fresh("train", *settings, "-o", "run") == 0
     assert "next: cophenet evaluate run --trust\n" in capsys.readouterr().out
+    assert fresh("report", "run", "-o", "report.html") == 0
     assert fresh("evaluate", "run") == 2
     assert fresh("evaluate", "run", "--trust") == 0
     assert fresh("evaluate", "run") == 0  # features are saved: nothing is run
     assert fresh("predict", "vectors.npy", "--model", "run", "-o", "out.csv", "--trust") == 0
-    assert fresh("report", "run", "-o", "report.html") == 0
     assert fresh("compare", "run") == 0
     assert "own_net" not in sys.modules
     change_json(place / "run" / "run.json", finished=False)
