@@ -100,8 +100,11 @@ LOOP.append(LOOP)
         (lambda: Hierarchy.from_paths(["a/b"]), "give sep="),
         (lambda: Hierarchy.from_paths([("a",)], sep="/"), "must be strings when sep"),
         (lambda: Hierarchy.from_paths(["a//b"], sep="/"), "non-empty string"),
-        (lambda: Hierarchy.from_paths([("a", 3)]), "non-empty string of valid Unicode without NUL, got 3"),
-        (lambda: Hierarchy.from_paths([("a", "b\0")]), "without NUL"),
+        (
+            lambda: Hierarchy.from_paths([("a", 3)]),
+            "string of valid Unicode without control characters, got 3",
+        ),
+        (lambda: Hierarchy.from_paths([("a", "b\0")]), r"without control characters, got 'b.x00'"),
         (lambda: Hierarchy.from_paths([("a", "\ud800")]), "valid Unicode"),
         (lambda: Hierarchy.from_paths([("a", "x"), ("b", "x")]), "duplicate class name: 'x'"),
         (lambda: Hierarchy.from_paths([("a", "x"), ("a", "x")]), "same path twice"),

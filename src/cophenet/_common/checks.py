@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
+import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -21,11 +22,17 @@ __all__ = [
     "check_number",
     "check_options",
     "check_pair",
+    "check_text",
     "check_whole",
+    "is_plain_text",
     "wrong_argument",
 ]
 
 _Value = TypeVar("_Value")
+
+# Control characters, halves of surrogate pairs, separators of lines, signs that turn the direction of
+# writing, and what is no character: none of them can be drawn, and some hide what follows.
+_NOT_PLAIN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def wrong_argument(argument: str, problem: str) -> ValueError:
@@ -174,6 +181,28 @@ def check_pair(argument: str, values: Collection[_Value], what: str) -> tuple[_V
         raise wrong_argument(argument, f"must be {what}, got {values!r}")
     first, second = values
     return first, second
+
+
+def is_plain_text(text: str) -> bool:
+    r"""Whether text can be shown anywhere: no control characters, no surrogates, none that turns the writing.
+
+    Example:
+        >>> is_plain_text("straße"), is_plain_text("tab\there"), is_plain_text("\u202egnp.exe")
+        (True, False, False)
+    """
+    return _NOT_PLAIN.search(text) is None
+
+
+def check_text(argument: str, text: str) -> None:
+    r"""Refuse text that is not plain, such as a name with control characters.
+
+    Example:
+        >>> check_text("name", "a\nb")
+        Traceback (most recent call last):
+        ValueError: name must be text without control characters, got 'a\nb'
+    """
+    if not is_plain_text(text):
+        raise wrong_argument(argument, f"must be text without control characters, got {text!r:.200}")
 
 
 def check_options(

@@ -7,13 +7,16 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cophenet._common.limits import DEPTH, NODES, TooDeepError, read_text
+
 __all__ = [
     "is_temporary",
+    "parse_json",
     "read_json",
     "replaced_file",
     "replaced_folder",
@@ -22,6 +25,8 @@ __all__ = [
     "write_text",
 ]
 
+# Text in quotes, which may hold such signs too and may lack its end, or a sign of structure.
+_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
 
@@ -113,13 +118,60 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: If it holds anything else.
     """
+    text = read_text(path)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(text)
     except ValueError as error:
         raise ValueError(f"{path} is no JSON: {error}") from error
     if not isinstance(document, dict):
         raise ValueError(f"{path} must hold a mapping, got {type(document).__name__}")
     return document
+
+
+def parse_json(
+    text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None, values: int | None = None
+) -> Any:
+    """A JSON document.
+
+    Args:
+        text: The document.
+        pairs: Makes the mappings from keys and values, in place of dict.
+        values: How many values it may have; None for any number.
+
+    Raises:
+        ValueError: If it is no JSON (json.JSONDecodeError), is nested more deeply than `DEPTH` levels, or has
+            too many values.
+
+    Example:
+        >>> parse_json('{"a": [1, 2]}')
+        {'a': [1, 2]}
+        >>> parse_json("[" * 40_000)
+        Traceback (most recent call last):
+        cophenet._common.limits.TooDeepError: nested deeper than 500 levels (limit)
+    """
+    opened = text.count("[") + text.count("{")
+    if opened > DEPTH or (values is not None and opened + text.count(",") > values):
+        _check_structure(text, values)
+    try:
+        return json.loads(text, object_pairs_hook=pairs)
+    except RecursionError:  # where the call itself is deep in others
+        raise TooDeepError from None
+
+
+def _check_structure(text: str, most: int | None) -> None:
+    """Refuse what is nested too deeply or has too many values, before anything is made of it."""
+    depth = values = 0
+    for match in _STRUCTURE.finditer(text):
+        sign = match[0]
+        values += sign in "[{,"
+        if most is not None and values > most:
+            raise ValueError(f"more than {most:,} values {NODES.note}")
+        if sign in "[{":
+            depth += 1
+            if depth > DEPTH:
+                raise TooDeepError
+        elif sign in "]}":
+            depth -= 1
 
 
 def is_temporary(name: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -13,13 +12,13 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from cophenet._common.checks import is_plain_text
+from cophenet._common.limits import NODES
+
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
 DEFAULT_ROOT = "root"
-
-# Lone surrogates cannot be encoded, and a NUL ends the line for some readers.
-_NOT_TEXT = re.compile("[\ud800-\udfff\0]")
 
 
 @dataclass(frozen=True)
@@ -71,14 +70,20 @@ def default_level_names(height: int) -> tuple[str, ...]:
 
 
 def is_name(name: object) -> bool:
-    """Whether this is a non-empty string that every file format can hold."""
-    return isinstance(name, str) and name != "" and _NOT_TEXT.search(name) is None
+    """Whether this is a non-empty string that every file format can hold, and that can be drawn."""
+    return isinstance(name, str) and name != "" and is_plain_text(name)
 
 
 def check_name(name: object, lines: Sequence[int] | None = None, item: int = 0) -> None:
     """Refuse what cannot be the name of a node or a level."""
     if not is_name(name):
-        complain(f"a name must be a non-empty string of valid Unicode without NUL, got {name!r}", lines, item)
+        wanted = "a non-empty string of valid Unicode without control characters"
+        complain(f"a name must be {wanted}, got {name!r:.200}", lines, item)
+
+
+def too_many_nodes(most: int) -> ValueError:
+    """The error for a tree beyond the limit."""
+    return ValueError(f"the tree has more than {most:,} nodes {NODES.note}")
 
 
 def is_number(value: object) -> bool:
@@ -99,6 +104,8 @@ def canonical(parts: Parts) -> Form:
     first, every subtree is a run of nodes, and the leaves below a node are a run of leaves.
     """
     size = len(parts.parents)
+    if size > NODES.value:
+        raise too_many_nodes(NODES.value)
     if list(parts.parents) in ([], [-1]):
         raise ValueError("the tree is empty: it needs a root and at least one class below it")
     if len(parts.names) != size:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cophenet._common.files import write_text
+from cophenet._common.limits import read_text, reading
 from cophenet.tree.formats import document, edges, newick, table
 from cophenet.tree.parts import Parts
 
@@ -56,14 +57,8 @@ def read_tree(
         if name not in ("csv", "tsv"):
             raise ValueError(f"header is for csv and tsv files only, the format is {name!r}")
         parse = partial(parse, header=header)
-    raw = path.read_bytes()
-    try:
-        return make(parse(raw.decode("utf-8-sig")))
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}: line {line}: not UTF-8 text") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    with reading(path, f"a tree in {name}"):
+        return make(parse(read_text(path)))
 
 
 def write_tree(tree: Hierarchy, path: str | os.PathLike[str], format: str | None) -> None:

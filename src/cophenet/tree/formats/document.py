@@ -6,8 +6,11 @@ A document without the mark of this format is read as nested groups, as ``from_n
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from cophenet._common import files
+from cophenet._common.limits import NODES, TooDeepError
 from cophenet.tree.build import parts_from_nested, parts_from_parents
 from cophenet.tree.parts import Parts, default_level_names
 
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
 
 MARK = "cophenet-tree"
+# How many values a document may have for each node: name, parent, weight, and class.
+_VALUES = 4
+_ANY_DEPTH = "newick and edges hold trees of any depth"
 FIELDS = {"format", "names", "parents", "weights", "classes", "level_names"}
 
 
@@ -54,18 +60,19 @@ def dump_json(tree: Hierarchy) -> str:
 def parse_json(text: str) -> Parts:
     """Read JSON."""
     try:
-        return _parts(json.loads(text, object_pairs_hook=_unique_keys))
+        document = files.parse_json(text, _unique_keys, _VALUES * NODES.value)
     except json.JSONDecodeError as error:
         raise ValueError(f"line {error.lineno}: not JSON: {error.msg}") from error
-    except RecursionError:
-        raise ValueError("the JSON is nested too deeply; newick and edges hold trees of any depth") from None
+    except TooDeepError as error:
+        raise ValueError(f"{error}; {_ANY_DEPTH}") from error
+    return _parts(document)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name in counts if counts[name] > 1)
         raise ValueError(f"duplicate name: {twice!r} is given twice in one group")
     return result
 
@@ -89,12 +96,11 @@ def parse_yaml(text: str) -> Parts:
     _yaml()
     from cophenet._common import yaml_files
 
-    document = yaml_files.parse_yaml(
-        text,
-        "1.1",
-        repeated="duplicate name: {!r} is given twice in one group",
-        too_deep="the YAML is nested too deeply; newick and edges hold trees of any depth",
-    )
+    repeated = "duplicate name: {!r} is given twice in one group"
+    try:
+        document = yaml_files.parse_yaml(text, "1.1", repeated=repeated, values=_VALUES * NODES.value)
+    except TooDeepError as error:
+        raise ValueError(f"{error}; {_ANY_DEPTH}") from error
     return _parts(document)
 
 

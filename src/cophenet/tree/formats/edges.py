@@ -14,7 +14,7 @@ from cophenet.tree.parts import Parts
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
 
-_FIELD = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^\s"]\S*)(?=\s|$)')
+_FIELD = re.compile(r'\s*("[^"\\]*(?:\\.[^"\\]*)*"|[^\s"]\S*)(?=\s|$)')
 _PLAIN = re.compile(r'[^\s"#]\S*')
 
 
@@ -41,7 +41,7 @@ def _edge(content: str, number: int) -> tuple[Any, ...]:
     while end < len(content):
         match = _FIELD.match(content, end)
         if match is None:
-            raise ValueError(f"line {number}: unfinished quotes in {content!r}")
+            raise ValueError(f"line {number}: unfinished quotes in {content!r:.200}")
         fields.append(match[1])
         end = match.end()
     if len(fields) not in (2, 3):

@@ -16,14 +16,15 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
+from cophenet._common.limits import NODES
 from cophenet.tree.formats.notes import dump_notes, parse_note
 from cophenet.tree.names import fresh_names, tell_apart
-from cophenet.tree.parts import DEFAULT_ROOT, Parts
+from cophenet.tree.parts import DEFAULT_ROOT, Parts, too_many_nodes
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
 
-_TOKEN = re.compile(r"\s+|\[[^\]]*\]|'(?:[^']|'')*'|[(),:;]|[^\s()\[\]',:;]+")
+_TOKEN = re.compile(r"\s+|\[[^\]]*\]|'[^']*(?:''[^']*)*'|[(),:;]|[^\s()\[\]',:;]+")
 _PLAIN = re.compile(r"[^\s()\[\]',:;_]+")
 
 
@@ -39,10 +40,13 @@ class _Reader:
     node: int = 0
     # What may come next: a subtree, a name, a length's number, or only structure.
     state: str = "subtree"
+    most: int = field(default_factory=lambda: NODES.value)
 
     def add(self, parent: int, line: int) -> None:
         """Begin a child of a node."""
         self.node = len(self.names)
+        if self.node >= self.most:
+            raise too_many_nodes(self.most)
         self.parents.append(parent)
         self.names.append("")
         self.weights.append(1.0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cophenet._common.files import parse_json
 from cophenet.tree.parts import default_level_names
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def parse_note(comment: str, line: int) -> tuple[str, list[str]] | None:
     if not colon or key not in NOTES:
         return None
     try:
-        names = json.loads(f"[{text}]")
+        names = parse_json(f"[{text}]")
     except json.JSONDecodeError:
         raise ValueError(
             f"line {line}: the note {key!r} must list names in double quotes, got {text.strip()!r}"

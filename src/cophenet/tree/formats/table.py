@@ -12,6 +12,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cophenet._common.files import parse_json
 from cophenet.tree.build import parts_from_paths
 from cophenet.tree.parts import DEFAULT_ROOT, Parts
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
 
 _ROOT = "# root: "
+# A deep tree makes a table of classes times levels.
+_CELLS = 1_000_000_000
 
 
 def _parse(text: str, header: bool | None = None, *, sep: str) -> Parts:
@@ -67,8 +70,8 @@ def _rows(text: str, sep: str, skipped: int) -> tuple[list[list[str]], list[int]
 
 def _parse_root(first: str) -> str:
     try:
-        root = json.loads(first[len(_ROOT) :])
-    except json.JSONDecodeError:
+        root = parse_json(first[len(_ROOT) :])
+    except ValueError:
         root = None
     if not isinstance(root, str):
         raise ValueError(f"line 1: the root must be named in double quotes, got {first!r}")
@@ -101,6 +104,11 @@ def _row_weights(cells: list[str], count: int, line: int) -> list[float]:
 
 
 def _dump(tree: Hierarchy, sep: str) -> str:
+    if tree.num_classes * tree.height > _CELLS:
+        size = f"{tree.num_classes:,} classes and {tree.height:,} levels"
+        raise ValueError(
+            f"a table of {size} has more than {_CELLS:,} cells (limit); use json, edges or newick"
+        )
     header = list(tree.level_names)
     # A header that happens to look weighted must be weighted.
     weighted = bool((tree.edge_weights[1:] != 1).any()) or _parse_header(header)[1]
