@@ -74,6 +74,7 @@ def test_a_recipe_cannot_change(own):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
+        ('name: "a\\x1bb"', r"name must be text without control characters, got 'a.x1bb'"),
         ("epoch: 3", "unknown key 'epoch'; allowed: name,.*did you mean 'epochs'"),
         ("optimizer: {lr: 0.1, momentun: 0.9}", "'optimizer.momentun'.*did you mean 'momentum'"),
         ("one_shot: {epocs: 3}", "'one_shot.epocs'; allowed: shots, epochs.*did you mean 'epochs'"),
@@ -137,6 +138,10 @@ def test_wrong_settings_are_refused_with_file_key_and_hint(own, change, told):
     assert re.search(told, text)
 
 
+# Lists of nine aliases each to the one before.
+LAUGHS = "x0: &x0 [1]\n" + "".join(f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 9)}]\n" for i in range(1, 9))
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -145,8 +150,12 @@ def test_wrong_settings_are_refused_with_file_key_and_hint(own, change, told):
         ("", "must be a mapping of keys to values"),
         ("epochs: 1\nepochs: 2", "line 2: key 'epochs' is given twice"),
         ("\x00", "not YAML"),
-        ("[" * 40_000, "line 1: nested deeper than 500 levels (limit)"),
+        ("[" * 40_000, "line 1: nested deeper than 50 levels (limit)"),
         ("a: !!python/object:os.system {}", "not YAML"),
+        ("a: !!bool maybe", "not YAML: a value does not fit its tag"),
+        ("a: &a [*a]", "line 1: 'a' contains itself"),
+        ("# " + "x" * (1 << 20), "larger than 1.05 MB (limit)"),
+        (LAUGHS, "aliases add more than 100,000 values (limit)"),
     ],
 )
 def test_files_that_are_no_recipes(own, text, told):
@@ -157,7 +166,7 @@ def test_other_files(tmp_path):
     with pytest.raises(FileNotFoundError, match="is no file; recipes by name: cifar10"):
         load_recipe(tmp_path / "none.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9")
-    with pytest.raises(ValueError, match=r"latin.yaml: not UTF-8"):
+    with pytest.raises(ValueError, match=r"latin.yaml: line 1: not UTF-8"):
         load_recipe(tmp_path / "latin.yaml")
 
 

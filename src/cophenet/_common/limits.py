@@ -21,6 +21,7 @@ __all__ = [
     "LINE_BYTES",
     "NODES",
     "RECIPE_BYTES",
+    "SETTINGS_DEPTH",
     "TEXT_BYTES",
     "UNPACKED_BYTES",
     "Limit",
@@ -34,6 +35,8 @@ __all__ = [
 
 # Levels of nesting in JSON and YAML; more would overflow the stack of C code or of Python.
 DEPTH = 500
+# Levels of keys in a recipe and in other settings, which are copied by recursion.
+SETTINGS_DEPTH = 50
 # Values that the aliases of a YAML document may add to it.
 ALIASED = 100_000
 # Of a recipe, whose keys are fewer than a hundred.
@@ -78,14 +81,15 @@ class Limit:
 
 
 class TooDeepError(ValueError):
-    """A document is nested more deeply than `DEPTH` levels.
+    """A document is nested too deeply.
 
     Args:
-        where: What its message begins with, such as the line.
+        depth: How many levels it may have.
+        where: What the message begins with, such as the line.
     """
 
-    def __init__(self, where: str = "") -> None:
-        super().__init__(f"{where}nested deeper than {DEPTH} levels (limit)")
+    def __init__(self, depth: int = DEPTH, where: str = "") -> None:
+        super().__init__(f"{where}nested deeper than {depth} levels (limit)")
 
 
 NODES = Limit("COPHENET_MAX_NODES", 5_000_000)

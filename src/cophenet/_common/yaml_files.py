@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import yaml
 
-from cophenet._common.limits import ALIASED, DEPTH, TooDeepError
+from cophenet._common.limits import ALIASED, SETTINGS_DEPTH, TooDeepError
 
 __all__ = ["dump_yaml", "parse_yaml"]
 
@@ -74,10 +74,11 @@ class _Composer:
     Args:
         loader: Parser and resolver.
         values: How many values there may be, those that aliases add among them.
+        depth: How many levels of nesting.
     """
 
-    def __init__(self, loader: Any, values: int) -> None:
-        self._loader, self._most = loader, values
+    def __init__(self, loader: Any, values: int, depth: int) -> None:
+        self._loader, self._most, self._depth = loader, values, depth
         self._open: list[_Open] = []
         # By anchor: the node, its values and its levels; None as long as it is open.
         self._known: dict[str, tuple[Any, int, int] | None] = {}
@@ -100,8 +101,8 @@ class _Composer:
                 return node
             above = self._open[-1]
             above.levels = max(above.levels, levels)
-            if len(self._open) + levels > DEPTH:
-                raise TooDeepError(f"{_line(event)}: ")
+            if len(self._open) + levels > self._depth:
+                raise TooDeepError(self._depth, f"{_line(event)}: ")
             above.add(node)
 
     def _begin(self, event: Any) -> None:
@@ -111,8 +112,8 @@ class _Composer:
         self._open.append(_Open(node, event.anchor, self._values))
         if event.anchor is not None:
             self._define(event, None)
-        if len(self._open) > DEPTH:
-            raise TooDeepError(f"{_line(event)}: ")
+        if len(self._open) > self._depth:
+            raise TooDeepError(self._depth, f"{_line(event)}: ")
 
     def _end(self) -> tuple[Any, int]:
         done = self._open.pop()
@@ -168,14 +169,14 @@ def _line(place: Any) -> str:
 class _LimitedLoader:
     """A loader within limits, which refuses repeated keys."""
 
-    values = 100_000
+    values, depth = 100_000, SETTINGS_DEPTH
 
     def get_single_node(self: Any) -> Any:
         self.get_event()  # the stream
         if self.check_event(yaml.StreamEndEvent):
             return None
         self.get_event()  # the document
-        node = _Composer(self, self.values).compose()
+        node = _Composer(self, self.values, self.depth).compose()
         self.get_event()
         if not self.check_event(yaml.StreamEndEvent):
             raise _composer_error(self.get_event(), "but found another document")
@@ -212,14 +213,16 @@ def parse_yaml(
     *,
     repeated: str = "key {!r} is given twice",
     values: int = 100_000,
+    depth: int = SETTINGS_DEPTH,
 ) -> Any:
-    """Read a YAML document, nested at most `DEPTH` levels and with aliases for at most `ALIASED` values.
+    """Read a YAML document, with aliases for at most `ALIASED` values.
 
     Args:
         text: The document.
         version: Of YAML, whose scalars are meant.
         repeated: What to say of a key that comes twice in one mapping.
         values: How many values it may have.
+        depth: How many levels of nesting.
 
     Raises:
         ValueError: If it is not YAML, a key is repeated, or it is beyond a limit; says the line.
@@ -231,10 +234,10 @@ def parse_yaml(
         {'lr': '5e-4', 'ratio': 62, 'epochs': 3, 'save': False}
         >>> parse_yaml("[" * 40_000)
         Traceback (most recent call last):
-        cophenet._common.limits.TooDeepError: line 1: nested deeper than 500 levels (limit)
+        cophenet._common.limits.TooDeepError: line 1: nested deeper than 50 levels (limit)
     """
     loader = _Yaml12 if version == "1.2" else _Yaml11
-    limited = type(loader.__name__, (loader,), {"values": values})
+    limited = type(loader.__name__, (loader,), {"values": values, "depth": depth})
     try:
         return yaml.load(text, Loader=limited)
     except _RepeatedKeyError as error:

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cophenet._common.limits import RECIPE_BYTES, read_text
 from cophenet._common.yaml_files import parse_yaml
 from cophenet.paper.items import Item
 from cophenet.paper.variants import Variant, setting_text
@@ -300,7 +301,7 @@ def _stem(name: str) -> str:
     """What runs of a recipe begin with: files of one name in two folders are told apart by their content."""
     if name in recipe_names():
         return name
-    content = json.dumps(parse_yaml(Path(name).read_text(encoding="utf-8-sig")), sort_keys=True, default=str)
+    content = json.dumps(parse_yaml(read_text(name, RECIPE_BYTES)), sort_keys=True, default=str)
     return f"{Path(name).stem}-{_digest([content])}"
 
 

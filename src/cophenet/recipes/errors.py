@@ -114,13 +114,13 @@ def wording(problem: Mapping[str, Any]) -> str:
     expected = problem.get("ctx", {}).get("expected", "")
     names = expected.replace(" or ", ", ").replace("'", "").split(", ")
     hint = nearest(problem["input"], names) if problem["type"] == "literal_error" else ""
-    return f"{_demand(problem)}, got {problem['input']!r}{hint}"
+    return f"{_demand(problem)}, got {problem['input']!r:.200}{hint}"
 
 
 def wording_of_several(problems: Sequence[Mapping[str, Any]], given: object) -> str:
     """The same for a value that is none of several allowed kinds, each of which is an error of pydantic's."""
     demands = dict.fromkeys(_demand(problem).removeprefix("must be ") for problem in problems)
-    return f"must be {' or '.join(demands)}, got {given!r}"
+    return f"must be {' or '.join(demands)}, got {given!r:.200}"
 
 
 def nearest(given: object, names: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cophenet._common.checks import check_choice
+from cophenet._common.limits import RECIPE_BYTES, read_text, reading
 from cophenet._common.yaml_files import parse_yaml
 from cophenet.recipes.errors import explain, keys_involved
 from cophenet.recipes.settings import SCALES, Recipe, Scale
@@ -195,14 +196,10 @@ def _find(name_or_path: str | Path) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = parse_yaml(path.read_bytes().decode("utf-8-sig"))
+    with reading(path, "a recipe"):
+        document = parse_yaml(read_text(path, RECIPE_BYTES))
         if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
             raise ValueError("a recipe must be a mapping of keys to values")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
     return document
 
 

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from cophenet._common.checks import arguments_of, check_choice
+from cophenet._common.checks import arguments_of, check_choice, check_text
 from cophenet._common.yaml_files import dump_yaml
 from cophenet.recipes.checks import check_recipe
 from cophenet.recipes.errors import Problem, refusal
@@ -370,6 +370,12 @@ class Recipe(Settings):
     seeds: Seeds = (0,)
     # The folder it was read from, if that is data of somebody else.
     _untrusted: Path | None = PrivateAttr(None)
+
+    @field_validator("name", "summary")
+    @classmethod
+    def _check_text(cls, text: str, info: ValidationInfo) -> str:
+        check_text(str(info.field_name), text)
+        return text
 
     @field_validator("seeds")
     @classmethod

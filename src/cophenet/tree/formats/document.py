@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common import files
-from cophenet._common.limits import NODES, TooDeepError
+from cophenet._common.limits import DEPTH, NODES, TooDeepError
 from cophenet.tree.build import parts_from_nested, parts_from_parents
 from cophenet.tree.parts import Parts, default_level_names
 
@@ -98,7 +98,8 @@ def parse_yaml(text: str) -> Parts:
 
     repeated = "duplicate name: {!r} is given twice in one group"
     try:
-        document = yaml_files.parse_yaml(text, "1.1", repeated=repeated, values=_VALUES * NODES.value)
+        most = _VALUES * NODES.value
+        document = yaml_files.parse_yaml(text, "1.1", repeated=repeated, values=most, depth=DEPTH)
     except TooDeepError as error:
         raise ValueError(f"{error}; {_ANY_DEPTH}") from error
     return _parts(document)
