@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,15 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from cophenet.cli.printing import print_table
+from cophenet.metrics.streaming import StreamedDistance
 
 __all__ = ["measure"]
-
-
-class StreamedDistance(str, Enum):
-    """Class distances of features that are not held in memory."""
-
-    L2 = "l2"
-    FASTFT = "fastft"
 
 
 def measure(

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from cophenet._common.lazy import torch
-from cophenet.metrics._checks import check_features
+from cophenet.metrics._checks import check_features, check_tree, ratio
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torchmetrics import Metric
+
+    from cophenet.tree import Hierarchy
 else:
     Metric = object
 
@@ -78,17 +80,24 @@ def with_torchmetrics(cls: C) -> C:
 class SumMetric(MetricClass):
     """A metric made of a sum over samples and their number.
 
+    Attributes:
+        quantity: What the warning calls a mean that is undefined.
+
     Args:
+        tree: The label tree.
         shape: Shape of the sum.
         **kwargs: Options of `torchmetrics.Metric`.
     """
 
+    quantity = ""
     total: Tensor
     samples: Tensor
     identity: Tensor
 
-    def __init__(self, shape: tuple[int, ...] = (), **kwargs: Any) -> None:
+    def __init__(self, tree: Hierarchy, shape: tuple[int, ...] = (), **kwargs: Any) -> None:
+        check_tree(tree)
         super().__init__(**kwargs)
+        self.tree = tree
         self.add_state("total", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("samples", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
         # A MetricCollection goes on with one state for metrics whose states are equal after a batch. Sums of
@@ -99,6 +108,10 @@ class SumMetric(MetricClass):
         """Add a batch to the state."""
         self.total += total
         self.samples += samples
+
+    def mean(self) -> Tensor:
+        """The sum per sample; NaN with a warning where there is no sample."""
+        return ratio(self.total, self.samples, self.quantity)
 
 
 class SampleMetric(MetricClass):

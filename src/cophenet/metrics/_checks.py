@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_features",
+    "check_finite",
     "check_indices",
     "check_k",
     "check_probabilities",
@@ -75,9 +76,11 @@ def _check_matrix(name: str, values: Tensor, width: int | None) -> None:
         raise ValueError(f"{name} must be a floating-point tensor of shape {expected}, got {given}")
 
 
-def _check_device(name: str, values: Tensor, labels: Tensor) -> None:
+def _check_device(name: str, values: Tensor, labels_name: str, labels: Tensor) -> None:
     if values.device != labels.device:
-        raise ValueError(f"labels are on {labels.device}, {name} on {values.device}; put both on one device")
+        raise ValueError(
+            f"{labels_name} are on {labels.device}, {name} on {values.device}; put both on one device"
+        )
 
 
 def check_scores(scores: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
@@ -85,7 +88,7 @@ def check_scores(scores: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
     check_tree(tree)
     _check_matrix("scores", scores, tree.num_classes)
     classes = check_indices("labels", labels, len(scores), tree.num_classes)
-    _check_device("scores", scores, labels)
+    _check_device("scores", scores, "labels", labels)
     # The smallest value is NaN if any is; infinite scores are allowed, they mask classes out.
     if scores.numel() and torch.isnan(scores.detach().amin()):
         raise ValueError("scores must not be NaN")
@@ -111,13 +114,29 @@ def check_probabilities(probabilities: Tensor, tree: Hierarchy) -> None:
         )
 
 
-def check_features(features: Tensor, labels: Tensor, num_classes: int | None = None) -> Tensor:
-    """The labels as int64; raise unless features are (N, d) and finite, and labels (N,) integers."""
-    _check_matrix("features", features, None)
-    classes = check_indices("labels", labels, len(features), num_classes)
-    _check_device("features", features, labels)
-    values = features.detach()
+def check_features(
+    features: Tensor,
+    labels: Tensor,
+    num_classes: int | None = None,
+    names: tuple[str, str] = ("features", "labels"),
+) -> Tensor:
+    """The labels as int64; raise unless features are (N, d) and finite, and labels (N,) integers.
+
+    Args:
+        features: (N, d).
+        labels: (N,).
+        num_classes: Labels must lie below it, where it is given.
+        names: What an error calls the two.
+    """
+    _check_matrix(names[0], features, None)
+    classes = check_indices(names[1], labels, len(features), num_classes)
+    _check_device(names[0], features, names[1], labels)
+    check_finite(names[0], features.detach())
+    return classes
+
+
+def check_finite(name: str, values: Tensor) -> None:
+    """Raise unless all values are finite."""
     # The sum is quick and finite almost always; only a sum that overflows needs the closer look.
     if not torch.isfinite(values.sum()) and not torch.isfinite(values).all():
-        raise ValueError("features must be finite, got NaN or inf")
-    return classes
+        raise ValueError(f"{name} must be finite, got NaN or inf")

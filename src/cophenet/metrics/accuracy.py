@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
     from cophenet.tree import Hierarchy
 
-__all__ = [
-    "FullPathAccuracy",
-    "LevelAccuracy",
-    "full_path_accuracy",
-    "level_accuracy",
-]
+__all__ = ["FullPathAccuracy", "LevelAccuracy", "full_path_accuracy", "level_accuracy"]
 
 By = Literal["sum", "argmax"]
 
@@ -49,6 +44,7 @@ def accuracy_update(
     scores: Tensor, labels: Tensor, tree: Hierarchy, by: By, top_k: int
 ) -> tuple[Tensor, int]:
     """Correct samples at each level (num_levels,), and the number of samples."""
+    check_accuracy_options(tree, by, top_k)
     labels = check_scores(scores, labels, tree)
     if by == "sum":
         check_probabilities(scores, tree)
@@ -112,7 +108,6 @@ def level_accuracy(
         >>> level_accuracy(p, torch.tensor([0, 1]), tree, by="argmax")["level1"].item()
         0.5
     """
-    check_accuracy_options(tree, by, top_k)
     return accuracy_compute(*accuracy_update(scores, labels, tree, by, top_k), tree)
 
 
@@ -126,11 +121,6 @@ def full_path_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> 
         levels = tables.level_sums(full_precision(probabilities[rows]), labels[rows])
         right += torch.stack([sums.argmax(1) == own for sums, own in levels]).all(0).sum()
     return right, len(labels)
-
-
-def full_path_compute(right: Tensor, samples: int | Tensor) -> Tensor:
-    """Share of samples that are right at every level."""
-    return ratio(right, samples, "full-path accuracy")
 
 
 def full_path_accuracy(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
@@ -159,7 +149,7 @@ def full_path_accuracy(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -
         >>> full_path_accuracy(p, torch.tensor([2, 1]), tree).item()
         0.5
     """
-    return full_path_compute(*full_path_update(probabilities, labels, tree))
+    return ratio(*full_path_update(probabilities, labels, tree), FullPathAccuracy.quantity)
 
 
 class LevelAccuracy(SumMetric):
@@ -185,8 +175,8 @@ class LevelAccuracy(SumMetric):
 
     def __init__(self, tree: Hierarchy, by: By = "sum", top_k: int = 1, **kwargs: Any) -> None:
         check_accuracy_options(tree, by, top_k)
-        super().__init__((tree.num_levels,), **kwargs)
-        self.tree, self.by, self.top_k = tree, by, top_k
+        super().__init__(tree, (tree.num_levels,), **kwargs)
+        self.by, self.top_k = by, top_k
 
     def update(self, scores: Tensor, labels: Tensor) -> None:
         """Add a batch: scores (B, C), probabilities unless `by="argmax"`, and labels (B,)."""
@@ -214,11 +204,10 @@ class FullPathAccuracy(SumMetric):
     """
 
     higher_is_better = True
+    quantity = "full-path accuracy"
 
     def __init__(self, tree: Hierarchy, **kwargs: Any) -> None:
-        check_tree(tree)
-        super().__init__(**kwargs)
-        self.tree = tree
+        super().__init__(tree, **kwargs)
 
     def update(self, probabilities: Tensor, labels: Tensor) -> None:
         """Add a batch: probabilities (B, C) and labels (B,)."""
@@ -226,7 +215,7 @@ class FullPathAccuracy(SumMetric):
 
     def compute(self) -> Tensor:
         """A scalar in [0, 1]."""
-        return full_path_compute(self.total, self.samples)
+        return self.mean()
 
 
 def _measure(data: EvaluationData) -> MeasuredNumbers:

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
     from cophenet.tree import Hierarchy
 
-__all__ = [
-    "LevelCalibrationError",
-    "level_calibration_error",
-]
+__all__ = ["LevelCalibrationError", "level_calibration_error"]
 
 # More bins than this hold no samples to speak of.
 MOST_BINS = 10_000
@@ -107,8 +104,8 @@ class LevelCalibrationError(SumMetric):
     def __init__(self, tree: Hierarchy, bins: int = 15, **kwargs: Any) -> None:
         check_tree(tree)
         check_k("bins", bins, MOST_BINS)
-        super().__init__((tree.num_levels, bins), **kwargs)
-        self.tree, self.bins = tree, bins
+        super().__init__(tree, (tree.num_levels, bins), **kwargs)
+        self.bins = bins
 
     def update(self, probabilities: Tensor, labels: Tensor) -> None:
         """Add a batch: probabilities (B, C) and labels (B,)."""

@@ -146,7 +146,7 @@ class FeatureSet:
         return len(self.labels)
 
 
-class Settings(Protocol):
+class EvaluationOptions(Protocol):
     """What a recipe says under `evaluation`."""
 
     @property
@@ -185,7 +185,7 @@ class EvaluationData:
     few_shot_scores: Callable[[], Tensor | Missing]
     geometry: Sequence[ClassGeometry]
     shuffled_geometry: Sequence[ClassGeometry]
-    settings: Settings
+    settings: EvaluationOptions
 
     @property
     def levels(self) -> tuple[str, ...]:

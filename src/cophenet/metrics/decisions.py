@@ -8,7 +8,7 @@ from cophenet._common.checks import check_choice
 from cophenet._common.lazy import torch
 from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import full_precision, product, row_blocks
-from cophenet.metrics._checks import check_probabilities, check_scores, check_tree, ratio
+from cophenet.metrics._checks import check_probabilities, check_scores, ratio
 from cophenet.tree.tables import TreeTables, add_columns, tree_tables
 
 if TYPE_CHECKING:
@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
     from cophenet.tree import Hierarchy
 
-__all__ = [
-    "DecisionCost",
-    "decision_cost",
-    "expected_cost",
-]
+__all__ = ["DecisionCost", "decision_cost", "expected_cost"]
 
 Kind = Literal["lca-height", "path"]
 KINDS = ("lca-height", "path")
@@ -110,11 +106,6 @@ def decision_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind
     return total, len(labels)
 
 
-def decision_compute(total: Tensor, samples: int | Tensor) -> Tensor:
-    """Mean cost per sample."""
-    return ratio(total, samples, "decision cost")
-
-
 def decision_cost(
     probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind: Kind = "lca-height"
 ) -> Tensor:
@@ -143,7 +134,7 @@ def decision_cost(
         1.0
     """
     check_choice("kind", kind, KINDS)
-    return decision_compute(*decision_update(probabilities, labels, tree, kind))
+    return ratio(*decision_update(probabilities, labels, tree, kind), DecisionCost.quantity)
 
 
 class DecisionCost(SumMetric):
@@ -164,12 +155,12 @@ class DecisionCost(SumMetric):
     """
 
     higher_is_better = False
+    quantity = "decision cost"
 
     def __init__(self, tree: Hierarchy, kind: Kind = "lca-height", **kwargs: Any) -> None:
-        check_tree(tree)
+        super().__init__(tree, **kwargs)
         check_choice("kind", kind, KINDS)
-        super().__init__(**kwargs)
-        self.tree, self.kind = tree, kind
+        self.kind = kind
 
     def update(self, probabilities: Tensor, labels: Tensor) -> None:
         """Add a batch: probabilities (B, C) and labels (B,)."""
@@ -177,4 +168,4 @@ class DecisionCost(SumMetric):
 
     def compute(self) -> Tensor:
         """A scalar, at least 0."""
-        return decision_compute(self.total, self.samples)
+        return self.mean()

@@ -10,18 +10,13 @@ from numpy.typing import NDArray
 
 from cophenet._common.lazy import torch
 from cophenet.metrics._blocks import full_precision, row_blocks
-from cophenet.metrics._checks import check_k, undefined
+from cophenet.metrics._checks import check_k, ratio
 from cophenet.metrics.cophenetic_correlation import DistanceMetric
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "DeltaHyperbolicity",
-    "TreeDistortion",
-    "delta_hyperbolicity",
-    "tree_distortion",
-]
+__all__ = ["DeltaHyperbolicity", "TreeDistortion", "delta_hyperbolicity", "tree_distortion"]
 
 MOST_SAMPLES = 2**40
 
@@ -175,11 +170,6 @@ def delta_hyperbolicity(
     return {"delta": gap / 2, "relative": gap / widest if widest > 0 else torch.zeros_like(gap)}
 
 
-def _nothing(name: str, rho: Tensor) -> Tensor:
-    value = undefined(name, "there are no samples")
-    return torch.tensor(value, dtype=torch.float64, device=rho.device)
-
-
 class TreeDistortion(DistanceMetric):
     """How unevenly class distances stretch the tree metric, as `tree_distortion`.
 
@@ -209,8 +199,7 @@ class TreeDistortion(DistanceMetric):
         geometry = self.geometry()
         classes, rho = geometry.distances
         if not len(classes):
-            nothing = _nothing("tree distortion", rho)
-            return {"average": nothing, "worst": nothing}
+            return dict.fromkeys(("average", "worst"), ratio(rho.new_zeros(()), 0, "tree distortion"))
         return tree_distortion(rho, geometry.tree_distances)
 
 
@@ -242,6 +231,5 @@ class DeltaHyperbolicity(DistanceMetric):
         """Scalars "delta" and "relative"."""
         classes, rho = self.geometry().distances
         if not len(classes):
-            nothing = _nothing("delta-hyperbolicity", rho)
-            return {"delta": nothing, "relative": nothing}
+            return dict.fromkeys(("delta", "relative"), ratio(rho.new_zeros(()), 0, "delta-hyperbolicity"))
         return delta_hyperbolicity(rho)

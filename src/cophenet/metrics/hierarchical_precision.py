@@ -190,7 +190,26 @@ def average_hierarchical_precision(
     return precision_compute(search, tree, k, similarity, average=True)
 
 
-class HierarchicalPrecisionAtK(SampleMetric):
+class _PrecisionMetric(SampleMetric):
+    """HP@k of samples searching each other, or its average up to k."""
+
+    higher_is_better = True
+    average: bool
+
+    def __init__(
+        self, tree: Hierarchy, k: int | None, similarity: Similarity = "lca-height", **kwargs: Any
+    ) -> None:
+        check_precision_options(tree, k, similarity, self.average)
+        super().__init__(tree.num_classes, **kwargs)
+        self.tree, self.k, self.similarity = tree, k, similarity
+
+    def compute(self) -> Tensor:
+        """A scalar in [0, 1], below 1 for the average."""
+        search = make_search(*self.collected(), None, self.num_classes)
+        return precision_compute(search, self.tree, self.k, self.similarity, self.average)
+
+
+class HierarchicalPrecisionAtK(_PrecisionMetric):
     """HP@k of samples searching each other, as `hierarchical_precision_at_k`.
 
     Args:
@@ -209,20 +228,10 @@ class HierarchicalPrecisionAtK(SampleMetric):
         1.0
     """
 
-    higher_is_better = True
-
-    def __init__(self, tree: Hierarchy, k: int, similarity: Similarity = "lca-height", **kwargs: Any) -> None:
-        check_precision_options(tree, k, similarity, average=False)
-        super().__init__(tree.num_classes, **kwargs)
-        self.tree, self.k, self.similarity = tree, k, similarity
-
-    def compute(self) -> Tensor:
-        """A scalar in [0, 1]."""
-        search = make_search(*self.collected(), None, self.num_classes)
-        return precision_compute(search, self.tree, self.k, self.similarity, average=False)
+    average = False
 
 
-class AverageHierarchicalPrecision(SampleMetric):
+class AverageHierarchicalPrecision(_PrecisionMetric):
     """AHP of samples searching each other, as `average_hierarchical_precision`.
 
     Args:
@@ -241,20 +250,9 @@ class AverageHierarchicalPrecision(SampleMetric):
         0.5
     """
 
-    higher_is_better = True
+    average = True
 
     def __init__(
-        self,
-        tree: Hierarchy,
-        k: int | None = None,
-        similarity: Similarity = "lca-height",
-        **kwargs: Any,
+        self, tree: Hierarchy, k: int | None = None, similarity: Similarity = "lca-height", **kwargs: Any
     ) -> None:
-        check_precision_options(tree, k, similarity, average=True)
-        super().__init__(tree.num_classes, **kwargs)
-        self.tree, self.k, self.similarity = tree, k, similarity
-
-    def compute(self) -> Tensor:
-        """A scalar in [0, 1)."""
-        search = make_search(*self.collected(), None, self.num_classes)
-        return precision_compute(search, self.tree, self.k, self.similarity, average=True)
+        super().__init__(tree, k, similarity, **kwargs)

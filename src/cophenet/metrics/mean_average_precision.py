@@ -15,12 +15,7 @@ if TYPE_CHECKING:
 
     from cophenet.tree import Hierarchy
 
-__all__ = [
-    "PrototypeMAP",
-    "class_prototypes",
-    "level_labels",
-    "prototype_map",
-]
+__all__ = ["PrototypeMAP", "class_prototypes", "level_labels", "prototype_map"]
 
 
 def level_labels(labels: Tensor, tree: Hierarchy, level: int | str) -> Tensor:
@@ -93,27 +88,30 @@ def _precision_sums(scores: Tensor, row: Tensor, sample: Tensor, place: Tensor) 
     return precision.new_zeros(len(scores)).index_add_(0, row, precision)
 
 
-def _positives(labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Samples whose class has a prototype, grouped by it.
+def match_prototypes(labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Prototypes of classes that have samples, and which of them each sample is to be retrieved by.
 
     Returns:
-        (m,) samples; (m,) position of their class, ascending; (k,) samples of each class.
+        (k',) positions of the prototypes; (k',) samples of each; (N,) the sample's place among these
+        prototypes, -1 where its class has none.
     """
     ascending, order = classes.sort()
     slot = torch.searchsorted(ascending, labels).clamp(max=len(classes) - 1)
-    sample = (ascending[slot] == labels).nonzero().flatten()
-    row, grouped = order[slot[sample]].sort(stable=True)
-    return sample[grouped], row, torch.bincount(row, minlength=len(classes))
+    known = ascending[slot] == labels
+    counts = torch.bincount(order[slot[known]], minlength=len(classes))
+    used = counts > 0
+    row = (used.cumsum(0) - 1)[order[slot]].masked_fill(~known, -1)
+    return used.nonzero().flatten(), counts[used], row
 
 
 def average_precisions(features: Tensor, labels: Tensor, prototypes: Tensor, classes: Tensor) -> Tensor:
     """Average precision of every class that has a prototype and samples. (k,) or fewer."""
     tests = full_precision(features)
     norms = torch.linalg.vector_norm(tests, dim=1).clamp(min=torch.finfo(tests.dtype).tiny)
-    sample, row, counts = _positives(labels, classes)
-    used = counts > 0
-    rows = (used.cumsum(0) - 1)[row]
-    weights, counts = torch.nn.functional.normalize(prototypes.to(tests))[used], counts[used]
+    used, counts, row = match_prototypes(labels, classes)
+    weights = torch.nn.functional.normalize(prototypes.to(tests))[used]
+    rows, sample = row.sort(stable=True)
+    rows, sample = rows[rows >= 0], sample[rows >= 0]
     ends = counts.cumsum(0)
     place = torch.arange(len(rows), device=rows.device) - (ends - counts)[rows]
     offsets = [0, *ends.tolist()]
@@ -133,11 +131,7 @@ def check_prototypes(prototypes: Tensor, classes: Tensor | None) -> Tensor:
         raise ValueError(f"prototypes must be a torch tensor, got {given}")
     if classes is None:
         classes = torch.arange(len(prototypes), device=prototypes.device)
-    try:
-        classes = check_features(prototypes, classes)
-    except ValueError as error:
-        message = str(error).replace("labels", "classes").replace("features", "prototypes")
-        raise ValueError(message) from None
+    classes = check_features(prototypes, classes, names=("prototypes", "classes"))
     if not len(classes) or len(torch.unique(classes)) != len(classes):
         raise ValueError(f"classes must be at least one and all different, got {classes.tolist()}")
     return classes

@@ -34,6 +34,7 @@ def distance_update(
 ) -> tuple[Tensor, Tensor]:
     """Sum over samples of the distance of their k best classes, and the number of samples summed."""
     labels = check_scores(scores, labels, tree)
+    check_k("k", k, tree.num_classes)
     tables = tree_tables(tree, scores.device)
     total = torch.zeros((), dtype=torch.float64, device=scores.device)
     count = torch.zeros((), dtype=torch.int64, device=scores.device)
@@ -46,11 +47,6 @@ def distance_update(
         total += value[chosen].sum()
         count += chosen.sum()
     return total, count
-
-
-def distance_compute(total: Tensor, samples: int | Tensor) -> Tensor:
-    """Mean distance per sample."""
-    return ratio(total, samples, "hierarchical distance")
 
 
 def severity_compute(total: Tensor, mistakes: Tensor, samples: int | Tensor) -> Tensor:
@@ -93,9 +89,8 @@ def hierarchical_distance(
         >>> hierarchical_distance(scores, torch.tensor([0, 1]), tree, k=2).item()
         1.0
     """
-    check_tree(tree)
-    check_k("k", k, tree.num_classes)
-    return distance_compute(*distance_update(scores, labels, tree, k, best, mistakes_only=False))
+    sums = distance_update(scores, labels, tree, k, best, mistakes_only=False)
+    return ratio(*sums, HierarchicalDistance.quantity)
 
 
 def mistake_severity(scores: Tensor, labels: Tensor, tree: Hierarchy, k: int = 1) -> Tensor:
@@ -126,8 +121,6 @@ def mistake_severity(scores: Tensor, labels: Tensor, tree: Hierarchy, k: int = 1
         >>> mistake_severity(scores, torch.tensor([1, 2]), tree).item()
         1.5
     """
-    check_tree(tree)
-    check_k("k", k, tree.num_classes)
     total, mistakes = distance_update(scores, labels, tree, k, best=False, mistakes_only=True)
     return severity_compute(total, mistakes, len(scores))
 
@@ -141,6 +134,7 @@ def path_update(
     F1 ("macro").
     """
     check_tree(tree)
+    check_choice("average", average, ("micro", "macro"))
     bound = tree.num_nodes if nodes else tree.num_classes
     predictions = check_indices("predictions", predictions, len(predictions), bound)
     labels = check_indices("labels", labels, len(predictions), tree.num_classes)
@@ -203,7 +197,6 @@ def hierarchical_precision_recall(
         >>> hierarchical_precision_recall(stop, torch.tensor([0]), tree, nodes=True)["recall"].item()
         0.5
     """
-    check_choice("average", average, ("micro", "macro"))
     return path_compute(*path_update(predictions, labels, tree, average, nodes), average)
 
 
@@ -226,12 +219,12 @@ class HierarchicalDistance(SumMetric):
     """
 
     higher_is_better = False
+    quantity = "hierarchical distance"
 
     def __init__(self, tree: Hierarchy, k: int = 1, best: bool = False, **kwargs: Any) -> None:
-        check_tree(tree)
+        super().__init__(tree, **kwargs)
         check_k("k", k, tree.num_classes)
-        super().__init__(**kwargs)
-        self.tree, self.k, self.best = tree, k, best
+        self.k, self.best = k, best
 
     def update(self, scores: Tensor, labels: Tensor) -> None:
         """Add a batch: scores (B, C) and labels (B,)."""
@@ -239,7 +232,7 @@ class HierarchicalDistance(SumMetric):
 
     def compute(self) -> Tensor:
         """A scalar in [0, tree.height]."""
-        return distance_compute(self.total, self.samples)
+        return self.mean()
 
 
 class MistakeSeverity(SumMetric):
@@ -263,11 +256,10 @@ class MistakeSeverity(SumMetric):
     mistakes: Tensor
 
     def __init__(self, tree: Hierarchy, k: int = 1, **kwargs: Any) -> None:
-        check_tree(tree)
+        super().__init__(tree, **kwargs)
         check_k("k", k, tree.num_classes)
-        super().__init__(**kwargs)
         self.add_state("mistakes", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
-        self.tree, self.k = tree, k
+        self.k = k
 
     def update(self, scores: Tensor, labels: Tensor) -> None:
         """Add a batch: scores (B, C) and labels (B,)."""
@@ -303,10 +295,9 @@ class HierarchicalPrecisionRecall(SumMetric):
     def __init__(
         self, tree: Hierarchy, average: Average = "micro", nodes: bool = False, **kwargs: Any
     ) -> None:
-        check_tree(tree)
+        super().__init__(tree, (3,), **kwargs)
         check_choice("average", average, ("micro", "macro"))
-        super().__init__((3,), **kwargs)
-        self.tree, self.average, self.nodes = tree, average, nodes
+        self.average, self.nodes = average, nodes
 
     def update(self, predictions: Tensor, labels: Tensor) -> None:
         """Add a batch: predicted classes (or nodes) and labels, both (B,)."""

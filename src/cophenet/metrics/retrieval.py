@@ -14,10 +14,7 @@ from cophenet.metrics._checks import check_features, ratio
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = [
-    "MAPAtR",
-    "map_at_r",
-]
+__all__ = ["MAPAtR", "map_at_r"]
 
 Gallery = tuple["Tensor", "Tensor"]
 

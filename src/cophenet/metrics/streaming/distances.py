@@ -22,6 +22,7 @@ from torch import Tensor
 from cophenet._common.checks import check_choice
 from cophenet.cpcc.loss import cpcc
 from cophenet.metrics._checks import check_indices, check_tree
+from cophenet.metrics.streaming import StreamedDistance
 from cophenet.metrics.streaming.passes import add_blocks
 from cophenet.metrics.streaming.scores import class_sums
 from cophenet.metrics.streaming.shards import FeatureShards
@@ -62,7 +63,7 @@ def stream_distances(
         >>> stream_distances(shards)
         (tensor([4, 9]), tensor([3.]))
     """
-    check_choice("distance", distance, ("l2", "fastft"))
+    check_choice("distance", distance, [member.value for member in StreamedDistance])
     if not len(shards):
         raise ValueError("shards must hold at least one sample, got none")
     if distance == "l2":
@@ -154,17 +155,20 @@ class _Walk:
 
     def slice(self, number: int) -> tuple[Indices, Indices]:
         """Samples of a slice, class by class; and (k,) where sample 0 of each class would be among them."""
-        low = _share(self.counts, number, self.slices, up=False)
-        sizes = _share(self.counts, number + 1, self.slices, up=True) - low
+        low = share(self.counts, number, self.slices)
+        sizes = -share(-self.counts, number + 1, self.slices) - low
         rows = self.order[ragged_range(sizes, self.offsets + low)]
         return rows, np.cumsum(sizes) - sizes - low
 
 
-def _share(whole: Indices, number: int, slices: int, up: bool) -> Indices:
-    """The share `whole * number / slices`, rounded down or up, without large products."""
-    quotient, rest = whole // slices, whole % slices
-    part = rest * number
-    return quotient * number + (-(-part // slices) if up else part // slices)
+def share(whole: Indices, number: int, slices: int) -> Indices:
+    """The share `whole * number / slices`, rounded down, without large products; minus that of -whole is up.
+
+    Example:
+        >>> share(np.array([7, -7]), 1, 2)
+        array([ 3, -4])
+    """
+    return whole // slices * number + whole % slices * number // slices
 
 
 def _by_tensors(walk: _Walk, z: Tensor, base: Indices, number: int, total: Tensor) -> None:
@@ -173,7 +177,7 @@ def _by_tensors(walk: _Walk, z: Tensor, base: Indices, number: int, total: Tenso
     A piece of a plan begins where a sample of either class begins: so the samples that begin in the slice
     give all pieces, those that begin together in both classes once.
     """
-    begins = [_share(walk.counts, number + step, walk.slices, up=True) for step in (0, 1)]
+    begins = [-share(-walk.counts, number + step, walk.slices) for step in (0, 1)]
     sides = ((walk.first, walk.second), (walk.second, walk.first))
     for side, (own, other) in enumerate(sides):
         sizes = (begins[1] - begins[0])[own]

@@ -8,16 +8,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from cophenet.metrics.streaming.distances import share
+
 __all__ = ["walk_slice"]
 
 Indices = NDArray[np.int64]
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _cut(whole: int, number: int, slices: int) -> int:
-    """The share `whole * number / slices`, rounded up, without large products."""
-    rest = (whole % slices) * number
-    return (whole // slices) * number + (rest + slices - 1) // slices
+_share = njit(nogil=True, inline="always")(share)
 
 
 # Sums in any order, which is what lets them be computed eight at a time.
@@ -48,7 +46,7 @@ def walk_slice(
     width = z.shape[1]
     for p in range(len(first)):
         m, n = counts[first[p]], counts[second[p]]
-        begin, end = _cut(m * n, number, slices), _cut(m * n, number + 1, slices)
+        begin, end = -_share(-m * n, number, slices), -_share(-m * n, number + 1, slices)
         left = min((begin + n - 1) // n * n, (begin + m - 1) // m * m)
         i, j = left // n, left // m
         next_i, next_j = (i + 1) * n, (j + 1) * m

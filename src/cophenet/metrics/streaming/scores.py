@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 from cophenet.metrics._blocks import full_precision, product
 from cophenet.metrics._checks import check_indices, ratio
 from cophenet.metrics.accuracy import By, accuracy_compute, accuracy_update, check_accuracy_options
-from cophenet.metrics.mean_average_precision import check_prototypes
+from cophenet.metrics.mean_average_precision import check_prototypes, match_prototypes
 from cophenet.metrics.streaming.passes import add_blocks
 from cophenet.metrics.streaming.shards import FeatureShards
 from cophenet.tree import Hierarchy
@@ -92,15 +92,11 @@ def stream_map(
         given = tuple(prototypes.shape)
         raise ValueError(f"prototypes must have shape (k, {shards.width}), got {given}")
     ascending, order = classes.sort()
-    slot = torch.searchsorted(ascending, shards.labels).clamp(max=len(classes) - 1)
-    known = ascending[slot] == shards.labels
-    counts = torch.bincount(slot[known], minlength=len(classes))
-    used = counts > 0
-    row = (used.cumsum(0) - 1)[slot].masked_fill(~known, -1)
+    used, counts, row = match_prototypes(shards.labels, ascending)
     precisions = torch.zeros(0, dtype=torch.float64)
-    if used.any():
+    if len(used):
         search = _Search(shards, normalize(prototypes.detach().to(shards.dtype))[order][used], row)
-        precisions = search.average_precisions(search.own_scores(progress), counts[used], progress)
+        precisions = search.average_precisions(search.own_scores(progress), counts, progress)
     return ratio(precisions.sum(), len(precisions), "prototype MAP", "no class has a prototype and samples")
 
 

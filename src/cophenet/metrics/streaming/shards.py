@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cophenet.metrics._blocks import full_precision
-from cophenet.metrics._checks import check_indices
+from cophenet.metrics._checks import check_finite, check_indices
 from cophenet.metrics.mean_average_precision import level_labels
 from cophenet.tree import Hierarchy
 from cophenet.vectors import map_arrays
@@ -178,9 +178,7 @@ def _in_shard(names: Sequence[str], number: int) -> Iterator[None]:
 
 
 def _finite(values: Tensor) -> Tensor:
-    # The sum is quick and finite almost always; only a sum that overflows needs the closer look.
-    if not torch.isfinite(values.sum()) and not torch.isfinite(values).all():
-        raise ValueError("features must be finite, got NaN or inf")
+    check_finite("features", values)
     return values
 
 
