@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import sys
+import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +35,36 @@ def files_up_to(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def killed_at(step: int, work: Callable[[], object]) -> bool:
+    """Do some work in a process that dies before its n-th call on files; whether it had so many.
+
+    As after kill -9: nothing is cleaned up.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child only writes files
+        child = os.fork()
+    if child == 0:
+        left = step
+
+        def count(event: str, _: object) -> None:
+            nonlocal left
+            if event == "open" or event.startswith(("os.", "shutil.", "ctypes.")):
+                left -= 1
+                if left < 0:
+                    os._exit(9)
+
+        sys.addaudithook(count)
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 9)
+    return status == 9
 
 
 def golden(name: str) -> list[dict[str, Any]]:

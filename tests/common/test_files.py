@@ -1,9 +1,21 @@
 """Files that are whole or absent."""
 
+import itertools
+import sys
+from pathlib import Path
+
 import pytest
 
-from cophenet._common.files import read_json, replaced_file, replaced_folder, write_bytes, write_text
-from support import files_up_to
+from cophenet._common import files
+from cophenet._common.files import (
+    old_or_new_folder,
+    read_json,
+    replaced_file,
+    replaced_folder,
+    write_bytes,
+    write_text,
+)
+from support import files_up_to, killed_at
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_rest(tmp_path):
@@ -52,6 +64,52 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
         (part / "new").touch()
     assert [file.name for file in path.iterdir()] == ["new"]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def _replace(path, text):
+    with replaced_folder(path) as part:
+        for name in ("one", "two"):
+            (part / name).write_text(text)
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_a_killed_process_leaves_the_old_folder_or_the_new_one(can_exchange, tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    if not can_exchange:
+        monkeypatch.setattr(files, "_exchange", lambda *_: False)
+    elif not sys.platform.startswith(("linux", "darwin")):
+        pytest.skip("the system has no such call")
+    seen = []
+    for step in itertools.count():
+        _replace(path, "old")
+        killed = killed_at(step, lambda: _replace(path, "new"))
+        assert path.is_dir() or not can_exchange
+        texts = {file.name: file.read_text() for file in old_or_new_folder(path).iterdir()}
+        assert texts in ({"one": "old", "two": "old"}, {"one": "new", "two": "new"})
+        seen.append(texts["one"])
+        if not killed:
+            break
+    assert seen == sorted(seen, reverse=True)
+    assert len(seen) > 10
+    assert seen[0] == "old"
+    assert seen[-2:] == ["new", "new"]  # a kill while the old one is removed
+
+
+def test_an_error_while_a_folder_is_moved_leaves_the_old_one(tmp_path, monkeypatch):
+    _replace(tmp_path / "model", "old")
+    monkeypatch.setattr(files, "_exchange", lambda *_: False)
+    move = Path.replace
+
+    def failing(one, other):
+        if one.suffix == ".tmp":
+            raise PermissionError("no")
+        return move(one, other)
+
+    monkeypatch.setattr(Path, "replace", failing)
+    with pytest.raises(PermissionError):
+        _replace(tmp_path / "model", "new")
+    assert (tmp_path / "model" / "one").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_text_keeps_its_line_ends(tmp_path):

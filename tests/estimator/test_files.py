@@ -1,5 +1,6 @@
 """Saved models, ONNX files, trained runs, and the commands on files of vectors."""
 
+import itertools
 import json
 
 import numpy as np
@@ -12,6 +13,7 @@ from cophenet import HierarchicalEmbedder, Hierarchy
 from cophenet.cli import main
 from cophenet.vectors import read_vectors
 from estimator.vectors import TREE, clouds
+from support import killed_at
 
 ROWS, NAMES = clouds(width=3)
 ROWS = ROWS.astype(np.float32)
@@ -43,6 +45,33 @@ def test_a_saved_model_is_the_same(fitted, tmp_path):
     assert loaded.get_params()["error_target"] == 0.2
     assert loaded.classes_.dtype == fitted.classes_.dtype
     assert loaded.decision_report_ == fitted.decision_report_
+
+
+def test_a_killed_save_leaves_a_model(fitted, tmp_path):
+    """At every moment the old or the new one can be loaded."""
+    other = HierarchicalEmbedder(TREE, n_components=2, **QUICK).fit(ROWS, NAMES)
+    path, seen = tmp_path / "model", []
+    for step in itertools.count():
+        other.save(path)
+        killed = killed_at(step, lambda: fitted.save(path))
+        seen.append(HierarchicalEmbedder.load(path).n_components)
+        if not killed:
+            break
+    assert seen[0] == other.n_components
+    assert seen[-1] == fitted.n_components
+    assert set(seen) == {other.n_components, fitted.n_components}
+
+
+@pytest.mark.parametrize("place", [0.3, 0.9])
+def test_a_changed_byte_of_a_saved_model_is_noticed(fitted, tmp_path, place):
+    fitted.save(tmp_path / "model")
+    file = tmp_path / "model" / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    header = 8 + int.from_bytes(data[:8], "little")
+    data[int(header + place * (len(data) - header))] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(ValueError, match=r"damaged .*bytes have changed since it was written"):
+        HierarchicalEmbedder.load(tmp_path / "model")
 
 
 @pytest.mark.parametrize("options", [{"n_components": 2}, {"hidden_size": 0}, {"n_components": 5}])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from cophenet import class_distances, cpcc
 from cophenet._common.files import write_json
@@ -18,6 +18,7 @@ from cophenet.data.breeds import breeds_classes
 from cophenet.evaluation import describe, evaluate, features
 from cophenet.runs import load_network
 from cophenet.runs.checkpoints import write_checkpoint
+from cophenet.vectors import map_arrays
 from data.pictures import fill
 from evaluation.runs import ONE_SHOT, TINY, make_run
 
@@ -182,9 +183,34 @@ def test_features_of_another_checkpoint_are_made_anew(tmp_path):
     with safe_open(run.features_path("source-test"), framework="pt") as file:
         metadata = file.metadata()
     assert metadata.pop("tree").startswith('{\n"format": "cophenet-tree"')
+    assert re.fullmatch(r"[0-9a-f]{16}", metadata.pop("checksum"))
     assert metadata == {"checkpoint": path.stem, "domain": "source", "part": "test"}
     right = (after["logits"].argmax(1) == after["labels"]).double().mean().item()
     assert means(results)["source/accuracy/level2"] == right
+
+
+def test_a_changed_byte_of_saved_features_is_noticed_by_every_reader(tmp_path):
+    run = make_run(tmp_path / "run", TINY)
+    evaluate(run)
+    path = run.features_path("source-test")
+    whole = path.read_bytes()
+    header = 8 + int.from_bytes(whole[:8], "little")
+    for place in np.random.default_rng(0).integers(header, len(whole), 8):
+        changed = bytearray(whole)
+        changed[place] ^= 1 << int(place) % 8
+        path.write_bytes(changed)
+        for read in (evaluate, lambda run: map_arrays(run.features_path("source-test"))):
+            with pytest.raises(ValueError, match=r"source-test.safetensors: .*bytes have changed.* remove "):
+                read(run)
+    path.write_bytes(whole)
+    assert map_arrays(path)["features"].shape[0] > 0
+    # Files of earlier versions have no checksum.
+    with safe_open(path, framework="pt") as file:
+        metadata = {key: text for key, text in file.metadata().items() if key != "checksum"}
+    save_file(load_file(path), path, metadata=metadata)
+    before = path.stat().st_mtime_ns
+    evaluate(run)
+    assert path.stat().st_mtime_ns == before
 
 
 def test_a_damaged_file_of_features_is_refused(tmp_path):

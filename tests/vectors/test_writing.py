@@ -1,5 +1,7 @@
 """Files of vectors written some rows at a time."""
 
+import tempfile
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -28,3 +30,12 @@ def test_a_failed_writer_leaves_what_was_there(tmp_path):
         write_vectors(path, [{"features": ROWS, "labels": NAMES[1:]}])
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("ending", ["npz", "npy", "safetensors", "parquet", "csv"])
+def test_nothing_is_written_to_the_folder_of_temporary_files(ending, tmp_path, monkeypatch):
+    """It may be small, or lie in memory: a file of vectors needs room only where it is written."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "no such folder"))
+    write_vectors(tmp_path / f"out_features.{ending}", [{"features": ROWS}])
+    write_vectors(tmp_path / f"out_features.{ending}", [{"features": ROWS}])
+    assert [file.name for file in tmp_path.iterdir()] == [f"out_features.{ending}"]

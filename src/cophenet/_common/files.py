@@ -1,11 +1,14 @@
-"""Files that are written whole or not at all: the one atomic writer, and JSON."""
+"""Files and folders that are written whole or not at all: the one atomic writer, and JSON."""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import json
 import os
 import re
 import shutil
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +19,7 @@ from cophenet._common.limits import DEPTH, NODES, TooDeepError, read_text
 
 __all__ = [
     "is_temporary",
+    "old_or_new_folder",
     "parse_json",
     "read_json",
     "replaced_file",
@@ -68,6 +72,10 @@ def replaced_file(path: Path) -> Iterator[Path]:
 def replaced_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to write to, which takes the place of the folder `path` at the end.
 
+    At every moment the old folder or the new one is there, also if the process is killed: the two change
+    places in one call of the system. Where the system or the file system has none (Windows, some network
+    disks), the old one is called `.name.<letters>.old` for an instant; `old_or_new_folder` finds it there.
+
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp(), "model")
@@ -76,16 +84,80 @@ def replaced_folder(path: Path) -> Iterator[Path]:
         >>> [file.name for file in path.iterdir()], len(list(path.parent.iterdir()))
         (['config.json'], 1)
     """
-    part, old = _beside(path, "tmp"), _beside(path, "old")
+    part = _beside(path, "tmp")
     part.mkdir()
     try:
         yield part
-        if path.exists():
-            path.replace(old)
-        part.replace(path)
+        for file in part.rglob("*"):
+            if file.is_file():
+                with file.open("r+b") as stream:
+                    os.fsync(stream.fileno())
+        if not path.exists():
+            part.replace(path)
+        elif not _exchange(part, path):
+            _move_away_and_replace(part, path)
+        for old in _old_folders(path):
+            shutil.rmtree(old, ignore_errors=True)
     finally:
-        for folder in (part, old):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def old_or_new_folder(path: Path) -> Path:
+    """Where to read a folder that `replaced_folder` writes: `path`, unless a process was killed in between.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> (folder / f".model.{uuid.uuid4().hex}.old").mkdir()
+        >>> old_or_new_folder(folder / "model").suffix
+        '.old'
+    """
+    if not path.exists():
+        for old in _old_folders(path):
+            return old
+    return path
+
+
+def _old_folders(path: Path) -> list[Path]:
+    """What is left of the folders that were in the place of a folder, the newest first."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{32}}\.old")
+    if not path.parent.is_dir():
+        return []
+    old = [other for other in path.parent.iterdir() if name.fullmatch(other.name)]
+    return sorted(old, key=lambda other: other.stat().st_mtime, reverse=True)
+
+
+def _move_away_and_replace(part: Path, path: Path) -> None:
+    old = _beside(path, "old")
+    path.replace(old)
+    try:
+        part.replace(path)
+    except BaseException:
+        old.replace(path)
+        raise
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change places at once; False where the system or the file system cannot."""
+    paths = os.fsencode(one), os.fsencode(other)
+    here, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+    calls: dict[str, tuple[str, tuple[Any, ...]]] = {
+        "linux": ("renameat2", (here, paths[0], here, paths[1], swap)),
+        "darwin": ("renamex_np", (*paths, swap)),
+    }
+    if sys.platform not in calls:
+        return False
+    name, arguments = calls[sys.platform]
+    try:
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    except (AttributeError, OSError):  # an older system
+        return False
+    if function(*arguments) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
 
 
 def write_bytes(path: Path, data: bytes) -> None:

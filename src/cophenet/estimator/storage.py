@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cophenet._common.files import replaced_folder
+from cophenet._common.checksums import check_arrays, with_checksum
+from cophenet._common.files import old_or_new_folder, replaced_folder
 from cophenet.estimator.labels import find_nodes
 from cophenet.estimator.network import Adapter, VectorNetwork
 from cophenet.estimator.scaling import Scale
@@ -33,7 +34,7 @@ _Estimator = TypeVar("_Estimator", bound="HierarchicalEmbedder")
 
 
 def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
-    """Write the folder as a whole: beside its place first, then moved there.
+    """Write the folder as a whole: beside its place first, then moved there, so that one is there always.
 
     The tree that was given is saved beside the tree of the classes, so that a loaded model fits as this one.
 
@@ -45,7 +46,9 @@ def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
     target = check_place(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     with replaced_folder(target) as part:
-        _safetensors().save_file(_tensors(estimator), part / TENSORS)
+        tensors = _tensors(estimator)
+        metadata = with_checksum({name: values.numpy() for name, values in tensors.items()}, {})
+        _safetensors().torch.save_file(tensors, part / TENSORS, metadata=metadata)
         estimator.tree_.write(part / TREE)
         if estimator.given_tree_ is not None:
             estimator.given_tree_.write(part / GIVEN)
@@ -79,14 +82,14 @@ def load(estimator: _Estimator, path: str | os.PathLike[str], device: str | None
     Raises:
         ValueError: If there is no model, a damaged one, or one of another format, or `device` is wrong.
     """
-    folder = Path(path)
+    folder = old_or_new_folder(Path(path))
     config = _read_config(folder)
-    safetensors = _safetensors()
+    _safetensors()
     if device is not None:
         check_device(device)
     try:
         config["params"]["device"] = device or _present(config["params"]["device"])
-        tensors = safetensors.load_file(folder / TENSORS)
+        tensors = _read_tensors(folder / TENSORS)
         tree = Hierarchy.read(folder / TREE)
         estimator.given_tree_ = None if config["inferred"] else Hierarchy.read(folder / GIVEN)
         estimator.set_params(**config["params"], tree=estimator.given_tree_)
@@ -113,7 +116,15 @@ def _safetensors() -> Any:
         import safetensors.torch
     except ImportError as error:
         raise ImportError("saved models need safetensors: pip install 'cophenet[embed]'") from error
-    return safetensors.torch
+    return safetensors
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file; models of earlier versions have no checksum."""
+    with _safetensors().safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
+        check_arrays({name: values.numpy() for name, values in tensors.items()}, file.metadata() or {})
+    return tensors
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

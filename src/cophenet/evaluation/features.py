@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cophenet._common.checks import check_choice
+from cophenet._common.checksums import check_arrays, with_checksum
 from cophenet._common.files import write_bytes
 from cophenet.metrics.cards import FeatureSet, Missing
 from cophenet.runs import load_experiment, load_network
@@ -235,6 +236,7 @@ def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str,
         "tree": dump_json(samples.tree),
     }
     tensors = {key: getattr(samples, key).contiguous() for key in _KEYS}
+    metadata = with_checksum({key: values.numpy() for key, values in tensors.items()}, metadata)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, save(tensors, metadata=metadata))
 
@@ -243,7 +245,8 @@ def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
     """Read what `save_features` wrote; None if there is no such file, or it is of another checkpoint or part.
 
     Raises:
-        ValueError: If the file is damaged.
+        ValueError: If the file is damaged; a byte that has changed is noticed by the checksum, which files of
+            earlier versions do not have.
     """
     if not path.is_file():
         return None
@@ -254,7 +257,8 @@ def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
             if (metadata.get("checkpoint"), metadata.get("part")) != (checkpoint, part):
                 return None
             # Copies lie in memory as freshly computed tensors do, so that sums add up in the same order.
-            features, labels, logits = (file.get_tensor(key).clone() for key in _KEYS)
+            features, labels, logits = tensors = [file.get_tensor(key).clone() for key in _KEYS]
+        check_arrays({key: values.numpy() for key, values in zip(_KEYS, tensors, strict=True)}, metadata)
         return FeatureSet(features, labels, logits, Hierarchy(parse_json(metadata["tree"])))
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
         raise ValueError(

@@ -25,6 +25,7 @@ from cophenet.report.embedding import embed
 from cophenet.report.matrices import square, tree_order
 from cophenet.runs import Run
 from cophenet.tree import Hierarchy
+from cophenet.vectors import map_arrays
 
 __all__ = ["MODES", "block_ratios", "block_share", "matrices", "modes", "orders", "shared_variance", "umap"]
 
@@ -56,10 +57,8 @@ def _features(run: Run) -> Path:
 
 
 def _arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    from safetensors.numpy import load_file
-
-    tensors = load_file(path)
-    return tensors["features"], tensors["labels"]
+    arrays = map_arrays(path)
+    return np.array(arrays["features"].numpy()), np.array(arrays["labels"].numpy())
 
 
 def modes(observations: Observations, planned: Sequence[VariantRuns], folder: Path) -> Measured:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cophenet._common.files import write_bytes
+from cophenet.vectors import map_arrays
 
 __all__ = ["Embedding", "embed"]
 
@@ -50,15 +51,14 @@ def embed(path: Path) -> Embedding:
     Raises:
         ValueError: If the file cannot be read, or holds numbers that are not finite.
     """
-    content = path.read_bytes()
-    features, labels = _load(path, content)
+    features, labels = _load(path)
     rows = _chosen(len(features))
     shown = features[rows]
     if len(shown) < _FEWEST_FOR_UMAP:
         note = f"UMAP needs {_FEWEST_FOR_UMAP} samples, there are {len(shown)}"
         return Embedding(_pca(shown), labels[rows], len(features), "PCA", note)
     cache = path.with_name(f"umap-{path.name}")
-    digest = hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
     points = _cached(cache, digest, len(rows))
     if points is None:
         try:
@@ -70,15 +70,12 @@ def embed(path: Path) -> Embedding:
     return Embedding(points, labels[rows], len(features), "UMAP", "")
 
 
-def _load(path: Path, content: bytes) -> tuple[Floats, npt.NDArray[np.int64]]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
+def _load(path: Path) -> tuple[Floats, npt.NDArray[np.int64]]:
     try:
-        tensors = load(content)
-        features, labels = tensors["features"], tensors["labels"]
-    except (SafetensorError, KeyError) as error:
-        raise ValueError(f"{path} is no file of features: {error}") from error
+        arrays = map_arrays(path)
+    except ValueError as error:
+        raise ValueError(f"{path.name} is no file of features: {error}") from error
+    features, labels = np.array(arrays["features"].numpy()), np.array(arrays["labels"].numpy())
     if not np.isfinite(features).all():
         raise ValueError(f"{path} holds features that are not finite")
     return features, labels

@@ -15,6 +15,7 @@ import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.plugins.io import CheckpointIO
 
+from cophenet._common.checksums import with_checksum
 from cophenet._common.files import write_bytes, write_text
 from cophenet._common.processes import is_first_process
 from cophenet._common.progress import Progress
@@ -151,10 +152,12 @@ class EpochRecorder(Callback):
     def _write_features(self, module: TrainingModule) -> None:
         from safetensors.torch import save
 
-        tensors = {name: torch.cat([part[name] for part in module.saved]) for name in module.saved[0]}
+        parts = module.saved
+        tensors = {name: torch.cat([part[name] for part in parts]).contiguous() for name in parts[0]}
+        metadata = with_checksum({name: values.numpy() for name, values in tensors.items()}, {})
         path = self.run.features_path(f"{module.recipe.data.domain}-test", module.epoch + 1)
         path.parent.mkdir(exist_ok=True)
-        write_bytes(path, save({name: values.contiguous() for name, values in tensors.items()}))
+        write_bytes(path, save(tensors, metadata=metadata))
 
 
 def _loss_values(module: TrainingModule, terms: Mapping[str, float]) -> dict[str, float]:

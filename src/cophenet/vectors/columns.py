@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -18,15 +19,19 @@ __all__ = ["Column", "collect"]
 class Column:
     """Numbers on disk, so that there may be more of them than memory; text in memory.
 
+    Args:
+        first: The first rows.
+        folder: Where the numbers lie, in a file without a name.
+
     Attributes:
         texts: The text; None for numbers.
         dtype: Type of the numbers, that of the first rows.
     """
 
-    def __init__(self, first: Array) -> None:
+    def __init__(self, first: Array, folder: Path) -> None:
         self.texts: list[str] | None = [] if first.dtype.kind in "OU" else None
         self.dtype: np.dtype[Any] = first.dtype
-        self._file: IO[bytes] = TemporaryFile()  # noqa: SIM115 - closed by `collect`
+        self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `collect`
         self._rows, self._width = 0, first.shape[1:]
 
     def add(self, values: Array) -> None:
@@ -53,11 +58,15 @@ class Column:
 
 
 @contextmanager
-def collect(parts: Iterable[Columns]) -> Iterator[dict[str, Column]]:
+def collect(parts: Iterable[Columns], folder: Path) -> Iterator[dict[str, Column]]:
     """All rows of all parts, by column.
 
+    Args:
+        parts: Some rows each.
+        folder: Where to collect them: that of the file which they become, whose disk has room for them.
+
     Example:
-        >>> with collect([{"row": np.arange(2)}, {"row": np.arange(3)}]) as columns:
+        >>> with collect([{"row": np.arange(2)}, {"row": np.arange(3)}], Path()) as columns:
         ...     columns["row"].shape
         (5,)
     """
@@ -66,7 +75,7 @@ def collect(parts: Iterable[Columns]) -> Iterator[dict[str, Column]]:
         for part in parts:
             for name, values in part.items():
                 if name not in columns:
-                    columns[name] = Column(values)
+                    columns[name] = Column(values, folder)
                 columns[name].add(values)
         yield columns
     finally:

@@ -46,7 +46,7 @@ class Npy(VectorFormat):
 
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
         """The first column, and labels beside it."""
-        with collect(parts) as columns, ExitStack() as stack:
+        with collect(parts, path.parent) as columns, ExitStack() as stack:
             first = next(iter(columns.values()))
             for file, column in ((path, first), (_beside(path, "labels"), columns.get("labels"))):
                 if column is not None:

@@ -52,7 +52,7 @@ class Npz(VectorFormat):
         """One array for each column."""
         with (
             replaced_file(path) as temporary,
-            collect(parts) as columns,
+            collect(parts, path.parent) as columns,
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
         ):
             for name, column in columns.items():

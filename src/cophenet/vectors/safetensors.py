@@ -6,11 +6,13 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from cophenet._common.checksums import check_arrays, has_checksum
 from cophenet._common.files import replaced_file
 from cophenet.vectors.columns import collect
 from cophenet.vectors.formats import (
@@ -45,6 +47,7 @@ _TYPES: dict[str, np.dtype[Any]] = {
     "F8_E4M3": np.dtype([("float8_e4m3fn", "<i1")]),
 }
 _LENGTH_BYTES = 8
+_METADATA = "__metadata__"
 
 
 @register_format
@@ -67,7 +70,11 @@ class Safetensors(VectorFormat):
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
         """One tensor for each column."""
         kinds = {dtype: kind for kind, dtype in _TYPES.items()}
-        with replaced_file(path) as temporary, collect(parts) as columns, temporary.open("wb") as stream:
+        with (
+            replaced_file(path) as temporary,
+            collect(parts, path.parent) as columns,
+            temporary.open("wb") as stream,
+        ):
             header, end = {}, 0
             for name, column in columns.items():
                 begin, end = end, end + column.dtype.itemsize * math.prod(column.shape)
@@ -90,7 +97,8 @@ class Safetensors(VectorFormat):
     def _map(
         self, path: Path, names: Iterable[str], labelled: bool, mode: Literal["r", "c"]
     ) -> dict[str, Array]:
-        header, begin = _read_header(path)
+        header, _, begin = _read_header(path)
+        _check_bytes(path, path.stat().st_mtime_ns, path.stat().st_size)
         for name in ("features", "labels") if labelled else ("features",):
             if name not in header:
                 raise ValueError(f"has no array {name!r}, only {sorted(header)!r}")
@@ -105,20 +113,33 @@ def _refuse_damaged() -> Iterator[None]:
         raise ValueError(f"truncated, damaged or not a safetensors file: {error}") from error
 
 
-def _read_header(path: Path) -> tuple[dict[str, Any], int]:
-    """The tensors by name, and where their bytes begin in the file."""
+def _read_header(path: Path) -> tuple[dict[str, Any], dict[str, str], int]:
+    """The tensors by name, the texts beside them, and where the bytes begin in the file."""
     size = path.stat().st_size
     with _refuse_damaged(), path.open("rb") as stream:
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
         if not 0 < length <= size - _LENGTH_BYTES:
             raise ValueError(f"a header of {length} bytes")
         header: dict[str, Any] = json.loads(stream.read(length))
-        header.pop("__metadata__", None)
+        metadata = dict(header.pop(_METADATA, None) or {})
         begin = _LENGTH_BYTES + length
         end = begin + max((entry["data_offsets"][1] for entry in header.values()), default=0)
         if end != size:
             raise ValueError(f"{size} bytes, but its tensors end at {end}")
-        return header, begin
+        return header, metadata, begin
+
+
+@lru_cache(maxsize=64)
+def _check_bytes(path: Path, changed: int, size: int) -> None:
+    """Refuse a file whose checksum, if it has one, is not that of its tensors; looks once at each state."""
+    _ = changed, size
+    header, metadata, begin = _read_header(path)
+    if has_checksum(metadata):
+        tensors = {name: _map_tensor(path, entry, begin, "r") for name, entry in header.items()}
+        try:
+            check_arrays(tensors, metadata)
+        except ValueError as error:
+            raise ValueError(f"damaged, {error}; remove it and have it made again") from error
 
 
 def _map_tensor(path: Path, entry: dict[str, Any], begin: int, mode: Literal["r", "c"]) -> Array:
