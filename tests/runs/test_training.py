@@ -14,7 +14,7 @@ from cophenet.recipes import load_recipe
 from cophenet.runs import Run, load_experiment, load_network, resume, train
 from cophenet.runs import training as training_module
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
-from cophenet.runs.trainer import build_module
+from cophenet.runs.lightning_trainer import build_module
 
 from .small_runs import SMALL, assert_same, quick, weights
 

@@ -23,8 +23,8 @@ from cophenet.cpcc.exchange import (
     raise_errors,
 )
 from cophenet.cpcc.memory import FeatureMemory, amplify_gradients
+from cophenet.cpcc.module_setup import Setup, setup_of
 from cophenet.cpcc.pearson import correlation, is_constant, unit_vector
-from cophenet.cpcc.setup import Setup, setup_of
 from cophenet.transport.base import ClassDistance, create_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import first_order

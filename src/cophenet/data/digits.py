@@ -9,7 +9,7 @@ import torch
 
 from cophenet.data.dataset import ArrayInputs, DataSet, Part, Requirement, Samples, split_data_set
 from cophenet.data.source import DataSource, register_source
-from cophenet.data.subsets import stratified_split
+from cophenet.data.stratified_sampling import stratified_split
 from cophenet.tree import Hierarchy
 
 __all__ = ["Digits", "digits_tree"]

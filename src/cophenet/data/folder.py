@@ -23,7 +23,7 @@ from cophenet.data.image_files import (
     labelled_images,
 )
 from cophenet.data.source import register_source
-from cophenet.data.subsets import stratified_split
+from cophenet.data.stratified_sampling import stratified_split
 from cophenet.tree import Hierarchy
 
 __all__ = ["ImageFolder", "class_folders", "unique_names"]

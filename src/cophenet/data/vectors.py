@@ -20,7 +20,7 @@ from cophenet.data.dataset import (
     split_by_tree,
 )
 from cophenet.data.source import DataSource, register_source
-from cophenet.data.subsets import check_share, stratified_split
+from cophenet.data.stratified_sampling import check_share, stratified_split
 from cophenet.tree import Hierarchy
 from cophenet.vectors import read_vectors
 from cophenet.vectors.formats import is_whole

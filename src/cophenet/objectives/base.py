@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cophenet.cpcc.exchange import DTYPES, Gather, Shards, gather_rows, meet, process_count
-from cophenet.cpcc.setup import Setup, setup_of
+from cophenet.cpcc.module_setup import Setup, setup_of
 from cophenet.transport.grouping import check_batch
 from cophenet.tree import Hierarchy
 

@@ -26,8 +26,8 @@ from cophenet.runs.folder import (
     restore_seed_folders,
     wait_for_run,
 )
+from cophenet.runs.lightning_trainer import Options, train_seeds
 from cophenet.runs.run import Run
-from cophenet.runs.trainer import Options, train_seeds
 
 __all__ = ["resume", "train"]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cophenet._common.progress import Progress, as_percent
 from cophenet.cpcc.exchange import check_same_setup, process_count, tell_all
-from cophenet.cpcc.setup import Setup
+from cophenet.cpcc.module_setup import Setup
 
 __all__ = ["add_blocks"]
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cophenet.data.digits import Digits
-from cophenet.data.subsets import k_shot, stratified_split
+from cophenet.data.stratified_sampling import k_shot, stratified_split
 
 TRAIN = Digits().load(None).samples("train")
 
