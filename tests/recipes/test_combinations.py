@@ -10,7 +10,7 @@ from cophenet.data.digits import Digits
 from cophenet.data.source import SOURCES, create_source, source_names
 from cophenet.recipes import load_recipe
 from cophenet.recipes.errors import explain
-from cophenet.recipes.options import Member, check_options
+from cophenet.recipes.options import Member, check_member_options
 
 
 def refusal(name, *overrides) -> str:
@@ -74,7 +74,7 @@ class Declared:
 def problems_with(made, options) -> str:
     """What is wrong with the options of a class, with the places of all problems in front."""
     try:
-        check_options(Member("data", "toy", made), options)
+        check_member_options(Member("data", "toy", made), options)
     except ValidationError as error:
         places = [".".join(map(str, problem["loc"])) for problem in error.errors()]
         return explain(error, BaseModel, ", ".join(places))

@@ -16,10 +16,11 @@ def test_the_bar_keeps_epoch_and_time_left_on_a_narrow_terminal(width, monkeypat
     monkeypatch.setenv("COLUMNS", str(width))
     screen = io.StringIO()
     monkeypatch.setattr(callbacks, "sys", SimpleNamespace(stdout=screen))
-    state = {"epoch": 6, "total_epochs": 200, "steps_per_epoch": 98, "total_step": 649, "objective": None}
+    state = {"epoch": 6, "total_epochs": 200, "steps_per_epoch": 98, "total_step": 649}
     meter = SimpleNamespace(latest={"cross_entropy": 1.234, "cpcc": 0.567, "rank": 0.891})
-    module = Mock(spec=TrainingModule, meter=meter, **state)
+    module = Mock(spec=TrainingModule, meter=meter, objective=SimpleNamespace(cpcc=None), **state)
     callback = ProgressCallback(Mock(), RunLog(tmp_path / "log.txt", shown=True), bar=True)
+    callback.setup(None, module, "fit")
     callback.on_train_start(SimpleNamespace(is_global_zero=True), module)
     callback.progress._began -= 1.0
     module.total_step = 650
@@ -42,6 +43,7 @@ def test_lines_go_above_the_bar_and_into_the_file(monkeypatch, tmp_path):
     module.meter = SimpleNamespace(latest={})
     log = RunLog(tmp_path / "log.txt", shown=True)
     callback = ProgressCallback(Mock(), log, bar=True)
+    callback.setup(None, module, "fit")
     callback.on_train_start(SimpleNamespace(is_global_zero=True), module)
     module.total_step = 1
     callback.on_train_batch_end(None, module)

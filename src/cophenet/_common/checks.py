@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
+import os
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, TypeVar
 
 __all__ = [
@@ -22,9 +22,11 @@ __all__ = [
     "check_number",
     "check_options",
     "check_pair",
+    "check_share",
     "check_text",
     "check_whole",
     "is_plain_text",
+    "nearest_hint",
     "wrong_argument",
 ]
 
@@ -33,6 +35,22 @@ _Value = TypeVar("_Value")
 # Control characters, halves of surrogate pairs, separators of lines, signs that turn the direction of
 # writing, and what is no character: none of them can be drawn, and some hide what follows.
 _NOT_PLAIN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+
+
+class _Message(str):
+    """Text of an error about one argument: the error is a plain `ValueError`, and shown as one.
+
+    Attributes:
+        argument: Its name.
+    """
+
+    argument: str | None = None
+
+
+def _error(argument: str, text: str) -> ValueError:
+    message = _Message(text)
+    message.argument = argument
+    return ValueError(message)
 
 
 def wrong_argument(argument: str, problem: str) -> ValueError:
@@ -47,9 +65,7 @@ def wrong_argument(argument: str, problem: str) -> ValueError:
         Traceback (most recent call last):
         ValueError: norm must be below 1, got 2
     """
-    error = ValueError(f"{argument} {problem}")
-    error.argument = argument  # type: ignore[attr-defined]
-    return error
+    return _error(argument, f"{argument} {problem}")
 
 
 def argument_of(error: BaseException) -> str | None:
@@ -59,16 +75,17 @@ def argument_of(error: BaseException) -> str | None:
         >>> argument_of(wrong_argument("norm", "must be below 1, got 2"))
         'norm'
     """
-    return getattr(error, "argument", None)
+    message = error.args[0] if error.args else None
+    return message.argument if isinstance(message, _Message) else None
 
 
 @contextmanager
 def arguments_of(group: str, names: Container[str]) -> Iterator[None]:
-    """Around a call: errors about some of its arguments name them as those of a group.
+    """Around a call: errors about some of its arguments name these with the group of settings they are in.
 
     Args:
         group: The group.
-        names: Its arguments; errors about others stay as they are.
+        names: Its settings; errors about other arguments stay as they are.
 
     Example:
         >>> with arguments_of("data.options", ["seed"]):
@@ -82,9 +99,7 @@ def arguments_of(group: str, names: Container[str]) -> Iterator[None]:
         argument = argument_of(error)
         if argument is None or argument not in names:
             raise
-        renamed = ValueError(f"{group}.{error}")
-        renamed.argument = f"{group}.{argument}"  # type: ignore[attr-defined]
-        raise renamed from error
+        raise _error(f"{group}.{argument}", f"{group}.{error}") from error
 
 
 class UndefinedWarning(RuntimeWarning):
@@ -114,7 +129,7 @@ def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:
     """
     names = tuple(allowed)
     if not isinstance(value, str) or value not in names:
-        hint = _hint(value, names)
+        hint = nearest_hint(value, names)
         raise wrong_argument(argument, f"must be one of {', '.join(names)}, got {value!r}{hint}")
 
 
@@ -126,7 +141,7 @@ def check_file(argument: str, value: object) -> None:
         Traceback (most recent call last):
         ValueError: train must be the name of a file, got 3
     """
-    if not isinstance(value, str | Path) or not str(value):
+    if not isinstance(value, str | os.PathLike) or not str(value):
         raise wrong_argument(argument, f"must be the name of a file, got {value!r}")
 
 
@@ -155,6 +170,18 @@ def check_whole(argument: str, value: object, least: int) -> None:
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < least:  # type: ignore[operator]
         raise wrong_argument(argument, f"must be a whole number of at least {least}, got {value!r}")
+
+
+def check_share(argument: str, value: object) -> None:
+    """Refuse what is not a number between 0 and 1, both excluded.
+
+    Example:
+        >>> check_share("test_share", 1.0)
+        Traceback (most recent call last):
+        ValueError: test_share must lie between 0 and 1, got 1.0
+    """
+    if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
+        raise wrong_argument(argument, f"must lie between 0 and 1, got {value!r}")
 
 
 def check_flag(argument: str, value: bool) -> None:
@@ -235,9 +262,17 @@ def check_options(
         if name not in allowed:
             has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
             beside = f", beside {', '.join(also)}" if also else ""
-            raise ValueError(f"{what} has no option {name!r}; {has}{beside}{_hint(name, [*also, *allowed])}")
+            raise ValueError(
+                f"{what} has no option {name!r}; {has}{beside}{nearest_hint(name, [*also, *allowed])}"
+            )
 
 
-def _hint(value: object, names: Iterable[str]) -> str:
+def nearest_hint(value: object, names: Iterable[str]) -> str:
+    """A hint at the nearest name, to be put behind a sentence; empty if there is none.
+
+    Example:
+        >>> nearest_hint("corse", ["coarse", "fine"])
+        "; did you mean 'coarse'?"
+    """
     near = get_close_matches(str(value), list(names), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -20,12 +20,13 @@ class InUseError(ValueError):
 
 
 @contextmanager
-def locked(folder: Path, name: str = "lock") -> Iterator[None]:
-    """Keep a run folder to this thread of this process; the system frees it when the process ends in any way.
+def locked(folder: Path, name: str = "lock", *, what: str = "folder") -> Iterator[None]:
+    """Keep a folder to this thread of this process; the system frees it when the process ends in any way.
 
     Args:
         folder: The folder.
         name: The file in it that is locked; what has another name is locked apart.
+        what: What the folder is, or what is locked in it, for the message.
 
     Raises:
         InUseError: If another process or thread has it.
@@ -36,25 +37,29 @@ def locked(folder: Path, name: str = "lock") -> Iterator[None]:
         ...     with locked(Path(folder)):
         ...         pass
         Traceback (most recent call last):
-        cophenet._common.locks.InUseError: run folder ... is in use by another thread: wait for it, or ...
+        cophenet._common.locks.InUseError: folder ... is in use by another thread: wait for it, or ...
     """
-    refusal = f"run folder {folder} is in use by another process: wait for it, or give another output"
+    subject = f"{what} {folder}"
     place = folder.resolve() / name
     with _holding:
         # Before the file is opened: closing it a second time would free the lock of this process.
         if place in _held:
-            raise InUseError(refusal.replace("process", "thread"))
+            raise _in_use(subject, "thread")
         _held.add(place)
     try:
-        with _filelock(place, refusal) if sys.platform == "win32" else _lockf(place, refusal):
+        with _filelock(place, subject) if sys.platform == "win32" else _lockf(place, subject):
             yield
     finally:
         with _holding:
             _held.discard(place)
 
 
+def _in_use(subject: str, holder: str) -> InUseError:
+    return InUseError(f"{subject} is in use by another {holder}: wait for it, or give another output")
+
+
 @contextmanager
-def _lockf(place: Path, refusal: str) -> Iterator[None]:
+def _lockf(place: Path, subject: str) -> Iterator[None]:
     """A lock of POSIX; not flock, which the workers of a killed process would hold on to for seconds."""
     import fcntl
 
@@ -62,12 +67,12 @@ def _lockf(place: Path, refusal: str) -> Iterator[None]:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
-            raise InUseError(refusal) from error
+            raise _in_use(subject, "process") from error
         yield
 
 
 @contextmanager
-def _filelock(place: Path, refusal: str) -> Iterator[None]:
+def _filelock(place: Path, subject: str) -> Iterator[None]:
     """A lock of Windows, which has no `fcntl`."""
     import filelock
 
@@ -75,7 +80,7 @@ def _filelock(place: Path, refusal: str) -> Iterator[None]:
     try:
         lock.acquire()
     except filelock.Timeout as error:
-        raise InUseError(refusal) from error
+        raise _in_use(subject, "process") from error
     try:
         yield
     finally:

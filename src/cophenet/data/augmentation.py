@@ -30,6 +30,7 @@ __all__ = [
     "augment_names",
     "colour_matrix",
     "create_augment",
+    "loader_augments",
 ]
 
 Box: TypeAlias = tuple[float, float, float, float]
@@ -129,6 +130,20 @@ def augment_names() -> tuple[str, ...]:
         ('cifar',)
     """
     return tuple(_AUGMENTS)
+
+
+def loader_augments(image_files: bool | None = None) -> tuple[str, ...]:
+    """What the argument `augment` of a `Loader` can be.
+
+    Args:
+        image_files: Whether the inputs are image files; None for inputs of any kind.
+
+    Example:
+        >>> loader_augments(), loader_augments(image_files=True)
+        (('none', 'cifar', 'views'), ('none', 'views'))
+    """
+    batches = () if image_files else augment_names()
+    return ("none", *batches, *(() if image_files is False else ("views",)))
 
 
 def create_augment(name: str) -> BatchAugment:

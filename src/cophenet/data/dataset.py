@@ -240,6 +240,19 @@ def _count(data: DataSet, part: Part, domain: Domain) -> SampleCounts:
     )
 
 
+def read_tree_file(path: Path) -> Hierarchy:
+    """The tree of the option `tree_file` of a data set.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"tree file {path} is missing; put it there or give its full path as tree_file"
+        )
+    return Hierarchy.read(path)
+
+
 def split_data_set(
     name: str,
     tree: Hierarchy,

@@ -8,11 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-import numpy as np
-
-from cophenet._common.checks import check_whole, wrong_argument
+from cophenet._common.checks import check_file, check_share, check_whole
 from cophenet.data.augmentation import RandomCrop
-from cophenet.data.dataset import DataSet, Labels, Part, Requirement, Samples
+from cophenet.data.dataset import DataSet, Part, Requirement, Samples, read_tree_file
 from cophenet.data.image_files import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -23,7 +21,7 @@ from cophenet.data.image_files import (
     labelled_images,
 )
 from cophenet.data.source import register_source
-from cophenet.data.stratified_sampling import stratified_split
+from cophenet.data.stratified_sampling import draw_test_part
 from cophenet.tree import Hierarchy
 
 __all__ = ["ImageFolder", "class_folders", "unique_names"]
@@ -61,10 +59,9 @@ class ImageFolder(ImageFileSource):
     def __init__(
         self, tree_file: str | None = None, size: int = 224, test_fraction: float = 0.2, seed: int = 0
     ) -> None:
-        if not isinstance(test_fraction, (int, float)) or not 0 < test_fraction < 1:
-            raise wrong_argument("test_fraction", f"must lie between 0 and 1, got {test_fraction!r}")
-        if tree_file is not None and not isinstance(tree_file, (str, os.PathLike)):
-            raise wrong_argument("tree_file", f"must be the name of a file, got {tree_file!r}")
+        check_share("test_fraction", test_fraction)
+        if tree_file is not None:
+            check_file("tree_file", tree_file)
         super().__init__(size)
         check_whole("seed", seed, 0)
         self.tree_file = tree_file
@@ -103,20 +100,15 @@ class ImageFolder(ImageFileSource):
             place = parts.get(which, root)
             folders = ((place.joinpath(*path), label) for label, path in enumerate(paths))
             samples = labelled_images(folders, tree, self.crop, RandomCrop())
-            return samples if len(parts) == 2 else samples.subset(self._drawn(samples, which))
+            return samples if len(parts) == 2 else self._draw(samples)[which]
 
         return self._split(tree, part, mean=IMAGENET_MEAN, std=IMAGENET_STD)
 
-    def _drawn(self, samples: Samples, part: Part) -> Labels:
-        """Positions of the part's samples when the folder has no parts of its own."""
-        single = np.flatnonzero(samples.counts() == 1)
-        if single.size:
-            raise ValueError(
-                f"class {samples.tree.classes[single[0]]!r} has one image; two are needed to draw a test"
-                " part, or train/ and test/"
-            )
-        train, test = stratified_split(samples.labels, self.test_fraction, self.seed)
-        return train if part == "train" else test
+    def _draw(self, samples: Samples) -> dict[Part, Samples]:
+        """Both parts, when the folder has none of its own."""
+        return draw_test_part(
+            samples, self.test_fraction, self.seed, too_few="has one image", instead="train/ and test/"
+        )
 
 
 def _parts(root: Path) -> dict[Part, Path]:
@@ -188,11 +180,7 @@ def unique_names(paths: Iterable[Sequence[str]]) -> list[ClassPath]:
 
 def _arrange(paths: list[ClassPath], file: Path) -> tuple[Hierarchy, list[ClassPath]]:
     """The tree of a file, and the class folders in its order."""
-    if not file.is_file():
-        raise FileNotFoundError(
-            f"tree file {file} is missing; put it there or give its full path as tree_file"
-        )
-    tree = Hierarchy.read(file)
+    tree = read_tree_file(file)
     nested = [path for path in paths if len(path) > 1]
     if nested:
         raise ValueError(

@@ -12,7 +12,7 @@ from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset
 
 from cophenet._common.checks import check_choice, check_whole
-from cophenet.data.augmentation import augment_names, create_augment
+from cophenet.data.augmentation import augment_names, create_augment, loader_augments
 from cophenet.data.dataset import ArrayInputs, Labels, Samples
 from cophenet.data.samplers import HierarchicalBatchSampler, check_rank, shard
 
@@ -97,7 +97,7 @@ class Loader:
         check_rank(rank, world_size)
         if sampler is not None:
             _check_sampler(sampler, len(samples), batch_size, shuffle or drop_last)
-        check_choice("augment", augment, ("none", *augment_names(), "views"))
+        check_choice("augment", augment, loader_augments())
         if size is not None:
             check_whole("size", size, 1)
         self.samples = samples
@@ -119,7 +119,7 @@ class Loader:
             raise ValueError(
                 f"augment 'views' is for image files; inputs of kind {kind} have no random views"
             )
-        self._augment = None if augment in ("none", "views") else create_augment(augment)
+        self._augment = create_augment(augment) if augment in augment_names() else None
         self._mean = tuple(mean)
         self._scale, self._shift = (part.to(self.device) for part in _normalization(mean, std))
         if len(self) == 0:

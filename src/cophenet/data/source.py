@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 from cophenet._common.checks import check_choice, check_options
 from cophenet._common.registry import Registry
-from cophenet.data.augmentation import augment_names
+from cophenet.data.augmentation import loader_augments
 from cophenet.data.dataset import DataSet, Domain, Requirement
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class DataSource(ABC):
     @property
     def augmentations(self) -> tuple[str, ...]:
         """What the argument `augment` of a `Loader` of this data can be."""
-        return ("none", "views") if self.reads_image_files else ("none", *augment_names())
+        return loader_augments(self.reads_image_files)
 
     def check_domain(self, domain: str) -> None:
         """Refuse a domain that the data cannot have, as far as that is known before its files are read.

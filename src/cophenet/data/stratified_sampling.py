@@ -1,30 +1,17 @@
-"""Which samples to take: stratified and by seed."""
+"""Which samples to take: a few of every class, or a share of every class, drawn by a seed."""
 
 from __future__ import annotations
 
-import numbers
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cophenet._common.checks import check_whole, wrong_argument
+from cophenet._common.checks import check_share, check_whole
 
 if TYPE_CHECKING:
-    from cophenet.data.dataset import Labels, Samples
+    from cophenet.data.dataset import Labels, Part, Samples
 
-__all__ = ["check_share", "k_shot", "stratified_split"]
-
-
-def check_share(argument: str, value: object) -> None:
-    """Refuse what is not a number between 0 and 1, both excluded.
-
-    Example:
-        >>> check_share("test_share", 1.0)
-        Traceback (most recent call last):
-        ValueError: test_share must lie between 0 and 1, got 1.0
-    """
-    if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
-        raise wrong_argument(argument, f"must lie between 0 and 1, got {value!r}")
+__all__ = ["draw_test_part", "k_shot", "stratified_split"]
 
 
 def k_shot(samples: Samples, k: int, seed: int) -> Samples:
@@ -95,6 +82,36 @@ def stratified_split(labels: Labels, fraction: float, seed: int) -> tuple[Labels
     chosen = np.zeros(len(labels), dtype=bool)
     chosen[second] = True
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def draw_test_part(
+    samples: Samples, share: float, seed: int, *, too_few: str = "has a single sample", instead: str
+) -> dict[Part, Samples]:
+    """Both parts of samples that have no test part of their own: a share of every class is drawn for it.
+
+    Args:
+        samples: All samples.
+        share: As the `fraction` of `stratified_split`.
+        seed: Decides which.
+        too_few: What is wrong with a class of one sample, for the message.
+        instead: What could be given instead of more samples, for the message.
+
+    Raises:
+        ValueError: If a class has a single sample; names it.
+
+    Example:
+        >>> from cophenet.data.synthetic import Synthetic
+        >>> samples = Synthetic(samples_per_class=10).load(None).samples("train")
+        >>> drawn = draw_test_part(samples, 0.2, seed=0, instead="a test file")
+        >>> drawn["train"].counts()[:2], drawn["test"].counts()[:2]
+        (array([8, 8]), array([2, 2]))
+    """
+    single = np.flatnonzero(samples.counts() == 1)
+    if single.size:
+        name = samples.tree.classes[single[0]]
+        raise ValueError(f"class {name!r} {too_few}; two are needed to draw a test part, or {instead}")
+    train, test = stratified_split(samples.labels, share, seed)
+    return {"train": samples.subset(train), "test": samples.subset(test)}
 
 
 def _shuffled_by_class(labels: Labels, classes: int, seed: int) -> tuple[Labels, Labels]:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from cophenet._common.checks import check_choice, check_file, check_whole, wrong_argument
+from cophenet._common.checks import check_choice, check_file, check_share, check_whole, wrong_argument
 from cophenet.data.dataset import (
     ArrayInputs,
     DataSet,
@@ -17,10 +17,11 @@ from cophenet.data.dataset import (
     Part,
     Requirement,
     Samples,
+    read_tree_file,
     split_by_tree,
 )
 from cophenet.data.source import DataSource, register_source
-from cophenet.data.stratified_sampling import check_share, stratified_split
+from cophenet.data.stratified_sampling import draw_test_part
 from cophenet.tree import Hierarchy
 from cophenet.vectors import read_vectors
 from cophenet.vectors.formats import is_whole
@@ -115,12 +116,14 @@ class Vectors(DataSource):
             raise ValueError(
                 f"{path}: data {self.name!r} needs at least two classes, found only {given[0]!r}"
             )
-        tree = _star(given) if self.tree_file is None else _read_tree(base / self.tree_file)
+        tree = _star(given) if self.tree_file is None else read_tree_file(base / self.tree_file)
         whole = self._samples(features, given, tree, path)
         parts: dict[Part, Samples]
         if self.test is None:
-            rows = self._drawn(whole, path)
-            parts = {"train": whole.subset(rows[0]), "test": whole.subset(rows[1])}
+            try:
+                parts = draw_test_part(whole, self.test_share, self.seed, instead="a test file")
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from error
         else:
             parts = {"train": whole, "test": self._read_test(base / self.test, tree, features.shape[1])}
 
@@ -146,24 +149,6 @@ class Vectors(DataSource):
         if features.shape[1] != width:
             raise ValueError(f"{path}: has {features.shape[1]} features, the training part has {width}")
         return self._samples(features, given, tree, path)
-
-    def _drawn(self, samples: Samples, path: Path) -> tuple[Labels, Labels]:
-        """Rows of both parts when there is no test file."""
-        single = np.flatnonzero(samples.counts() == 1)
-        if single.size:
-            raise ValueError(
-                f"{path}: class {samples.tree.classes[single[0]]!r} has a single sample; two are needed to "
-                "draw a test part, or a test file"
-            )
-        return stratified_split(samples.labels, self.test_share, self.seed)
-
-
-def _read_tree(path: Path) -> Hierarchy:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"tree file {path} is missing; put it there or give its full path as tree_file"
-        )
-    return Hierarchy.read(path)
 
 
 def _star(given: list[str]) -> Hierarchy:

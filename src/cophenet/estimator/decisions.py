@@ -11,7 +11,6 @@ is then at most the target.
 from __future__ import annotations
 
 import math
-import numbers
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet._common.checks import check_choice
+from cophenet._common.checks import check_choice, check_share
 from cophenet.metrics.decisions import expected_cost
 from cophenet.objectives import TreePaths
 from cophenet.tree import Hierarchy
@@ -38,8 +37,7 @@ def check_target(target: object) -> None:
         Traceback (most recent call last):
         ValueError: error_target must lie between 0 and 1, got 5
     """
-    if not isinstance(target, numbers.Real) or isinstance(target, bool) or not 0 < float(target) < 1:
-        raise ValueError(f"error_target must lie between 0 and 1, got {target!r}")
+    check_share("error_target", target)
 
 
 def walk_down(probabilities: Tensor, tree: Hierarchy) -> tuple[Tensor, Tensor]:

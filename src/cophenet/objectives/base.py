@@ -131,12 +131,14 @@ class Objective(nn.Module, ABC):
         heads: The heads to build: one that tells the classes apart, unless a subclass sets others.
         gather: "all"; or "none" for the loss of each process's own batch, without any exchange.
         generator: What random numbers of its terms are drawn from, if any are; alike on all processes.
+        level_options: Options that name a level of the tree, which only the tree of the data can confirm.
         compares_features: Whether NaN and inf must be refused, because comparisons would hide them.
         compares_samples: Whether it has `batch_terms`; true for every subclass that defines them.
     """
 
     name: str
     order_dependent: bool = False
+    level_options: tuple[str, ...] = ("level",)
     compares_features: bool = False
     compares_samples: bool = False
     gather: Gather = "all"

@@ -191,7 +191,9 @@ class _Work:
     def _write(self, item: Item, planned: list[VariantRuns]) -> None:
         # Two studies of time at once would measure each other. What is measured is written before the next
         # process looks.
-        with locked(self.output, ".timing.lock") if self._times(item) else nullcontext():
+        with (
+            locked(self.output, ".timing.lock", what="the timing in") if self._times(item) else nullcontext()
+        ):
             document = richer_document(self._document(item, planned), self.queue, self.output)
             self.outcome.files[item.name] = write_document(document, self.output)
         self.queue.tell(f"{item.name}: wrote {self.outcome.files[item.name][0]}")

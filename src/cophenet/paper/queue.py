@@ -139,7 +139,7 @@ class Queue:
             self.say(f"left out: {missing} ({where})")
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path.parent, f"{path.name}.lock"):
+        with locked(path.parent, f"{path.name}.lock", what=f"{path.name} of"):
             # Again: another process may have finished it just now.
             if not self._is_done(runs, seed):
                 self._make(runs, seed, path, state_of(path), title)

@@ -45,12 +45,12 @@ def check_recipe(recipe: Recipe) -> None:
 
 @contextmanager
 def _located(place: tuple[str, ...], given: object, depends: tuple[str, ...] = ()) -> Iterator[None]:
-    """Around a call: what it refuses is a problem of the key that the error names, else of another.
+    """Around a call: an error in it is reported at the key that the error names, else at a given one.
 
     Args:
-        place: The other.
+        place: The key where an error that names none is reported.
         given: The setting there.
-        depends: Keys that decide whether it is a problem, beside that one.
+        depends: Other keys that decide whether there is an error.
     """
     depends = (*depends, ".".join(place))
     try:
@@ -144,7 +144,10 @@ def _try_objective(name: str, options: Mapping[str, Any]) -> None:
     from cophenet.tree import Hierarchy
 
     tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
-    if objective_class(name) is None:
+    cls = objective_class(name)
+    if cls is None:
         create_distance(name, tree, **options)
     else:
-        create(name, tree, **{option: options[option] for option in options if option != "level"})
+        create(
+            name, tree, **{option: options[option] for option in options if option not in cls.level_options}
+        )

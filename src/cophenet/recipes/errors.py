@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from cophenet._common.checks import argument_of
+from cophenet._common.checks import argument_of, nearest_hint
 
-__all__ = ["Problem", "explain", "keys_involved", "nearest", "refusal", "wording", "wording_of_several"]
+__all__ = ["Problem", "explain", "keys_involved", "refusal", "wording", "wording_of_several"]
 
-# What pydantic says in its own terms rather than in those of a recipe.
-_TEXTS = {
-    "dict_type": "must be a mapping of keys to values",
-    "int_type": "must be an integer",
-    "model_type": "must be a mapping of keys to values",
-    "sequence_str": "must be a list",
-    "too_short": "must not be empty",
-    "tuple_type": "must be a list",
+# What pydantic says in its own terms rather than in those of a recipe: the verb, and what a value must be.
+_DEMANDS = {
+    "dict_type": ("must be ", "a mapping of keys to values"),
+    "int_type": ("must be ", "an integer"),
+    "model_type": ("must be ", "a mapping of keys to values"),
+    "sequence_str": ("must be ", "a list"),
+    "too_short": ("", "must not be empty"),
+    "tuple_type": ("must be ", "a list"),
 }
 
 
@@ -109,29 +108,23 @@ def keys_involved(error: ValidationError) -> list[tuple[str, ...]]:
     return keys
 
 
-def wording(problem: Mapping[str, Any]) -> str:
-    """One of pydantic's errors about a value, as the rest of a sentence that begins with the key."""
-    expected = problem.get("ctx", {}).get("expected", "")
-    names = expected.replace(" or ", ", ").replace("'", "").split(", ")
-    hint = nearest(problem["input"], names) if problem["type"] == "literal_error" else ""
-    return f"{_demand(problem)}, got {problem['input']!r:.200}{hint}"
+def wording(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
+    """One of pydantic's errors about a value, as the rest of a sentence that begins with the key.
+
+    Args:
+        problem: The error.
+        model: What was validated.
+    """
+    verb, what = _demand(problem)
+    allowed = _literals(_declared(model, problem["loc"])) if problem["type"] == "literal_error" else ()
+    hint = nearest_hint(problem["input"], map(str, allowed))
+    return f"{verb}{what}, got {problem['input']!r:.200}{hint}"
 
 
 def wording_of_several(problems: Sequence[Mapping[str, Any]], given: object) -> str:
     """The same for a value that is none of several allowed kinds, each of which is an error of pydantic's."""
-    demands = dict.fromkeys(_demand(problem).removeprefix("must be ") for problem in problems)
+    demands = dict.fromkeys(_demand(problem)[1] for problem in problems)
     return f"must be {' or '.join(demands)}, got {given!r:.200}"
-
-
-def nearest(given: object, names: Sequence[str]) -> str:
-    """A hint at the nearest name, to be put behind a sentence; empty if there is none.
-
-    Example:
-        >>> nearest("corse", ["coarse", "fine"])
-        "; did you mean 'coarse'?"
-    """
-    near = get_close_matches(str(given), names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _sentence(problem: Mapping[str, Any], model: type[BaseModel], also: Sequence[str]) -> str:
@@ -139,8 +132,9 @@ def _sentence(problem: Mapping[str, Any], model: type[BaseModel], also: Sequence
     loc = [part for part in problem["loc"] if part != "[key]"]
     key = ".".join(map(str, loc))
     if kind == "extra_forbidden":
-        keys = [*_keys(model, loc[:-1]), *(also if len(loc) == 1 else ())]
-        return f"unknown key {key!r}; allowed: {', '.join(keys)}{nearest(loc[-1], keys)}"
+        group = _group(_declared(model, loc[:-1]))
+        keys = [*(group.model_fields if group else ()), *(also if len(loc) == 1 else ())]
+        return f"unknown key {key!r}; allowed: {', '.join(keys)}{nearest_hint(loc[-1], keys)}"
     if kind == "missing":
         return f"{key} is missing"
     if kind == "problem":
@@ -148,20 +142,36 @@ def _sentence(problem: Mapping[str, Any], model: type[BaseModel], also: Sequence
     if kind == "value_error":
         error = context["error"]
         return str(error) if argument_of(error) == key else f"{key}: {error}"
-    return f"{key or 'the recipe'} {wording(problem)}"
+    return f"{key or 'the recipe'} {wording(problem, model)}"
 
 
-def _demand(problem: Mapping[str, Any]) -> str:
-    text: str = _TEXTS.get(problem["type"], problem["msg"])
-    text = text.replace("an instance of Sequence", "a list")
-    return text.replace("Input should be", "must be").replace("a valid", "a")
+def _demand(problem: Mapping[str, Any]) -> tuple[str, str]:
+    """What a value must be, after the verb; the verb is empty where the text has its own."""
+    if problem["type"] in _DEMANDS:
+        return _DEMANDS[problem["type"]]
+    text = problem["msg"].replace("an instance of Sequence", "a list").replace("a valid", "a")
+    _, verb, what = text.rpartition("Input should be ")
+    return ("must be ", what) if verb else ("", text)
 
 
-def _keys(model: type[BaseModel], loc: Sequence[Any]) -> list[str]:
-    """The keys of the group at some place of a model."""
-    group: Any = model
+def _declared(model: type[BaseModel], loc: Sequence[Any]) -> Any:
+    """The type that is declared at some place of a model."""
+    declared: Any = model
     for part in loc:
-        annotation = group.model_fields[part].annotation
-        members = (annotation, *getattr(annotation, "__args__", ()))
-        group = next(m for m in members if isinstance(m, type) and issubclass(m, BaseModel))
-    return list(group.model_fields)
+        group = _group(declared)
+        if group is not None:  # else an item of a list or of a mapping, which has its type
+            fields = group.model_fields.items()
+            declared = next((field.annotation for name, field in fields if part in (name, field.alias)), Any)
+    return declared
+
+
+def _group(declared: Any) -> type[BaseModel] | None:
+    """The group of settings that a type is, or may be."""
+    kinds = (kind for kind in (declared, *get_args(declared)) if isinstance(kind, type))
+    return next((kind for kind in kinds if not get_args(kind) and issubclass(kind, BaseModel)), None)
+
+
+def _literals(declared: Any) -> tuple[Any, ...]:
+    """All values that a type lists."""
+    inner = get_args(declared)
+    return inner if get_origin(declared) is Literal else tuple(v for kind in inner for v in _literals(kind))

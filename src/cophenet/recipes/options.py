@@ -15,10 +15,10 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 
-from cophenet._common.checks import check_options as check_names
+from cophenet._common.checks import check_options
 from cophenet.recipes.errors import Problem, refusal, wording, wording_of_several
 
-__all__ = ["Member", "backbone_member", "check_options", "data_member", "objective_member"]
+__all__ = ["Member", "backbone_member", "check_member_options", "data_member", "objective_member"]
 
 _CONFIG = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
 _KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -32,7 +32,7 @@ class Member:
         kind: What it is, in messages.
         name: Its name.
         make: Its class, or what makes it; the arguments are the options. None if they cannot be known.
-        beside: A function that takes further options, which messages do not list.
+        unlisted: A function that takes further options, which messages do not list.
         fixed: Arguments that are no options.
         elsewhere: What looks like an option, but another key of the recipe sets it; and that key.
         named_by: The key of a recipe that names the member, if its options are beside it.
@@ -42,7 +42,7 @@ class Member:
     kind: str
     name: str
     make: Callable[..., object] | None
-    beside: Callable[..., object] | None = None
+    unlisted: Callable[..., object] | None = None
     fixed: frozenset[str] = frozenset()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     named_by: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Member:
     @property
     def model(self) -> type[BaseModel]:
         """The model of its options."""
-        makers = tuple(make for make in (self.make, self.beside) if make is not None)
+        makers = tuple(make for make in (self.make, self.unlisted) if make is not None)
         return _option_model(makers, self.fixed.union(self.elsewhere))
 
     @property
@@ -120,7 +120,7 @@ def backbone_member(name: str) -> Member:
     )
 
 
-def check_options(member: Member, options: Mapping[str, Any], place: tuple[str, ...] = ()) -> None:
+def check_member_options(member: Member, options: Mapping[str, Any], place: tuple[str, ...] = ()) -> None:
     """Refuse options that a member does not have, that it lacks, and values of a wrong kind.
 
     Args:
@@ -134,7 +134,7 @@ def check_options(member: Member, options: Mapping[str, Any], place: tuple[str, 
     Example:
         >>> from cophenet.recipes.errors import explain
         >>> try:
-        ...     check_options(data_member("living17"), {"mid": "yes"})
+        ...     check_member_options(data_member("living17"), {"mid": "yes"})
         ... except ValidationError as error:
         ...     print(explain(error, BaseModel, "my.yaml"))
         my.yaml: mid must be a boolean, got 'yes'
@@ -163,12 +163,12 @@ def _problem(
         return Problem(key, f"{what} needs the option {name}", False, member.named_by)
     if first["type"] == "extra_forbidden" and member.make is not None:
         try:
-            check_names(what, member.make, {name: None}, fixed=member.fixed.union(member.elsewhere))
+            check_options(what, member.make, {name: None}, fixed=member.fixed.union(member.elsewhere))
         except ValueError as error:
             return Problem(key, str(error), False, member.named_by)
     if more:
         return Problem(key, wording_of_several(problems, options[name]), depends=member.named_by)
-    return Problem((*place, *map(str, first["loc"])), wording(first), depends=member.named_by)
+    return Problem((*place, *map(str, first["loc"])), wording(first, member.model), depends=member.named_by)
 
 
 @cache

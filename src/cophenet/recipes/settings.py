@@ -20,7 +20,13 @@ from cophenet._common.checks import arguments_of, check_choice, check_text
 from cophenet._common.yaml_files import dump_yaml
 from cophenet.recipes.checks import check_recipe
 from cophenet.recipes.errors import Problem, refusal
-from cophenet.recipes.options import Member, backbone_member, check_options, data_member, objective_member
+from cophenet.recipes.options import (
+    Member,
+    backbone_member,
+    check_member_options,
+    data_member,
+    objective_member,
+)
 from cophenet.recipes.own_code import added_member, check_trust
 
 if TYPE_CHECKING:
@@ -74,7 +80,7 @@ def _check_member(
 ) -> None:
     """Check the options of a member, except by code of a user's own that is not trusted."""
     if member.is_installed or not (info.context or {}).get("untrusted"):
-        check_options(member, options, place)
+        check_member_options(member, options, place)
 
 
 class SamplerSettings(Settings):
@@ -141,9 +147,9 @@ class DataSettings(Settings):
     @field_validator("augment")
     @classmethod
     def _check_augment(cls, augment: str) -> str:
-        from cophenet.data.augmentation import augment_names
+        from cophenet.data.augmentation import loader_augments
 
-        check_choice("data.augment", augment, ("none", *augment_names(), "views"))
+        check_choice("data.augment", augment, loader_augments())
         return augment
 
     def create_source(self) -> DataSource:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cophenet._common.checks import check_choice, wrong_argument
-from cophenet.recipes.errors import nearest
+from cophenet._common.checks import check_choice, nearest_hint, wrong_argument
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def _check_level(tree: Hierarchy, level: int | str) -> None:
         raise wrong_argument(
             "tree.level_weights",
             f"must be by depth, 1 to {tree.height}, or by level, {names}, "
-            f"got {level!r}{nearest(level, tree.level_names)}",
+            f"got {level!r}{nearest_hint(level, tree.level_names)}",
         )
 
 
@@ -67,7 +66,7 @@ def _check_node(tree: Hierarchy, node: str) -> None:
     if groups.count(node) != 1 or tree.names.count(node) != 1:
         some = ", ".join(groups[:_SHOWN]) + ", ..." * (len(groups) > _SHOWN)
         problem = f", the name of {tree.names.count(node)} nodes" if tree.names.count(node) > 1 else ""
-        hint = "" if problem else nearest(node, groups)
+        hint = "" if problem else nearest_hint(node, groups)
         raise wrong_argument(
             "tree.node_weights",
             f"must be by a node that has others below it ({some}), got {node!r}{problem}{hint}",

@@ -19,7 +19,6 @@ from cophenet._common.checksums import with_checksum
 from cophenet._common.files import write_bytes, write_text
 from cophenet._common.processes import is_first_process
 from cophenet._common.progress import Progress
-from cophenet.objectives import WithCPCC
 from cophenet.runs.checkpoints import read_checkpoint, write_checkpoint
 from cophenet.runs.lightning_module import TrainingModule
 from cophenet.runs.run import Row, Run
@@ -45,7 +44,23 @@ class CheckpointFiles(CheckpointIO):
         Path(path).unlink()
 
 
-class CheckpointSaver(Checkpoint):
+class _TrainingCallback(Callback):
+    """A callback that knows what is trained.
+
+    Attributes:
+        module: What is trained.
+    """
+
+    module: TrainingModule
+
+    def setup(self, trainer: pl.Trainer, module: pl.LightningModule, stage: str) -> None:
+        """Before anything else."""
+        _ = trainer, stage
+        assert isinstance(module, TrainingModule)
+        self.module = module
+
+
+class CheckpointSaver(_TrainingCallback, Checkpoint):
     """A checkpoint after every epoch, after so many minutes, and before the training stops on request.
 
     Args:
@@ -58,32 +73,29 @@ class CheckpointSaver(Checkpoint):
         self.folder, self.interval, self.stop = run.path / "checkpoints", minutes * 60, stop
         self._last = time.monotonic()
 
-    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Lightning's handler of a polite kill exchanges something with processes that know nothing of it."""
-        _ = trainer, module
+    def on_train_start(self, *_: Any) -> None:
+        """Handle SIGTERM here: Lightning's handler waits for processes that may not have got the signal."""
         self.stop.listen()
 
-    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_args: Any) -> None:
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         """In the middle of an epoch; its end has a checkpoint of its own."""
-        assert isinstance(module, TrainingModule)
-        if module.step == module.steps_per_epoch:
+        if self.module.step == self.module.steps_per_epoch:
             return
         stop = _any_process(trainer, self.stop.wanted)
         if stop or _any_process(trainer, time.monotonic() - self._last >= self.interval):
-            self._save(trainer, module)
+            self._save(trainer)
         if stop:
             raise InterruptionError
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+    def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         """At the end of an epoch."""
-        assert isinstance(module, TrainingModule)
-        self._save(trainer, module)
-        if _any_process(trainer, self.stop.wanted) and module.epoch < module.total_epochs:
+        self._save(trainer)
+        if _any_process(trainer, self.stop.wanted) and self.module.epoch < self.module.total_epochs:
             raise InterruptionError
 
-    def _save(self, trainer: pl.Trainer, module: TrainingModule) -> None:
-        module.meter.check()
-        trainer.save_checkpoint(self.folder / str(module.total_step), weights_only=False)
+    def _save(self, trainer: pl.Trainer) -> None:
+        self.module.meter.check()
+        trainer.save_checkpoint(self.folder / str(self.module.total_step), weights_only=False)
         self._last = time.monotonic()
 
 
@@ -94,7 +106,7 @@ def _any_process(trainer: pl.Trainer, wish: bool) -> bool:
     return bool(trainer.strategy.reduce_boolean_decision(wish, all=False))
 
 
-class EpochRecorder(Callback):
+class EpochRecorder(_TrainingCallback):
     """Writes what an epoch came to: a row of metrics.csv, the other loggers, and features now and then.
 
     A row is written before the checkpoint of its epoch: after a crash between the two, the epoch and its row
@@ -109,35 +121,30 @@ class EpochRecorder(Callback):
         self.rows: list[Row] = []
         self._began = 0.0
 
-    def on_fit_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+    def on_fit_start(self, trainer: pl.Trainer, *_: Any) -> None:
         """Forget the rows of epochs that are done again."""
-        assert isinstance(module, TrainingModule)
-        self.rows = [row for row in self.run.metrics if int(row["epoch"] or 0) <= module.epoch]
+        self.rows = [row for row in self.run.metrics if int(row["epoch"] or 0) <= self.module.epoch]
         if trainer.is_global_zero:
             _write_rows(self.run.path / "metrics.csv", self.rows)
 
-    def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+    def on_train_epoch_start(self, *_: Any) -> None:
         """Start the clock, at what the epoch took before it was interrupted."""
-        assert isinstance(module, TrainingModule)
-        _ = trainer
-        self._began = time.monotonic() - module.seconds
+        self._began = time.monotonic() - self.module.seconds
 
-    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_args: Any) -> None:
+    def on_train_batch_end(self, *_: Any) -> None:
         """Keep the time for checkpoints."""
-        assert isinstance(module, TrainingModule)
-        _ = trainer
-        module.seconds = time.monotonic() - self._began
+        self.module.seconds = time.monotonic() - self._began
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+    def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         """Write the row."""
-        assert isinstance(module, TrainingModule)
+        losses = _loss_values(self.module, self.module.meter.means())
         row: Row = {
-            "epoch": module.epoch + 1,
-            "phase": module.stage.phase.name,
+            "epoch": self.module.epoch + 1,
+            "phase": self.module.stage.phase.name,
             "seconds": round(time.monotonic() - self._began, 3),
-            "lr": module.learning_rate,
-            **{f"train/{name}": value for name, value in _loss_values(module, module.meter.means()).items()},
-            "test/accuracy": module.accuracy,
+            "lr": self.module.learning_rate,
+            **{f"train/{name}": value for name, value in losses.items()},
+            "test/accuracy": self.module.accuracy,
         }
         self.rows.append(row)
         if not trainer.is_global_zero:
@@ -145,17 +152,17 @@ class EpochRecorder(Callback):
         _write_rows(self.run.path / "metrics.csv", self.rows)
         numbers = {key: value for key, value in row.items() if isinstance(value, float) and "/" in key}
         for logger in trainer.loggers:
-            logger.log_metrics({**numbers, "lr": module.learning_rate}, step=module.epoch + 1)
-        if module.saves_features:
-            self._write_features(module)
+            logger.log_metrics({**numbers, "lr": self.module.learning_rate}, step=self.module.epoch + 1)
+        if self.module.saves_features:
+            self._write_features()
 
-    def _write_features(self, module: TrainingModule) -> None:
+    def _write_features(self) -> None:
         from safetensors.torch import save
 
-        parts = module.saved
+        parts = self.module.saved
         tensors = {name: torch.cat([part[name] for part in parts]).contiguous() for name in parts[0]}
         metadata = with_checksum({name: values.numpy() for name, values in tensors.items()}, {})
-        path = self.run.features_path(f"{module.recipe.data.domain}-test", module.epoch + 1)
+        path = self.run.features_path(f"{self.module.recipe.data.domain}-test", self.module.epoch + 1)
         path.parent.mkdir(exist_ok=True)
         write_bytes(path, save(tensors, metadata=metadata))
 
@@ -168,11 +175,11 @@ def _loss_values(module: TrainingModule, terms: Mapping[str, float]) -> dict[str
         terms: Values by name; the term `cpcc` is a loss and becomes `cpcc_loss`, beside the `cpcc` itself.
     """
     values = {"loss": sum(terms.values()), **terms}
-    if isinstance(module.objective, WithCPCC) and "cpcc" in values:
+    criterion = module.objective.cpcc
+    if criterion is not None and "cpcc" in values:
         values["cpcc_loss"] = values.pop("cpcc")
-        weight = module.objective.criterion.weight
-        if weight:
-            values["cpcc"] = 1 - values["cpcc_loss"] / weight
+        if criterion.weight:
+            values["cpcc"] = 1 - values["cpcc_loss"] / criterion.weight
     return values
 
 
@@ -225,7 +232,7 @@ class RunLog:
             self.progress.print(line)
 
 
-class ProgressCallback(Callback):
+class ProgressCallback(_TrainingCallback):
     """Shows how the training goes: a line for every epoch, and a bar on a terminal.
 
     Args:
@@ -237,46 +244,40 @@ class ProgressCallback(Callback):
     def __init__(self, recorder: EpochRecorder, log: RunLog, *, bar: bool) -> None:
         self.recorder, self.run_log, self._bar = recorder, log, bar
 
-    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
         """Start the clock and the bar, for the whole training."""
-        assert isinstance(module, TrainingModule)
         self.progress = Progress(
             "",
-            module.total_epochs * module.steps_per_epoch,
-            done=module.total_step,
+            self.module.total_epochs * self.module.steps_per_epoch,
+            done=self.module.total_step,
             show=self._bar and trainer.is_global_zero,
             stream=sys.stdout,
             transient=True,
         )
         self.run_log.progress = self.progress
 
-    def on_train_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, *_args: Any) -> None:
+    def on_train_batch_end(self, *_: Any) -> None:
         """Move the bar; values are those of the step before, which are on the host already."""
-        _ = trainer
         if not self.progress.is_bar:
             return
-        assert isinstance(module, TrainingModule)
-        latest = module.meter.latest
-        values = _values(_loss_values(module, latest)) if latest else []
+        latest = self.module.meter.latest
+        values = _values(_loss_values(self.module, latest)) if latest else []
         self.progress.update(
-            module.total_step, *values, label=f"epoch {module.epoch + 1}/{module.total_epochs}"
+            self.module.total_step, *values, label=f"epoch {self.module.epoch + 1}/{self.module.total_epochs}"
         )
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+    def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         """One line."""
-        assert isinstance(module, TrainingModule)
         if trainer.is_global_zero:
-            left = self.progress.time_left((module.epoch + 1) * module.steps_per_epoch)
-            self.run_log.write(_line(self.recorder.rows[-1], module, left))
+            left = self.progress.time_left((self.module.epoch + 1) * self.module.steps_per_epoch)
+            self.run_log.write(_line(self.recorder.rows[-1], self.module, left))
 
-    def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+    def on_train_end(self, *_: Any) -> None:
         """Remove the bar."""
-        _ = trainer, module
         self._close()
 
-    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
+    def on_exception(self, *_: Any) -> None:
         """Remove the bar, so that the error has the screen to itself."""
-        _ = trainer, module, exception
         self._close()
 
     def _close(self) -> None:

@@ -6,12 +6,15 @@ import hashlib
 import platform
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import is_temporary, read_json, write_json, write_text
+from cophenet._common.locks import locked
 from cophenet._common.processes import rank_variables
 from cophenet.recipes.load import flatten
 from cophenet.runs.checkpoints import list_checkpoints
@@ -27,10 +30,10 @@ __all__ = [
     "check_same_data",
     "check_seed_free",
     "describe_data",
+    "lock_run_folder",
     "make_run_folder",
     "recipe_of_seed",
     "record_data_dir",
-    "remove_temporary_files",
     "restore_seed_folders",
     "wait_for_run",
 ]
@@ -204,12 +207,19 @@ def record_data_dir(run: Run, data_dir: Path) -> None:
             write_json(folder / "run.json", {**info, "data_dir": str(data_dir.resolve())})
 
 
-def remove_temporary_files(folder: Path) -> None:
-    """Remove temporary files that a killed training left; only while the folder is locked."""
-    for place in (folder, folder / "checkpoints", folder / "features"):
-        for path in place.glob(".*.tmp"):
-            if is_temporary(path.name):
-                path.unlink(missing_ok=True)
+@contextmanager
+def lock_run_folder(folder: Path) -> Iterator[None]:
+    """Keep a run folder to this process and thread, without temporary files that a killed training left.
+
+    Raises:
+        InUseError: If another process or thread trains there.
+    """
+    with locked(folder, what="run folder"):
+        for place in (folder, folder / "checkpoints", folder / "features"):
+            for path in place.glob(".*.tmp"):
+                if is_temporary(path.name):
+                    path.unlink(missing_ok=True)
+        yield
 
 
 def wait_for_run(output: Path, recipe: Recipe, seconds: float = 600.0, notice_after: float = 3.0) -> Run:

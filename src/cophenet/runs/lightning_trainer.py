@@ -15,14 +15,12 @@ import numpy as np
 import torch
 
 from cophenet._common.files import write_json
-from cophenet._common.locks import locked
 from cophenet._common.processes import is_first_process
 from cophenet._common.threads import torch_threads
-from cophenet.objectives import WithCPCC
 from cophenet.recipes.own_code import own_code
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.runs.experiment import Experiment, build_network, find_weights
-from cophenet.runs.folder import Machine, remove_temporary_files
+from cophenet.runs.folder import Machine, lock_run_folder
 from cophenet.runs.loss_meter import DivergenceError
 from cophenet.runs.run import Run
 from cophenet.runs.stop_signals import InterruptionError, StopRequest, stop_on_signals
@@ -76,7 +74,8 @@ def train_seeds(run: Run, experiment: Experiment, machine: Machine, options: Opt
             if part.finished and not part.damaged:
                 continue
             log = RunLog(part.path / "log.txt", shown=options.progress is not False)
-            with _locked_folder(part, run), _explained_end(part, run, log, stop):
+            locks = is_first_process() and part is not run  # which is locked already
+            with lock_run_folder(part.path) if locks else nullcontext(), _explained_end(part, run, log, stop):
                 if stop.wanted:  # since the last step of the seed before
                     raise InterruptionError
                 for note in notes:
@@ -86,7 +85,7 @@ def train_seeds(run: Run, experiment: Experiment, machine: Machine, options: Opt
 
 def _warnings(experiment: Experiment) -> Iterator[str]:
     """What may be a mistake, and does not stop the training."""
-    if isinstance(experiment.objective, WithCPCC) and _all_equally_far(experiment.tree):
+    if experiment.objective.cpcc is not None and _all_equally_far(experiment.tree):
         yield (
             "warning: all classes are equally far apart in the tree, so the cpcc term is constant and "
             "teaches nothing: give a tree with groups, or train with --objective flat"
@@ -98,17 +97,6 @@ def _all_equally_far(tree: Hierarchy) -> bool:
     branching = int((np.bincount(tree.parents[1:]) > 1).sum())
     depths = tree.weighted_depths[tree.leaves]
     return tree.num_classes == 2 or (branching == 1 and bool(np.ptp(depths) == 0))
-
-
-@contextmanager
-def _locked_folder(part: Run, run: Run) -> Iterator[None]:
-    """The folder of a seed locked for this process, without what a killed one left there."""
-    if not is_first_process():
-        yield
-        return
-    with nullcontext() if part is run else locked(part.path):
-        remove_temporary_files(part.path)
-        yield
 
 
 @contextmanager

@@ -182,7 +182,7 @@ class Run:
         """The newest checkpoint.
 
         Raises:
-            ValueError: If there is none, or it is damaged; an older one never takes its place unsaid.
+            ValueError: If there is none, or it is damaged; an older one is never loaded in its place.
         """
         path, damaged = newest_good(self.path / "checkpoints")
         again = f"make it again with cophenet train --resume {self.path}"

@@ -1,4 +1,4 @@
-"""Ctrl-C and a polite kill as a request to stop, which a training grants after it has saved."""
+"""SIGINT (Ctrl-C) and SIGTERM as a request to stop, which a training follows after it has saved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StopRequest:
         self._before: dict[signal.Signals, Any] = {}
 
     def listen(self) -> None:
-        """Let signals of Ctrl-C and a polite kill become the request; a second one acts at once, as always.
+        """Let SIGINT and SIGTERM become the request; a second one acts at once, as always.
 
         In other threads than the main one, which get no signals, nothing is changed.
         """

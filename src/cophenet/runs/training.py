@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from cophenet._common.checks import check_choice, check_number, check_whole
-from cophenet._common.locks import locked
 from cophenet._common.packages import require
 from cophenet._common.processes import is_first_process
 from cophenet.recipes import Recipe
@@ -19,10 +18,10 @@ from cophenet.runs.folder import (
     Machine,
     check_free,
     check_same_data,
+    lock_run_folder,
     make_run_folder,
     recipe_of_seed,
     record_data_dir,
-    remove_temporary_files,
     restore_seed_folders,
     wait_for_run,
 )
@@ -96,9 +95,8 @@ def train(
     with ExitStack() as stack:
         if first:
             output.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(output))
+            stack.enter_context(lock_run_folder(output))
             check_free(recipe, output)  # again: another process may have been quicker
-            remove_temporary_files(output)
             make_run_folder(experiment, output, None if data_dir is None else Path(data_dir), machine)
         # The recipe is that of the caller, whose code may run.
         run = Run.open(output, trust=recipe.untrusted is None) if first else wait_for_run(output, recipe)
@@ -145,8 +143,7 @@ def resume(
     machine = Machine(*(info[key] for key in ("accelerator", "devices", "strategy", "num_nodes", "threads")))
     with ExitStack() as stack:
         if first:
-            stack.enter_context(locked(run.path))
-            remove_temporary_files(run.path)
+            stack.enter_context(lock_run_folder(run.path))
         experiment = load_experiment(run.recipe, data_dir or info["data_dir"])
         if first:
             restore_seed_folders(run, experiment)
