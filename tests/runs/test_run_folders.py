@@ -16,8 +16,7 @@ from cophenet._common.files import write_json
 from cophenet._common.locks import locked
 from cophenet._common.processes import is_first_process
 from cophenet.recipes import load_recipe
-from cophenet.runs import Run, load_experiment, load_network, resume
-from cophenet.runs import trainer as trainer_module
+from cophenet.runs import Run, lightning_trainer, load_experiment, load_network, resume
 from cophenet.runs import training as training_module
 from cophenet.runs.checkpoints import list_checkpoints, read_checkpoint
 from cophenet.runs.folder import check_same_data, describe_data, wait_for_run
@@ -141,7 +140,7 @@ def test_a_kill_after_the_damage_was_found_loses_nothing(tmp_path, monkeypatch):
         raise SystemError
 
     with monkeypatch.context() as patch:
-        patch.setattr(trainer_module, "build_module", killed)
+        patch.setattr(lightning_trainer, "build_module", killed)
         with pytest.raises(SystemError):
             resume(run.path, loggers=(), progress=False)
     assert not run.finished
