@@ -119,7 +119,7 @@ def begin_or_resume(case: str, folder: Path, data: Path, minutes: float) -> None
     """What a user does: train, and after a crash resume; by the command."""
     name, settings = CASES[case]
     if (folder / "recipe.yaml").is_file():
-        arguments = ["--resume", str(folder)]
+        arguments = ["--resume", str(folder), "--trust"]
     else:
         changed = [text for setting in settings for text in ("--set", setting)]
         arguments = [name, "-o", str(folder), "--threads", "1", *changed]
