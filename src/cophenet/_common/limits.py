@@ -122,7 +122,7 @@ def reading(where: str | Path, kind: str = "") -> Iterator[None]:
     except (ImportError, MemoryError):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.filename is not None:
+        if isinstance(error, FileNotFoundError) or getattr(error, "filename", None) is not None:
             raise
         message = _one_line(error)
         if _is_ours(error) and message.startswith(f"{where}"):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
 from cophenet._common.files import replaced_file
+from cophenet._common.limits import LINE_BYTES, size_text
 from cophenet.vectors.formats import (
     Array,
     Columns,
@@ -38,7 +39,7 @@ class Csv(VectorFormat):
         """Lines of cells."""
         try:
             with path.open(newline="", encoding="utf-8-sig") as stream:
-                yield from _parse(csv.reader(stream, strict=True), rows, labelled)
+                yield from _parse(csv.reader(_lines(stream), strict=True), rows, labelled)
         except (UnicodeDecodeError, csv.Error) as error:
             raise ValueError(f"not a CSV file in UTF-8: {error}") from error
 
@@ -53,6 +54,16 @@ class Csv(VectorFormat):
                 writer.writerows(
                     [cell for group in row for cell in group] for row in zip(*cells, strict=True)
                 )
+
+
+def _lines(stream: IO[str]) -> Iterator[str]:
+    """The lines of a file, none of them longer than the limit."""
+    number = 0
+    while line := stream.readline(LINE_BYTES):
+        number += 1
+        if len(line) == LINE_BYTES and not line.endswith(("\n", "\r")):
+            raise ValueError(f"line {number} is longer than {size_text(LINE_BYTES)} (limit)")
+        yield line
 
 
 def _header(name: str, values: Array) -> list[str]:

@@ -5,9 +5,10 @@ A format is one file of this folder: a subclass of `VectorFormat` with the decor
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -25,6 +26,7 @@ __all__ = [
     "LabelFacts",
     "Part",
     "VectorFormat",
+    "check_bytes",
     "check_features",
     "check_label_column",
     "find_format",
@@ -153,6 +155,22 @@ def find_format(path: Path, mapped: bool = False) -> VectorFormat:
         listed = " or ".join(allowed) if mapped else f"one of {', '.join(allowed)}"
         raise ValueError(f"{path}: the extension must be {listed}")
     return _FORMATS.get(path.suffix.lower())()
+
+
+def check_bytes(shape: Sequence[int], dtype: np.dtype[Any], given: int) -> None:
+    """Refuse a header that declares a larger array than there are bytes, before any memory is taken for it.
+
+    Example:
+        >>> check_bytes((10**9, 512), np.dtype(np.float32), 800)
+        Traceback (most recent call last):
+        ValueError: shape (1000000000, 512) of float32 needs 2048000000000 bytes, there are 800
+    """
+    if min(shape, default=0) < 0:
+        raise ValueError(f"shape {tuple(shape)} has a negative size")
+    # Text of no length takes no bytes, however many rows are declared.
+    needed = max(dtype.itemsize, 1) * math.prod(shape)
+    if needed > given:
+        raise ValueError(f"shape {tuple(shape)} of {dtype} needs {needed} bytes, there are {given}")
 
 
 def check_features(features: Array) -> None:

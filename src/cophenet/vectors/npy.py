@@ -18,6 +18,7 @@ from cophenet.vectors.formats import (
     LabelFacts,
     Part,
     VectorFormat,
+    check_bytes,
     register_format,
     split_rows,
 )
@@ -92,9 +93,22 @@ def _map_files(path: Path, names: Iterable[str], labelled: bool, mode: Literal["
 
 def _map_file(path: Path, mode: Literal["r", "c"], called: str) -> Array:
     try:
-        return npy_format.open_memmap(path, mode=mode)
+        _check_header(path)
+        array = npy_format.open_memmap(path, mode=mode)
+        check_bytes(array.shape, array.dtype, path.stat().st_size)
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f"{called}{UNREADABLE}: {error}") from error
+    return array
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a header that says it is longer than the file, for which memory would be taken."""
+    with path.open("rb") as stream:
+        start = stream.read(12)
+    length = int.from_bytes(start[8:10] if start[6:7] == b"\x01" else start[8:12], "little")
+    size = path.stat().st_size
+    if length > size:
+        raise ValueError(f"a header of {length} bytes in a file of {size}")
 
 
 def write_array(stream: IO[bytes], column: Column) -> None:

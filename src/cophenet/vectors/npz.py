@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from cophenet._common.files import replaced_file
+from cophenet._common.limits import check_unpacked
 from cophenet.vectors.columns import collect
 from cophenet.vectors.formats import (
     Array,
@@ -20,6 +21,7 @@ from cophenet.vectors.formats import (
     LabelFacts,
     Part,
     VectorFormat,
+    check_bytes,
     register_format,
 )
 from cophenet.vectors.npy import UNREADABLE, write_array
@@ -37,7 +39,7 @@ class Npz(VectorFormat):
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
         """Rows as they come out of the archive."""
         with _opened(path) as archive:
-            names = [name.removesuffix(".npy") for name in archive.namelist()]
+            names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
             for name in ("features", "labels") if labelled else ("features",):
                 if name not in names:
                     raise ValueError(f"has no array {name!r}, only {sorted(names)!r}")
@@ -45,8 +47,8 @@ class Npz(VectorFormat):
             if rows is None:
                 yield _whole(archive, "features"), labels
                 return
-            with archive.open("features.npy") as stream:
-                yield from _rows(stream, labels, rows)
+            with _member(archive, "features") as (stream, size):
+                yield from _rows(stream, size, labels, rows)
 
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
         """One array for each column."""
@@ -65,8 +67,8 @@ class Npz(VectorFormat):
             names = archive.namelist()
             numbers = False
             if "labels.npy" in names:
-                with archive.open("labels.npy") as stream:
-                    numbers = _header(stream)[2].kind in "iu"
+                with _member(archive, "labels") as (stream, size):
+                    numbers = _header(stream, size)[2].kind in "iu"
             return LabelFacts(numbers, "logits.npy" in names)
 
 
@@ -80,7 +82,9 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _whole(archive: zipfile.ZipFile, name: str) -> Array:
-    with archive.open(f"{name}.npy") as stream:
+    with _member(archive, name) as (stream, size):
+        _header(stream, size)
+    with _member(archive, name) as (stream, _):
         try:
             array: Array = npy_format.read_array(stream, allow_pickle=False)
         except ValueError as error:
@@ -88,8 +92,18 @@ def _whole(archive: zipfile.ZipFile, name: str) -> Array:
         return array
 
 
-def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether it lies column by column, and type of an array."""
+@contextmanager
+def _member(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[IO[bytes], int]]:
+    """An array in the archive and its bytes; refused if it is huge by compression only."""
+    member = archive.getinfo(f"{name}.npy")
+    packed = min(member.compress_size, Path(str(archive.filename)).stat().st_size)
+    check_unpacked(packed, member.file_size)
+    with archive.open(member) as stream:
+        yield stream, member.file_size
+
+
+def _header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether it lies column by column, and type of an array of so many bytes with its header."""
     try:
         major, _ = npy_format.read_magic(stream)
         read = npy_format.read_array_header_1_0 if major == 1 else npy_format.read_array_header_2_0
@@ -98,11 +112,12 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         raise ValueError(f"{UNREADABLE}: {error}") from error
     if dtype.hasobject:
         raise ValueError(f"{UNREADABLE}: the type is {dtype}")
+    check_bytes(shape, dtype, size - stream.tell())
     return shape, by_column, dtype
 
 
-def _rows(stream: IO[bytes], labels: Array | None, rows: int) -> Iterator[Part]:
-    shape, by_column, dtype = _header(stream)
+def _rows(stream: IO[bytes], size: int, labels: Array | None, rows: int) -> Iterator[Part]:
+    shape, by_column, dtype = _header(stream, size)
     if len(shape) != 2:
         raise ValueError(f"features must be (n, d), got shape {shape}")
     if by_column:
@@ -110,11 +125,11 @@ def _rows(stream: IO[bytes], labels: Array | None, rows: int) -> Iterator[Part]:
         raise ValueError(f"features lie column by column, and cannot be read in parts; {advice}")
     if labels is not None and len(labels) != shape[0]:
         raise ValueError(f"{shape[0]} rows of features, but {len(labels)} labels")
-    size = dtype.itemsize * shape[1]
+    width = dtype.itemsize * shape[1]
     for start in range(0, shape[0], rows):
         count = min(rows, shape[0] - start)
-        data = stream.read(size * count)
-        if len(data) < size * count:
+        data = stream.read(width * count)
+        if len(data) < width * count:
             raise ValueError("the array 'features' is cut off")
         features = np.frombuffer(data, dtype).reshape(count, shape[1])
         yield features, None if labels is None else labels[start : start + count]

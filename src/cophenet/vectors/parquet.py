@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cophenet._common.files import replaced_file
+from cophenet._common.limits import check_unpacked
 from cophenet.vectors.formats import (
     Array,
     Columns,
@@ -35,6 +36,7 @@ class Parquet(VectorFormat):
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
         """Batches of rows, in the float type of the columns."""
         with _opened(path) as file:
+            _check_cells(file, path.stat().st_size)
             if labelled:
                 check_label_column(file.schema_arrow.names)
             for batch in [file.read()] if rows is None else file.iter_batches(rows):
@@ -88,6 +90,13 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"truncated, damaged or not a parquet file: {error}") from error
+
+
+def _check_cells(file: Any, size: int) -> None:
+    """Refuse a table whose cells are so many by compression only; eight bytes for each."""
+    groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
+    cells = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
+    check_unpacked(size, 8 * max(cells, file.metadata.num_rows))
 
 
 def _numbers(name: str, column: Any) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from cophenet._common.checks import is_plain_text
+from cophenet._common.limits import reading
 from cophenet.vectors.formats import Array, LabelFacts, check_features, find_format, is_missing, to_tensor
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def read_vectors(path: str | os.PathLike[str]) -> tuple[Features, list[str]]:
     form = find_format(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; put the file with features and labels there")
-    with _naming(path):
+    with _reading(path):
         ((features, labels),) = form.read(path, None, labelled=True)
         values = _finite_floats(features)
         texts = _texts(np.asarray(labels))
@@ -100,7 +102,7 @@ def read_parts(path: str | os.PathLike[str], rows: int = ROWS) -> Iterator[tuple
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing")
     empty = True
-    with _naming(path):
+    with _reading(path):
         for features, labels in form.read(path, rows, labelled=False):
             check_features(features)
             empty = False
@@ -133,9 +135,9 @@ def map_rows(path: str | os.PathLike[str], folder: Path | None = None) -> tuple[
     first, _ = next(read_parts(path))  # checks the file
     form = find_format(path)
     if form.mapped:
-        arrays = form.map(path, labelled=False, mode="r")
-        if arrays["features"].dtype == first.dtype:  # otherwise it is converted as it is read
-            with _naming(path):
+        with _reading(path):
+            arrays = form.map(path, labelled=False, mode="r")
+            if arrays["features"].dtype == first.dtype:  # otherwise it is converted as it is read
                 return arrays["features"], _texts(arrays["labels"]) if "labels" in arrays else None
     texts: list[str] = []
     count = width = 0
@@ -177,7 +179,7 @@ def map_arrays(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     form = find_format(path, mapped=True)
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; put the file with features there")
-    with _naming(path):
+    with _reading(path):
         # Copied where it is written to, which it never is: torch takes no arrays that cannot be written to.
         arrays = form.map(path, labelled=True, mode="c")
         return {name: _tensor(name, array) for name, array in arrays.items()}
@@ -202,17 +204,12 @@ def label_facts(path: Path) -> LabelFacts:
         >>> label_facts(path)
         LabelFacts(numbers=True, logits=False)
     """
-    with _naming(path):
+    with _reading(path):
         return find_format(path).label_facts(path)
 
 
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Errors begin with the name of the file."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+def _reading(path: Path) -> AbstractContextManager[None]:
+    return reading(path, f"a {path.suffix.lower()[1:]} file of vectors")
 
 
 def _finite_floats(features: Array) -> Features:
@@ -244,4 +241,8 @@ def _texts(labels: Array) -> list[str]:
             raise ValueError(f"labels must be names in UTF-8: {error}") from error
     if labels.dtype.kind not in "iuU":
         raise ValueError(f"labels must be whole numbers or names, got {labels.dtype}")
-    return [str(label) for label in labels.tolist()]
+    texts = [str(label) for label in labels.tolist()]
+    if labels.dtype.kind == "U" and not is_plain_text("".join(texts)):
+        row, text = next(item for item in enumerate(texts) if not is_plain_text(item[1]))
+        raise ValueError(f"row {row}: a label must be text without control characters, got {text!r:.200}")
+    return texts

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cophenet._common.checksums import check_arrays, has_checksum
-from cophenet._common.files import replaced_file
+from cophenet._common.files import parse_json, replaced_file
+from cophenet._common.limits import size_text
 from cophenet.vectors.columns import collect
 from cophenet.vectors.formats import (
     Array,
@@ -21,6 +22,7 @@ from cophenet.vectors.formats import (
     LabelFacts,
     Part,
     VectorFormat,
+    check_bytes,
     register_format,
     split_rows,
     to_tensor,
@@ -48,6 +50,8 @@ _TYPES: dict[str, np.dtype[Any]] = {
 }
 _LENGTH_BYTES = 8
 _METADATA = "__metadata__"
+# As in the package of this name.
+_HEADER_BYTES = 100_000_000
 
 
 @register_format
@@ -120,7 +124,9 @@ def _read_header(path: Path) -> tuple[dict[str, Any], dict[str, str], int]:
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
         if not 0 < length <= size - _LENGTH_BYTES:
             raise ValueError(f"a header of {length} bytes")
-        header: dict[str, Any] = json.loads(stream.read(length))
+        if length > _HEADER_BYTES:
+            raise ValueError(f"a header of {length} bytes, more than {size_text(_HEADER_BYTES)} (limit)")
+        header: dict[str, Any] = parse_json(stream.read(length).decode())
         metadata = dict(header.pop(_METADATA, None) or {})
         begin = _LENGTH_BYTES + length
         end = begin + max((entry["data_offsets"][1] for entry in header.values()), default=0)
@@ -149,6 +155,9 @@ def _map_tensor(path: Path, entry: dict[str, Any], begin: int, mode: Literal["r"
             raise ValueError(f"numbers of type {kind}, which is none of {', '.join(_TYPES)}")
         start, stop = (begin + offset for offset in entry["data_offsets"])
         dtype = _TYPES[kind]
+        if not all(type(side) is int for side in shape):
+            raise ValueError(f"shape {shape}")
+        check_bytes(shape, dtype, stop - start)
         if start < begin or stop - start != dtype.itemsize * math.prod(shape):
             raise ValueError(f"bytes {start} to {stop} for shape {shape}")
         if start == stop:
