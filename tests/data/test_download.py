@@ -1,3 +1,4 @@
+import contextlib
 import hashlib
 import sys
 import threading
@@ -22,10 +23,12 @@ class Server(ThreadingHTTPServer):
         self.ranges = True
         self.cuts = 0
         self.sized = True
+        self.endless = False
         self.asked = []
 
-    def file(self, content=CONTENT, name="archive.tar.gz"):
-        return RemoteFile(f"http://127.0.0.1:{self.server_port}/{name}", hashlib.md5(content).hexdigest())
+    def file(self, content=CONTENT, name="archive.tar.gz", size=None):
+        url = f"http://127.0.0.1:{self.server_port}/{name}"
+        return RemoteFile(url, hashlib.md5(content).hexdigest(), size)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -49,6 +52,9 @@ class Handler(BaseHTTPRequestHandler):
             server.cuts -= 1
             body = body[: len(body) // 2]
         self.wfile.write(body)
+        with contextlib.suppress(ConnectionError):
+            while server.endless:
+                self.wfile.write(body)
 
     def log_message(self, *_):
         pass
@@ -76,6 +82,23 @@ def test_places_the_whole_file_and_keeps_it(server, tmp_path):
 def test_without_a_length(server, tmp_path):
     server.sized = False
     assert fetch(server.file(), tmp_path).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("size", "note"), [(None, r"\(limit; COPHENET_MAX_DOWNLOAD_BYTES"), (1_500_000, "its size")]
+)
+def test_a_download_without_end_is_not_taken(server, tmp_path, monkeypatch, size, note):
+    server.sized, server.endless = False, True
+    monkeypatch.setenv("COPHENET_MAX_DOWNLOAD_BYTES", "1500000")
+    with pytest.raises(ValueError, match=rf"archive.tar.gz has more than 1.5 MB .*{note}.*was removed"):
+        fetch(server.file(size=size), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_declared_size_beyond_the_limit_is_refused_at_once(server, tmp_path):
+    with pytest.raises(ValueError, match=r"has more than 10 bytes \(its size\)"):
+        fetch(server.file(size=10), tmp_path)
+    assert fetch(server.file(size=len(CONTENT)), tmp_path).read_bytes() == CONTENT
 
 
 def test_goes_on_after_the_connection_is_cut(server, tmp_path):
@@ -162,3 +185,4 @@ def test_checksums_are_md5():
     for file in files:
         assert len(file.md5) == 32
         assert int(file.md5, 16) > 0
+        assert file.size > 5000

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 __all__ = [
     "ALIASED",
@@ -26,8 +27,10 @@ __all__ = [
     "UNPACKED_BYTES",
     "Limit",
     "TooDeepError",
+    "Unpacked",
     "check_unpacked",
     "read_bytes",
+    "read_stream",
     "read_text",
     "reading",
     "size_text",
@@ -46,6 +49,17 @@ LINE_BYTES = 1 << 24
 # What is packed may always be so many times larger once it is unpacked.
 _RATIO = 20
 _SHOWN = 500
+_PART = 1 << 20
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Movable(_Readable, Protocol):
+    def seek(self, place: int, /) -> int: ...
+
+    def tell(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -159,13 +173,67 @@ def read_bytes(path: Path | str, most: int | Limit = TEXT_BYTES) -> bytes:
         >>> read_bytes(path, 4)
         b'{}  '
     """
+    limit, note = (most.value, most.note) if isinstance(most, Limit) else (most, "(limit)")
     with Path(path).open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
-        limit, note = (most.value, most.note) if isinstance(most, Limit) else (most, "(limit)")
-        content = stream.read(limit + 1) if size <= limit else b""
+        content = read_stream(stream, limit + 1) if size <= limit else b""
     if max(size, len(content)) > limit:
         raise ValueError(f"{path}: larger than {size_text(limit)} {note}")
     return content
+
+
+def read_stream(stream: _Readable, most: int) -> bytes:
+    """Up to so many bytes of a stream; memory is taken for those that come, not for those asked for.
+
+    Example:
+        >>> import io
+        >>> read_stream(io.BytesIO(b"12345"), 10**12)
+        b'12345'
+    """
+    parts = []
+    while most > 0 and (part := stream.read(min(most, _PART))):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
+
+
+class Unpacked:
+    """A stream that unpacks a file, as far as `check_unpacked` lets it.
+
+    Args:
+        stream: What comes out of the file; can be read, and moved in.
+        packed: Bytes of the file.
+
+    Example:
+        >>> import io
+        >>> Unpacked(io.BytesIO(b"12345"), 3).read(2)
+        b'12'
+    """
+
+    def __init__(self, stream: _Movable, packed: int) -> None:
+        self._stream, self._packed = stream, packed
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes, fewer only at the end; all that is left if it is -1."""
+        limit = max(UNPACKED_BYTES.value, _RATIO * self._packed)
+        start = self._stream.tell()
+        if size >= 0:
+            check_unpacked(self._packed, start + size)
+            return read_stream(self._stream, size)
+        content = read_stream(self._stream, limit + 1 - start)
+        check_unpacked(self._packed, start + len(content))
+        return content
+
+    def seek(self, place: int) -> int:
+        """Move to a place."""
+        if place < 0:
+            raise ValueError(f"a place before the start ({place})")
+        check_unpacked(self._packed, place)
+        return self._stream.seek(place)
+
+    def tell(self) -> int:
+        """The place."""
+        return self._stream.tell()
 
 
 def read_text(path: Path | str, most: int | Limit = TEXT_BYTES) -> str:

@@ -217,7 +217,9 @@ class Cifar10(_Cifar):
     name = "cifar10"
     summary = "CIFAR-10, 10 classes in animal and transportation; from the original files"
     layouts: ClassVar[tuple[Layout, ...]] = CIFAR10_LAYOUTS
-    remote_files = (RemoteFile(_ADDRESS + "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),)
+    remote_files = (
+        RemoteFile(_ADDRESS + "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", 170498071),
+    )
 
     def tree(self) -> Hierarchy:
         """The tree of all classes."""
@@ -249,7 +251,9 @@ class Cifar100(_Cifar):
     name = "cifar100"
     summary = "CIFAR-100, 100 classes in 20 coarse ones; from the original files"
     layouts: ClassVar[tuple[Layout, ...]] = CIFAR100_LAYOUTS
-    remote_files = (RemoteFile(_ADDRESS + "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"),)
+    remote_files = (
+        RemoteFile(_ADDRESS + "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85", 169001437),
+    )
 
     def __init__(self, depth: Depth = 3) -> None:
         self._tree = cifar100_tree(depth)

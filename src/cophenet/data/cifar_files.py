@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import reprlib
 import tarfile
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cophenet._common.limits import UNPACKED_BYTES, Unpacked, read_stream, reading, size_text
 from cophenet.data.dataset import Requirement
 from cophenet.data.safe_unpickler import read_plain_pickle
 
@@ -28,6 +30,8 @@ __all__ = [
 ]
 
 PIXELS = 3 * 32 * 32
+# Files in an archive; there are fewer than ten.
+_MEMBERS = 10_000
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 Names = list[list[str]]
 
@@ -100,8 +104,11 @@ def _python_names(*keys: str) -> Callable[[IO[bytes], str], Names]:
     def read(stream: IO[bytes], where: str) -> Names:
         content = _pickled_dict(stream, where, keys)
         for key in keys:
-            if not isinstance(content[key], (list, tuple)):
-                raise ValueError(f"{where}: {key} must be a list of names, got {content[key]!r:.50}")
+            names = content[key]
+            if not isinstance(names, (list, tuple)) or not all(
+                isinstance(name, (str, bytes)) for name in names
+            ):
+                raise ValueError(f"{where}: {key} must be a list of names, got {reprlib.repr(names)}")
         return [[_text(name) for name in content[key]] for key in keys]
 
     return read
@@ -122,7 +129,7 @@ def _text(value: Any) -> str:
 
 def _binary_batch(label_bytes: int) -> Callable[[IO[bytes], str], Batch]:
     def read(stream: IO[bytes], where: str) -> Batch:
-        content = np.frombuffer(stream.read(), np.uint8)
+        content = np.frombuffer(_all_bytes(stream), np.uint8)
         record = label_bytes + PIXELS
         if content.size % record:
             raise ValueError(
@@ -137,9 +144,17 @@ def _binary_batch(label_bytes: int) -> Callable[[IO[bytes], str], Batch]:
     return read
 
 
+def _all_bytes(stream: IO[bytes]) -> bytes:
+    most = UNPACKED_BYTES.value
+    content = read_stream(stream, most + 1)
+    if len(content) > most:
+        raise ValueError(f"larger than {size_text(most)} {UNPACKED_BYTES.note}")
+    return content
+
+
 def _text_names(stream: IO[bytes], where: str) -> Names:
     try:
-        return [stream.read().decode("ascii").split()]
+        return [_all_bytes(stream).decode("ascii").split()]
     except UnicodeDecodeError:
         raise ValueError(f"{where}: not a list of class names") from None
 
@@ -281,11 +296,10 @@ def _opened(layout: Layout, place: Path) -> Iterator[Iterator[tuple[str, IO[byte
     if not place.is_file():
         yield _in_folder(layout, place)
         return
-    try:
-        with tarfile.open(place, "r:gz") as archive:
+    with reading(place, "a .tar.gz"), gzip.open(place) as stream:
+        unpacked: Any = Unpacked(stream, place.stat().st_size)
+        with tarfile.open(fileobj=unpacked, mode="r:") as archive:
             yield _in_archive(layout, archive, place)
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise ValueError(f"{place}: truncated, damaged or not a .tar.gz ({error})") from error
 
 
 def _in_folder(layout: Layout, place: Path) -> Iterator[tuple[str, IO[bytes], str]]:
@@ -300,8 +314,13 @@ def _in_archive(
     layout: Layout, archive: tarfile.TarFile, place: Path
 ) -> Iterator[tuple[str, IO[bytes], str]]:
     # In the order of the archive: going back in a compressed file means reading it again.
-    for member in archive:
+    for number, member in enumerate(archive):
+        if number >= _MEMBERS:
+            raise ValueError(f"more than {_MEMBERS:,} files in it (limit)")
         folder, _, name = member.name.removeprefix("./").partition("/")
-        stream = archive.extractfile(member) if folder == layout.folder and name in layout.files else None
+        # Links and files with holes are none of its files.
+        plain = member.isreg() and not member.issparse()
+        wanted = plain and folder == layout.folder and name in layout.files
+        stream = archive.extractfile(member) if wanted else None
         if stream is not None:
             yield name, stream, f"{place}:{member.name}"

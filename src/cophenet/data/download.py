@@ -13,6 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from cophenet._common.checks import check_choice
+from cophenet._common.limits import DOWNLOAD_BYTES, size_text
 from cophenet._common.progress import Progress
 from cophenet.data.source import SOURCES
 
@@ -30,10 +31,12 @@ class RemoteFile:
     Attributes:
         url: Where it is.
         md5: Its checksum, in hexadecimal.
+        size: Its bytes; None if they are not known, then a limit for any download holds.
     """
 
     url: str
     md5: str
+    size: int | None = None
 
     @property
     def name(self) -> str:
@@ -68,7 +71,8 @@ def fetch(file: RemoteFile, folder: Path) -> Path:
     Bytes gather in `<name>.part`, which gets its final name once the checksum is right.
 
     Raises:
-        ValueError: If the checksum is wrong, of the download or of a file that was there before.
+        ValueError: If the checksum is wrong, of the download or of a file that was there before; or if there
+            is more than the file has.
         ConnectionError: If the server cannot be reached or keeps breaking off.
     """
     path, part = folder / file.name, folder / f"{file.name}.part"
@@ -119,17 +123,28 @@ def _read_rest(file: RemoteFile, part: Path, start: int) -> bool:
     with answer:
         if answer.status != 206:
             start = 0  # The server sends everything, whatever was asked for.
-        length = answer.headers.get("Content-Length")
-        total = None if length is None else start + int(length)
+        length = answer.headers.get("Content-Length", "")
+        total = start + int(length) if length.isascii() and length.isdigit() else None
+        _check_size(file, part, total or 0)
         every = max(total // 10, 1) if total else 10_000_000
         with (
             part.open("ab" if start else "wb") as out,
             Progress(f"{file.name}:", total, done=start, count=_megabytes, every=every) as progress,
         ):
             while chunk := answer.read(_CHUNK):
+                _check_size(file, part, progress.done + len(chunk))
                 out.write(chunk)
                 progress.update(progress.done + len(chunk))
     return total is None or part.stat().st_size >= total
+
+
+def _check_size(file: RemoteFile, part: Path, size: int) -> None:
+    """Refuse a download that is larger than its file."""
+    most = DOWNLOAD_BYTES.value if file.size is None else file.size
+    if size > most:
+        note = DOWNLOAD_BYTES.note if file.size is None else "(its size)"
+        part.unlink(missing_ok=True)
+        raise ValueError(f"{file.url} has more than {size_text(most)} {note}; the download was removed")
 
 
 def _md5(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import zlib
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cophenet._common.limits import UNPACKED_BYTES, Unpacked, read_bytes, reading
 from cophenet.data.dataset import ArrayInputs, DataSet, Part, Requirement, Samples, split_data_set
 from cophenet.data.download import RemoteFile
 from cophenet.data.source import DataSource, register_source
@@ -68,10 +70,10 @@ class FashionMnist(DataSource):
     summary = "Fashion-MNIST, 10 classes in garments, footwear, bags; from the IDX files"
 
     remote_files = (
-        RemoteFile(_ADDRESS + "train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
-        RemoteFile(_ADDRESS + "train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
-        RemoteFile(_ADDRESS + "t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
-        RemoteFile(_ADDRESS + "t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
+        RemoteFile(_ADDRESS + "train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26421880),
+        RemoteFile(_ADDRESS + "train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe", 29515),
+        RemoteFile(_ADDRESS + "t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79", 4422102),
+        RemoteFile(_ADDRESS + "t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310", 5148),
     )
 
     def tree(self) -> Hierarchy:
@@ -152,12 +154,13 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         >>> read_idx(path)
         array([5, 0, 4], dtype=uint8)
     """
-    content = path.read_bytes()
+    content = read_bytes(path, UNPACKED_BYTES)
     if content[:2] == b"\x1f\x8b":
-        try:
-            content = gzip.decompress(content)
-        except (EOFError, zlib.error, OSError) as error:
-            raise ValueError(f"{path}: the gzip file is truncated or damaged ({error})") from error
+        with reading(path), gzip.open(io.BytesIO(content)) as stream:
+            try:
+                content = Unpacked(stream, len(content)).read()
+            except (EOFError, zlib.error, OSError) as error:
+                raise ValueError(f"the gzip file is truncated or damaged ({error})") from error
     if len(content) < 4 or content[:2] != b"\0\0":
         raise ValueError(f"{path}: not an IDX file, it starts with {content[:4]!r}")
     if content[2] != _UNSIGNED_BYTES:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import struct
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, get_args
@@ -56,8 +54,8 @@ _HINT = "cophenet data check NAME --data-dir DIR --deep finds all such files"
 # Files that are checked by one task, for there may be a million.
 _BLOCK = 256
 
-# What decoders raise on foreign or damaged files.
-_UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error)
+# What is read by its content; other decoders of pillow start programs, or are for formats of a few files.
+_FORMATS = ("BMP", "DIB", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
 # Pixels of 8 bits, which convert to RGB without loss of meaning; wider ones would be clipped.
 _MODES = ("1", "CMYK", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "YCbCr")
@@ -176,7 +174,8 @@ class ImageFiles(Inputs):
         """One image, (size, size, 3); or nothing of it, only its header checked."""
         library = _pillow()
         try:
-            with library.open(path) as image:
+            with library.open(path, formats=_decoders()) as image:
+                _check_pixels(image, library.MAX_IMAGE_PIXELS)
                 if image.mode not in _MODES:
                     raise ValueError(
                         f"pixels of mode {image.mode!r} are not 8 bits per channel; convert the file, for "
@@ -191,8 +190,17 @@ class ImageFiles(Inputs):
                 return _render(image, view, self.crop.size)
         except FileNotFoundError as error:
             raise FileNotFoundError(f"image {path} is gone since the folder was listed") from error
-        except (*_UNREADABLE, library.DecompressionBombError) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # decoders raise anything on damaged files
             raise ValueError(f"image {path} cannot be read: {error}") from error
+
+
+def _check_pixels(image: Image, most: int | None) -> None:
+    """Refuse an image that is huge once it is decoded."""
+    if most is not None and image.width * image.height > most:
+        size = f"{image.width} x {image.height} pixels"
+        raise ValueError(f"{size}, more than {most:,} (limit; PIL.Image.MAX_IMAGE_PIXELS sets another)")
 
 
 def _render(image: Image, view: View, side: int) -> NDArray[np.uint8]:
@@ -243,6 +251,14 @@ def _pillow() -> ModuleType:
     except ImportError as error:
         raise ImportError("image files are read with pillow: pip install 'cophenet[data]'") from error
     return Image
+
+
+@cache
+def _decoders() -> tuple[str, ...]:
+    """The formats that this pillow can decode."""
+    library = _pillow()
+    library.init()
+    return tuple(name for name in _FORMATS if name in library.OPEN)
 
 
 def data_folder(name: str, data_dir: str | os.PathLike[str] | None, holds: str) -> Path:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import pickle
-from typing import IO, Any
+import reprlib
+from collections.abc import Iterable
+from typing import IO, Any, ClassVar, NoReturn
 
 import numpy as np
+
+from cophenet._common.limits import UNPACKED_BYTES, read_stream, size_text
 
 __all__ = ["read_plain_pickle"]
 
@@ -14,7 +19,8 @@ def read_plain_pickle(stream: IO[bytes], where: str) -> Any:
     """Read a pickle that holds only dicts, lists, tuples, numbers, strings and arrays of uint8.
 
     No class or function that the pickle names is ever imported: the names of numpy's arrays, old and new,
-    are replaced by small classes of this module, and every other name is refused.
+    are replaced by small classes of this module, and every other name is refused. Memory is taken only for
+    bytes that are there, whatever sizes the pickle declares, and only text and numbers can be keys.
 
     Args:
         stream: The opened file.
@@ -34,12 +40,18 @@ def read_plain_pickle(stream: IO[bytes], where: str) -> Any:
         Traceback (most recent call last):
         ValueError: batch: refused, the pickle asks for builtins.print; only plain values and arrays are read
     """
+    most = UNPACKED_BYTES.value
+    content = read_stream(stream, most + 1)
+    if len(content) > most:
+        raise ValueError(f"{where}: larger than {size_text(most)} {UNPACKED_BYTES.note}")
     try:
-        return _unwrap(_PlainUnpickler(stream, encoding="bytes").load())
+        return _unwrap(_PlainUnpickler(io.BytesIO(content), encoding="bytes").load())
+    except MemoryError:
+        raise
     except _RefusedError as error:
         raise ValueError(f"{where}: refused, {error}") from None
     except Exception as error:  # a damaged pickle can fail in any way
-        reason = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error!s:.200}"
         raise ValueError(f"{where}: truncated, damaged or not a pickle of arrays ({reason})") from None
 
 
@@ -52,7 +64,9 @@ class _Dtype:
 
     def __init__(self, code: object = None, *_: object) -> None:
         if code not in (b"u1", "u1"):
-            raise _RefusedError(f"it holds an array of {code!r}; only u1 (unsigned bytes) is read")
+            raise _RefusedError(
+                f"it holds an array of {reprlib.repr(code)}; only u1 (unsigned bytes) is read"
+            )
 
     def __setstate__(self, state: object) -> None:
         """Byte order and the like, which bytes do not have."""
@@ -81,7 +95,9 @@ class _FilledArray(_Array):
             raise _RefusedError("it holds an array that is not made of plain bytes")
         whole = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
         if not whole or order not in ("C", "F"):
-            raise _RefusedError(f"it holds an array of shape {shape!r} and order {order!r}")
+            raise _RefusedError(
+                f"it holds an array of shape {reprlib.repr(shape)} and order {reprlib.repr(order)}"
+            )
         super().__setstate__((1, shape, dtype, order == "F", bytes(content)))
 
     def __setstate__(self, state: Any) -> None:
@@ -96,7 +112,7 @@ class _Encoded:
 
     def __new__(cls, text: object = None, encoding: object = None) -> bytes:  # type: ignore[misc]
         if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
-            raise _RefusedError(f"it encodes text as {encoding!r}; only latin1 is read")
+            raise _RefusedError(f"it encodes text as {reprlib.repr(encoding)}; only latin1 is read")
         return text.encode("latin-1")
 
     def __setstate__(self, state: object) -> None:
@@ -114,7 +130,66 @@ _REPLACEMENTS: dict[tuple[str, str], type] = {
 }
 
 
-class _PlainUnpickler(pickle.Unpickler):
+_LOAD: dict[int, Any] = dict(pickle._Unpickler.dispatch)
+
+
+def _check_keys(keys: Iterable[object]) -> None:
+    for key in keys:
+        # To hash a tuple of tuples, each of them twice in the next, takes years.
+        if type(key) not in (str, bytes, int):
+            raise _RefusedError(f"it has a key of type {type(key).__name__}; only text and numbers are read")
+
+
+def _load_item(unpickler: Any) -> None:
+    _check_keys(unpickler.stack[-2:-1])
+    _LOAD[pickle.SETITEM[0]](unpickler)
+
+
+def _load_items(unpickler: Any) -> None:
+    _check_keys(unpickler.stack[::2])
+    _LOAD[pickle.SETITEMS[0]](unpickler)
+
+
+def _load_dict(unpickler: Any) -> None:
+    _check_keys(unpickler.stack[::2])
+    _LOAD[pickle.DICT[0]](unpickler)
+
+
+def _load_build(unpickler: Any) -> None:
+    if not isinstance(unpickler.stack[-2], (_Array, _Dtype)):
+        raise TypeError("only arrays are built in two steps")
+    _LOAD[pickle.BUILD[0]](unpickler)
+
+
+def _load_bytearray(unpickler: Any) -> None:
+    """What Python's takes memory for before it reads."""
+    size = int.from_bytes(unpickler.read(8), "little")
+    content = unpickler.read(size)
+    if len(content) < size:
+        raise EOFError(f"{size} bytes declared, {len(content)} there")
+    unpickler.append(bytearray(content))
+
+
+def _refuse(unpickler: Any) -> NoReturn:
+    _ = unpickler
+    raise _RefusedError("it holds something else than dicts, lists, tuples, numbers, text and arrays")
+
+
+class _PlainUnpickler(pickle._Unpickler):
+    """Python's unpickler in Python: that in C takes the memory that a pickle declares before it reads."""
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        **_LOAD,
+        pickle.SETITEM[0]: _load_item,
+        pickle.SETITEMS[0]: _load_items,
+        pickle.DICT[0]: _load_dict,
+        pickle.BUILD[0]: _load_build,
+        pickle.BYTEARRAY8[0]: _load_bytearray,
+        pickle.EMPTY_SET[0]: _refuse,
+        pickle.ADDITEMS[0]: _refuse,
+        pickle.FROZENSET[0]: _refuse,
+    }
+
     def find_class(self, module: str, name: str) -> Any:
         replacement = _REPLACEMENTS.get((module, name))
         if replacement is None:
@@ -125,8 +200,10 @@ class _PlainUnpickler(pickle.Unpickler):
 
 def _unwrap(content: Any) -> Any:
     """Put the arrays in the place of their replacements, at the top of a dict and alone."""
-    if isinstance(content, _Array):
-        return content.values
     if isinstance(content, dict):
-        return {key: _unwrap(value) for key, value in content.items()}
-    return content
+        return {key: _array(value) for key, value in content.items()}
+    return _array(content)
+
+
+def _array(value: Any) -> Any:
+    return value.values if isinstance(value, _Array) else value
