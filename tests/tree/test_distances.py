@@ -46,6 +46,26 @@ def test_chosen_classes(data, kind):
     np.testing.assert_array_equal(tree.condensed(chosen, kind=kind), pairs)
 
 
+@given(tree=trees(max_nodes=12))
+def test_classes_without_groups_are_equally_far_apart(tree):
+    assert not tree.is_equidistant or np.ptp(tree.condensed()) <= 1e-9 * tree.condensed().max()
+
+
+@pytest.mark.parametrize(
+    ("paths", "equidistant"),
+    [
+        (["cat", "car"], True),
+        (["pet/cat", "car"], True),  # any two classes
+        (["cat", "dog", "car"], True),
+        (["thing/cat", "thing/dog", "thing/car"], True),
+        (["cat", "dog", "toy/car"], False),
+        (["pet/cat", "pet/dog", "toy/car"], False),
+    ],
+)
+def test_trees_without_groups(paths, equidistant):
+    assert Hierarchy.from_paths(paths, sep="/").is_equidistant is equidistant
+
+
 def test_ratios_of_a_two_level_tree():
     tree = cifar100()
     assert set(tree.condensed()) == {2.0, 4.0}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from cophenet.estimator import storage
-from cophenet.estimator.from_run import fill_from_run, flat_inputs
+from cophenet.estimator.from_run import flat_inputs, read_run
 from cophenet.estimator.onnx import write_onnx
 from cophenet.estimator.prediction import DecisionMixin
 from cophenet.estimator.scaling import Scale, blocks, float_type
 from cophenet.estimator.search import SearchMixin
-from cophenet.estimator.training import fit_embedder
+from cophenet.estimator.training import Fitted, train_embedder
 from cophenet.estimator.validation import check_parameters, check_rows
 from cophenet.tree import Hierarchy
 from cophenet.tree.tables import add_columns
@@ -141,7 +142,9 @@ class HierarchicalEmbedder(
         """
         check_parameters(self)
         rows, labels = check_rows(self, X, y, reset=True)
-        fit_embedder(self, rows, labels)
+        fitted, held, classes = train_embedder(self, rows, labels)
+        self._set_fitted(fitted)
+        self._calibrate(rows, held, classes)
         return self
 
     def transform(self, X: Any) -> Array:  # noqa: N803
@@ -201,7 +204,10 @@ class HierarchicalEmbedder(
             TrustError: If the folder names such code and may not.
             ValueError: If there is no such run, or it has several seeds.
         """
-        return fill_from_run(cls(), path, trust=trust)
+        parameters, fitted = read_run(path, trust=trust)
+        estimator = cls(**parameters)
+        estimator._set_fitted(fitted)
+        return estimator
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX file: "vectors" (n, d) float32 -> "embedding" and "probabilities".
@@ -216,6 +222,19 @@ class HierarchicalEmbedder(
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    def _set_fitted(self, fitted: Fitted) -> None:
+        """Set what was learned, not calibrated yet; what belongs to another network is removed."""
+        for old in ("index_", "input_shape_"):
+            self.__dict__.pop(old, None)
+        self.classes_, self.tree_, self.given_tree_ = fitted.classes, fitted.tree, fitted.given_tree
+        self.network_, self.input_scale_ = fitted.network, fitted.scale
+        self.history_, self.n_iter_ = fitted.history, len(fitted.history)
+        self._n_features_out = fitted.num_features
+        if fitted.input_shape is not None:
+            self.input_shape_, self.n_features_in_ = fitted.input_shape, prod(fitted.input_shape)
+        self.calibration_scores_, self.decision_report_ = np.zeros(0), {}
+        self.uncalibrated_ = fitted.uncalibrated
 
     def _rows(self, X: Any) -> Array:  # noqa: N803
         check_is_fitted(self)

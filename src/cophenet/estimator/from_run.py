@@ -1,26 +1,24 @@
-"""The network of a trained run behind the face of the estimator."""
+"""The network of a trained run, as the estimator uses it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cophenet.estimator.scaling import Scale
+from cophenet.estimator.training import Fitted
 from cophenet.estimator.validation import to_host
 
 if TYPE_CHECKING:
-    from cophenet.estimator.embedder import HierarchicalEmbedder
     from cophenet.models.heads import Network
 
-__all__ = ["RunNetwork", "fill_from_run", "flat_inputs"]
-
-_Estimator = TypeVar("_Estimator", bound="HierarchicalEmbedder")
+__all__ = ["RunNetwork", "flat_inputs", "read_run"]
 
 
 class RunNetwork(nn.Module):
@@ -56,8 +54,8 @@ def flat_inputs(inputs: Any, shape: Sequence[int]) -> Any:
     return array
 
 
-def fill_from_run(estimator: _Estimator, path: str | os.PathLike[str], *, trust: bool) -> _Estimator:
-    """Set what the estimator would have learned to what the run has."""
+def read_run(path: str | os.PathLike[str], *, trust: bool) -> tuple[dict[str, Any], Fitted]:
+    """Parameters of the estimator, and what it would have learned, as the run has them."""
     from cophenet.runs import Run, load_experiment, load_network
 
     run = Run.open(os.fspath(path), trust=trust)
@@ -71,16 +69,13 @@ def fill_from_run(estimator: _Estimator, path: str | os.PathLike[str], *, trust:
     mean, std = (
         np.array(given or [empty]) for given, empty in ((experiment.mean, 0.0), (experiment.std, 1.0))
     )
-    estimator.input_scale_ = Scale(
-        *(one * np.broadcast_to(values[:, None], channels).ravel() for values in (mean, std))
+    fitted = Fitted(
+        np.array(tree.classes),
+        tree,
+        tree,
+        Scale(*(one * np.broadcast_to(values[:, None], channels).ravel() for values in (mean, std))),
+        RunNetwork(network, shape, experiment.objective.finest),
+        network.backbone.num_features,
+        input_shape=shape,
     )
-    estimator.network_ = RunNetwork(network, shape, experiment.objective.finest)
-    estimator.set_params(tree=tree, objective=run.recipe.objective.name)
-    estimator.classes_, estimator.tree_ = np.array(tree.classes), tree
-    estimator.given_tree_ = tree
-    estimator.input_shape_, estimator.n_features_in_ = shape, prod(shape)
-    estimator._n_features_out = network.backbone.num_features
-    estimator.history_, estimator.n_iter_ = [], 0
-    estimator.calibration_scores_, estimator.decision_report_ = np.zeros(0), {}
-    estimator.uncalibrated_ = 0.0
-    return estimator
+    return {"tree": tree, "objective": run.recipe.objective.name}, fitted

@@ -21,6 +21,7 @@ __all__ = [
     "Labels",
     "as_names",
     "class_positions",
+    "classes_below",
     "encode",
     "find_known",
     "find_nodes",
@@ -101,23 +102,17 @@ def encode(labels: Array, tree: Hierarchy | None, kind: str) -> Labels:
 def _in_tree(present: Array, inverse: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any]) -> Labels:
     nodes, missing = find_nodes(present, tree, kind)
     if missing:
-        hint = (
-            ""
-            if kind == "positions" or dtype.kind not in "iu"
-            else ("; labels='positions' if numbers count the classes of the tree")
-        )
+        countable = kind != "positions" and dtype.kind in "iu"
+        hint = "; labels='positions' if numbers count the classes of the tree" if countable else ""
         raise ValueError(f"y contains labels that are not in the tree: {missing[:5]!r}{hint}")
-    starts, stops = nodes, nodes + tree.sizes[nodes]
-    below = (tree.leaves >= starts[:, None]) & (tree.leaves < stops[:, None])
-    reached = np.flatnonzero(below.any(0))
+    reached = np.flatnonzero(classes_below(tree, nodes).any(0))
     classes = _class_labels(reached, tree, kind, dtype)
     order = np.argsort(classes, kind="stable")
     classes, reached = classes[order], reached[order]
     subtree = tree.subset(reached)
     # Nodes keep their paths in the subtree, where they have other numbers.
     renumbered = np.array([subtree.node(tree.path(int(node))) for node in nodes], dtype=np.int64)
-    position = np.full(subtree.num_nodes, -1, dtype=np.int64)
-    position[subtree.leaves] = np.arange(subtree.num_classes)
+    position = class_positions(subtree)
     inner = np.unique(renumbered[position[renumbered] < 0])
     position[inner] = subtree.num_classes + np.arange(len(inner))
     return Labels(classes, position[renumbered][inverse], inner, subtree)
@@ -184,13 +179,13 @@ def find_nodes(labels: Array, tree: Hierarchy, kind: str) -> tuple[Ints, list[An
         (array([3, 1]), ['cow'])
     """
     if kind == "positions":
-        found = {label: int(tree.leaves[int(label)]) for label in labels if _is_position(label, tree)}
+        nodes = {label: int(tree.leaves[int(label)]) for label in labels if _is_position(label, tree)}
     else:
         known = _nodes_by_name(tree)
         texts = {label: label_text(label) for label in labels}
-        found = {label: known[text] for label, text in texts.items() if text in known}
-    nodes = [found[label] for label in labels if label in found]
-    return np.array(nodes, dtype=np.int64), [_plain(label) for label in labels if label not in found]
+        nodes = {label: known[text] for label, text in texts.items() if text in known}
+    present = [nodes[label] for label in labels if label in nodes]
+    return np.array(present, dtype=np.int64), [_plain(label) for label in labels if label not in nodes]
 
 
 def _is_position(label: Any, tree: Hierarchy) -> bool:
@@ -248,6 +243,19 @@ def class_positions(tree: Hierarchy) -> Ints:
     position = np.full(tree.num_nodes, -1, dtype=np.int64)
     position[tree.leaves] = np.arange(tree.num_classes)
     return position
+
+
+def classes_below(tree: Hierarchy, nodes: Ints) -> NDArray[np.bool_]:
+    """Which classes lie below each node, or are it. (m,) -> (m, C).
+
+    Example:
+        >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog", "car"], sep="/")
+        >>> classes_below(tree, np.array([tree.node("animal"), tree.node("car")]))
+        array([[ True,  True, False],
+               [False, False,  True]])
+    """
+    start = nodes[:, None]
+    return (tree.leaves >= start) & (tree.leaves < start + tree.sizes[start])
 
 
 def node_ancestors(tree: Hierarchy, level: int | str) -> Ints:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice
 from cophenet.estimator import decisions
-from cophenet.estimator.labels import class_positions, find_known, node_labels
+from cophenet.estimator.labels import class_positions, classes_below, find_known, node_labels
 from cophenet.estimator.validation import check_weights
 from cophenet.tree import Hierarchy
 
@@ -81,11 +81,10 @@ class DecisionMixin:
             (n,) float64.
         """
         rows = self._rows(X)
-        start = np.asarray(nodes)[:, None]
-        stop = start + self.tree_.sizes[start]
+        chosen = np.asarray(nodes)
         out = np.empty(len(rows))
         for part, probabilities in self._probabilities(rows):
-            below = (self.tree_.leaves >= start[part]) & (self.tree_.leaves < stop[part])
+            below = classes_below(self.tree_, chosen[part])
             out[part] = np.where(below, probabilities.numpy(), 0.0).sum(1)
         return out
 
@@ -134,9 +133,8 @@ class DecisionMixin:
         """
         rows = self._rows(X)
         chosen, classes = self._known(y, len(rows))
-        return self._report(
-            rows, chosen, classes, self.error_target if error_target is None else error_target
-        )
+        target = self.error_target if error_target is None else error_target
+        return self._report(rows, chosen, classes, target)
 
     def _known(self, y: Any, count: int) -> tuple[Ints, Ints]:
         """Which samples have a class for a label, and the position of that class."""
@@ -154,17 +152,11 @@ class DecisionMixin:
             wrong[part] = decisions.first_wrong(probabilities, labels, self.tree_).numpy()
         self.calibration_scores_ = np.sort(wrong)
         target = float(self.error_target)
-        enough = decisions.threshold(self.calibration_scores_, target, self.uncalibrated_) is not None
-        self.decision_report_ = (
-            self._report(rows, chosen, classes, target)
-            if enough
-            else {
-                "error_target": target,
-                "threshold": None,
-                "uncalibrated": self.uncalibrated_,
-                "samples": len(chosen),
-            }
-        )
+        if decisions.threshold(self.calibration_scores_, target, self.uncalibrated_) is not None:
+            self.decision_report_ = self._report(rows, chosen, classes, target)
+        else:
+            limits = {"threshold": None, "uncalibrated": self.uncalibrated_}
+            self.decision_report_ = {"error_target": target, **limits, "samples": len(chosen)}
 
     def _report(self, rows: Array, chosen: Ints, classes: Ints, target: float) -> dict[str, Any]:
         nodes = self._decide(rows, "specific-if-confident", target, chosen)

@@ -1,4 +1,4 @@
-"""What `fit` does: find labels, hold samples out, scale, infer a tree, train. Nothing global is touched."""
+"""What `fit` does: encode labels, hold samples out, scale, infer a tree, train. Nothing global is changed."""
 
 from __future__ import annotations
 
@@ -15,28 +15,61 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from cophenet._common.progress import Progress
-from cophenet.estimator.labels import encode, label_text, to_tree
+from cophenet.estimator.labels import classes_below, encode, label_text, to_tree
 from cophenet.estimator.network import final_network, start_network
 from cophenet.estimator.scaling import Scale, blocks, fit_scale
 from cophenet.models.heads import Network
-from cophenet.objectives import Objective, StepOutput, WithCPCC, create
+from cophenet.objectives import Objective, StepOutput, create
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
     from cophenet.estimator.embedder import HierarchicalEmbedder
 
-__all__ = ["Split", "Trainer", "fit_embedder", "split_rows"]
+__all__ = ["Fitted", "Split", "Trainer", "split_rows", "train_embedder"]
 
 Ints = NDArray[np.int64]
 
 
-def fit_embedder(estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: NDArray[Any]) -> None:
-    """Train, and set what the estimator has learned.
+@dataclass(frozen=True)
+class Fitted:
+    """What an estimator has learned, from vectors or in a run.
+
+    Attributes:
+        classes: (C,) the classes as the user writes them, ascending.
+        tree: Their tree.
+        given_tree: The whole tree that was given; None if the tree was inferred.
+        scale: Standardises rows.
+        network: Standardised rows to features and logits.
+        num_features: Size of a reshaped vector.
+        history: Epoch, loss and held-out loss of every epoch.
+        input_shape: Shape of one input, where these are not rows.
+        uncalibrated: Share of samples that are the only one of their class: these train, and so cannot
+            calibrate.
+    """
+
+    classes: NDArray[Any]
+    tree: Hierarchy
+    given_tree: Hierarchy | None
+    scale: Scale
+    network: nn.Module
+    num_features: int
+    history: list[dict[str, float]] = field(default_factory=list)
+    input_shape: tuple[int, ...] | None = None
+    uncalibrated: float = 0.0
+
+
+def train_embedder(
+    estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: NDArray[Any]
+) -> tuple[Fitted, Ints, Ints]:
+    """Train a network.
 
     Args:
-        estimator: Its parameters are checked.
+        estimator: For its parameters, which are checked.
         rows: (n, d) checked numbers.
         labels: (n,) as the user writes them.
+
+    Returns:
+        What it has learned; (m,) positions of the samples held out to calibrate, and (m,) their classes.
     """
     given = None if estimator.tree is None else to_tree(estimator.tree)
     encoded = encode(labels, given, estimator.labels)
@@ -49,26 +82,30 @@ def fit_embedder(estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: ND
     # A fit is one process's own affair, also where others run beside it.
     options = {"gather": "none", **(estimator.objective_options or {})}
     objective = create(estimator.objective, tree, **options).to(device)
-    _warn_if_inactive(objective)
+    if objective.cpcc is not None and tree.is_equidistant:
+        warnings.warn(
+            "all pairs of classes are equally far apart in the tree, so CPCC is undefined and its term of "
+            "the loss inactive; the other terms are trained",
+            UserWarning,
+            stacklevel=3,
+        )
     outputs = estimator.n_components or rows.shape[1]
     network = start_network(objective, rows.shape[1], estimator.hidden_size, outputs, seed).to(device)
     trainer = Trainer(network, objective, rows, encoded.targets, encoded.inner, scale, device)
     history = trainer.fit(split, estimator, rng)
-    for old in ("index_", "input_shape_"):  # those of another network
-        estimator.__dict__.pop(old, None)
-    estimator.classes_, estimator.tree_, estimator.input_scale_ = encoded.classes, tree, scale
-    estimator.given_tree_ = given
-    estimator.network_ = final_network(network, objective.finest)
-    estimator.history_, estimator.n_iter_ = history, len(history)
-    estimator._n_features_out = outputs
     held = split.calibrate[encoded.targets[split.calibrate] < len(encoded.classes)]
-    estimator.uncalibrated_ = _single_share(encoded.targets[encoded.targets < len(encoded.classes)])
-    estimator._calibrate(rows, held, encoded.targets[held])
-
-
-def _single_share(targets: Ints) -> float:
-    """Share of samples that are the only one of their class: these train, and so cannot calibrate."""
-    return float((np.bincount(targets) == 1).sum() / max(1, len(targets)))
+    known = encoded.targets[encoded.targets < len(encoded.classes)]
+    fitted = Fitted(
+        encoded.classes,
+        tree,
+        given,
+        scale,
+        final_network(network, objective.finest),
+        outputs,
+        history,
+        uncalibrated=float((np.bincount(known) == 1).sum() / max(1, len(known))),
+    )
+    return fitted, held, encoded.targets[held]
 
 
 def _infer_tree(
@@ -83,18 +120,6 @@ def _infer_tree(
     return Hierarchy.infer(
         means, np.arange(len(classes)), names=[label_text(name) for name in classes.tolist()]
     )
-
-
-def _warn_if_inactive(objective: Objective) -> None:
-    tree = objective.tree
-    star = tree.height == 1 and len(set(tree.edge_weights[tree.leaves].tolist())) == 1
-    if isinstance(objective, WithCPCC) and (star or tree.num_classes == 2):
-        warnings.warn(
-            "all pairs of classes are equally far apart in the tree, so CPCC is undefined and its term of "
-            "the loss inactive; the other terms are trained",
-            UserWarning,
-            stacklevel=4,
-        )
 
 
 @dataclass(frozen=True)
@@ -162,9 +187,7 @@ class Trainer:
         """Which classes lie below each inner node that is a label."""
         tree: Hierarchy = self.objective.tree
         self.classes = tree.num_classes
-        start = self.inner[:, None]
-        stop = start + tree.sizes[start]
-        self.below = torch.from_numpy((tree.leaves >= start) & (tree.leaves < stop)).to(self.device)
+        self.below = torch.from_numpy(classes_below(tree, self.inner)).to(self.device)
 
     def loss(self, chosen: Ints, phase: int) -> Tensor:
         """Mean loss of some samples.

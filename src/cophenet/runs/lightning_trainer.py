@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from cophenet._common.files import write_json
@@ -24,7 +23,6 @@ from cophenet.runs.folder import Machine, lock_run_folder
 from cophenet.runs.loss_meter import DivergenceError
 from cophenet.runs.run import Run
 from cophenet.runs.stop_signals import InterruptionError, StopRequest, stop_on_signals
-from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
     import lightning.pytorch as pl
@@ -85,18 +83,11 @@ def train_seeds(run: Run, experiment: Experiment, machine: Machine, options: Opt
 
 def _warnings(experiment: Experiment) -> Iterator[str]:
     """What may be a mistake, and does not stop the training."""
-    if experiment.objective.cpcc is not None and _all_equally_far(experiment.tree):
+    if experiment.objective.cpcc is not None and experiment.tree.is_equidistant:
         yield (
             "warning: all classes are equally far apart in the tree, so the cpcc term is constant and "
             "teaches nothing: give a tree with groups, or train with --objective flat"
         )
-
-
-def _all_equally_far(tree: Hierarchy) -> bool:
-    """Whether all pairs of classes have the same distance: the tree branches once, all are equally deep."""
-    branching = int((np.bincount(tree.parents[1:]) > 1).sum())
-    depths = tree.weighted_depths[tree.leaves]
-    return tree.num_classes == 2 or (branching == 1 and bool(np.ptp(depths) == 0))
 
 
 @contextmanager

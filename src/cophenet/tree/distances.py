@@ -22,6 +22,23 @@ BLOCK = 1 << 16
 class Distances(TreeArrays):
     """Distances and similarities between the classes of a tree."""
 
+    @property
+    def is_equidistant(self) -> bool:
+        """Whether there are no groups: two classes, or one branching with all classes equally deep.
+
+        All pairs of classes are then equally far apart, and CPCC is undefined.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> Hierarchy.from_paths(["cat", "dog", "car"], sep="/").is_equidistant
+            True
+            >>> Hierarchy.from_paths(["pet/cat", "pet/dog", "car"], sep="/").is_equidistant
+            False
+        """
+        branching = int((np.bincount(self.parents[1:]) > 1).sum())
+        depths = self.weighted_depths[self.leaves]
+        return self.num_classes == 2 or (branching == 1 and bool(np.ptp(depths) == 0))
+
     def distances(self, classes: ClassList | None = None, *, kind: str = "path") -> FloatArray:
         """Distances between the chosen classes, from the tree alone.
 
