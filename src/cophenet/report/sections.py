@@ -21,9 +21,9 @@ from cophenet.report.curves import (
     quantity,
     training_curves,
 )
+from cophenet.report.details import Mistake, Node, details_tree, node_list, worst_mistakes
 from cophenet.report.embedding import embed
 from cophenet.report.matrices import matrix_figure, square
-from cophenet.report.nodes import Mistake, Node, details_tree, node_list, worst_mistakes
 from cophenet.report.style import as_svg
 from cophenet.report.table import Cell, Table
 
