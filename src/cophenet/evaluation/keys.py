@@ -1,4 +1,4 @@
-"""The keys of `results.json`: what each is called, counted in and hoped for, as the metrics' cards say.
+"""The keys of `results.json`: the title, unit and better direction of each, from the cards of the metrics.
 
 A key is `<domain>/<metric>` or `<domain>/<metric>/<detail>`, where the detail is a level of the tree or a
 class distance: `source/accuracy/fine`, `source/cpcc/l2`, `source/hierarchical-distance@5`.

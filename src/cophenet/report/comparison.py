@@ -10,7 +10,7 @@ from cophenet._common.checks import check_choice
 from cophenet.evaluation.keys import describe, key_order
 from cophenet.metrics.cards import metric_cards
 from cophenet.report.published_numbers import published
-from cophenet.report.setups import Setup, compare_setup, data_labels, describe_data
+from cophenet.report.setups import Setup, compare_setup, data_identity, data_labels
 from cophenet.report.table import Cell, Column, Row, Table, Unit, number
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = No
     for run in opened:
         if run.results is None:
             raise ValueError(f"run {run.path} was not evaluated: first run `cophenet evaluate {run.path}`")
-        results.append({**run.results, **describe_data(run)})
+        results.append({**run.results, **data_identity(run)})
     return make_table(distinct_names(opened), results, metrics)
 
 

@@ -1,4 +1,4 @@
-"""The tree of a run as a page shows it: accuracy at every node, and the way a mistake went."""
+"""What a page shows of `details.json`: accuracy at every node of the tree, and the path of each mistake."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from cophenet.tree import Hierarchy
 
-__all__ = ["Mistake", "Node", "details_tree", "node_list", "worst_mistakes"]
+__all__ = ["Mistake", "Node", "details_tree", "mistake_paths", "node_list"]
 
 _MOST_OPEN = 80
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node on its way through a nested list.
+    """A node of the tree in a nested list.
 
     Attributes:
         name: Its name.
@@ -92,7 +92,7 @@ def node_list(details: Mapping[str, Any]) -> Iterator[Node]:
         )
 
 
-def worst_mistakes(details: Mapping[str, Any]) -> list[Mistake]:
+def mistake_paths(details: Mapping[str, Any]) -> list[Mistake]:
     """The mistakes of `details.json`, with the groups between the two classes."""
     tree = details_tree(details)
     mistakes = []

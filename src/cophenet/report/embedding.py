@@ -1,4 +1,7 @@
-"""Features laid out in the plane: UMAP once, saved beside the features; PCA where UMAP is not possible."""
+"""Features laid out in the plane, and drawn as points coloured by the tree.
+
+UMAP is computed once and saved beside the features; PCA replaces it where it is not possible.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.figure import Figure
 
 from cophenet._common.files import write_bytes
+from cophenet.report.style import hide_axes, look, marker_svg, scatter_groups, styled
+from cophenet.tree import Hierarchy
 from cophenet.vectors import map_arrays
 
-__all__ = ["Embedding", "embed"]
+__all__ = ["Embedding", "Key", "embed", "embedding_figure", "embedding_keys"]
 
 MOST_POINTS = 2000
 _FEWEST_FOR_UMAP = 5
@@ -37,6 +43,19 @@ class Embedding:
     samples: int
     method: str
     note: str
+
+
+@dataclass(frozen=True)
+class Key:
+    """An entry of a legend.
+
+    Attributes:
+        name: Name of the group.
+        svg: Its marker.
+    """
+
+    name: str
+    svg: str
 
 
 def embed(path: Path) -> Embedding:
@@ -134,3 +153,36 @@ def _save(cache: Path, digest: str, points: Floats) -> None:
         write_bytes(cache, save({"points": points}, metadata={"features": digest}))
     except OSError:
         return
+
+
+def _groups(tree: Hierarchy, level: str) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The group of each class, numbered in tree order, and the groups' names."""
+    nodes, groups = np.unique(tree.ancestors(level), return_inverse=True)
+    return groups, [tree.names[node] for node in nodes]
+
+
+@styled
+def embedding_figure(
+    points: npt.NDArray[np.floating], labels: npt.NDArray[np.int64], tree: Hierarchy, level: str
+) -> Figure:
+    """Samples as points, with the colour and marker of their group at a level.
+
+    Args:
+        points: Places in the plane, shape (N, 2).
+        labels: Classes of the samples, shape (N,).
+        tree: The tree.
+        level: Name of a level of the tree.
+    """
+    figure = Figure(figsize=(4.4, 4.0), dpi=160, layout="constrained")
+    axes = figure.add_subplot()
+    groups, _ = _groups(tree, level)
+    size = float(np.clip(9000 / max(len(points), 1), 5, 26))
+    scatter_groups(axes, points, groups[labels], size=size, alpha=0.75)
+    axes.margins(0.03)
+    hide_axes(axes)
+    return figure
+
+
+def embedding_keys(tree: Hierarchy, level: str) -> list[Key]:
+    """The legend of `embedding_figure`."""
+    return [Key(name, marker_svg(*look(index))) for index, name in enumerate(_groups(tree, level)[1])]

@@ -14,7 +14,7 @@ from cophenet._common.files import write_text
 from cophenet.evaluation.keys import describe
 from cophenet.report.comparison import distinct_names, make_table, open_runs
 from cophenet.report.formats import legend
-from cophenet.report.setups import data_labels, describe_data
+from cophenet.report.setups import data_identity, data_labels
 from cophenet.report.table import Table
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _comparisons(runs: Sequence[Run], names: Sequence[str]) -> list[Comparison]:
     """Runs on the same data side by side, in the order in which data sets are met."""
     comparisons = []
     by_data: dict[str, list[int]] = {}
-    for place, label in enumerate(data_labels([describe_data(run) for run in runs])):
+    for place, label in enumerate(data_labels([data_identity(run) for run in runs])):
         by_data.setdefault(label, []).append(place)
     for number, (data, places) in enumerate(by_data.items()):
         results = {names[place]: runs[place].results for place in places}

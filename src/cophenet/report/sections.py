@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cophenet.report.clouds import Key, cloud_figure, cloud_keys
 from cophenet.report.comparison import make_table
 from cophenet.report.curves import (
     ACCURACY,
@@ -21,8 +20,8 @@ from cophenet.report.curves import (
     quantity,
     training_curves,
 )
-from cophenet.report.details import Mistake, Node, details_tree, node_list, worst_mistakes
-from cophenet.report.embedding import embed
+from cophenet.report.details import Mistake, Node, details_tree, mistake_paths, node_list
+from cophenet.report.embedding import Key, embed, embedding_figure, embedding_keys
 from cophenet.report.matrices import matrix_figure, square
 from cophenet.report.style import as_svg
 from cophenet.report.table import Cell, Table
@@ -117,7 +116,7 @@ def run_section(run: Run, name: str, anchor: str) -> RunSection:
         matrices=Part(missing=hint) if details is None else _matrices(run, details, anchor),
         clouds=Part(missing=hint) if details is None else _clouds(run, details, anchor),
         nodes=() if details is None else tuple(node_list(details)),
-        mistakes=() if details is None else tuple(worst_mistakes(details)),
+        mistakes=() if details is None else tuple(mistake_paths(details)),
         unevaluated=hint if details is None else "",
     )
 
@@ -221,12 +220,12 @@ def _clouds(run: Run, details: Mapping[str, Any], anchor: str) -> Part:
     of = f"{len(drawn.points)} of {drawn.samples}" if drawn.samples > len(drawn.points) else drawn.samples
     pictures: list[Picture] = []
     for level in _shown_levels(tree):
-        keys = cloud_keys(tree, level)
+        keys = embedding_keys(tree, level)
         caption = (
             f"{drawn.method} of {of} test samples{_which(run)}, coloured by {level} ({len(keys)} groups): "
             "near points have similar features."
         )
-        figure = cloud_figure(drawn.points, drawn.labels, tree, level)
+        figure = embedding_figure(drawn.points, drawn.labels, tree, level)
         pictures.append(picture(figure, f"{anchor}-cloud-{len(pictures)}", caption, level, keys))
     note = f"Drawn by PCA instead of UMAP: {drawn.note}." if drawn.note else ""
     return Part(tuple(pictures), note)

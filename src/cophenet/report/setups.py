@@ -14,7 +14,7 @@ from cophenet.recipes.load import flatten
 if TYPE_CHECKING:
     from cophenet.runs.run import Run
 
-__all__ = ["Setup", "compare_setup", "data_labels", "describe_data"]
+__all__ = ["Setup", "compare_setup", "data_identity", "data_labels"]
 
 # Sections of a recipe that define what is measured: with any of it changed the paper has no such number.
 _MEANING = ("data", "tree", "objective")
@@ -23,8 +23,8 @@ _FREE = ("name", "scale", "summary", "seeds", "chunk_size", "save_features_every
 _FREE_INSIDE = ("data.workers", "evaluation.batch_size")
 
 
-def describe_data(run: Run) -> dict[str, Any]:
-    """What a run was tested on: its name, its folder, and an id that other samples or classes change."""
+def data_identity(run: Run) -> dict[str, Any]:
+    """Identity of the data a run was tested on: name, folder, and an id of its samples and classes."""
     settings, info = run.recipe.data, run.parts[0].info
     content = [
         settings.name,
@@ -42,7 +42,7 @@ def data_labels(described: Sequence[Mapping[str, Any]]) -> list[str]:
     """What to call the data of each run: the name, and what tells it apart where others have the same.
 
     Args:
-        described: Mappings with what `describe_data` gives; without an id the name counts alone.
+        described: Mappings with what `data_identity` gives; without an id the name counts alone.
 
     Example:
         >>> one = {"data": "folder", "data_dir": "/pets", "data_id": "4b1d09"}
@@ -72,7 +72,7 @@ def _identity(described: Mapping[str, Any]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Setup:
-    """How a run differs from the recipe of the library for its data, objective and scale.
+    """Settings of a run that differ from the built-in recipe of its data, objective and scale.
 
     Attributes:
         other: Changes of data, tree or objective, after which the paper has no such number.
