@@ -30,7 +30,7 @@ DECISIONS = ("argmax", "expected-cost", "specific-if-confident")
 
 
 def check_target(target: object) -> None:
-    """Refuse what is not a share of errors.
+    """Refuse a value that is not a share of errors.
 
     Example:
         >>> check_target(5)

@@ -42,7 +42,7 @@ class RunNetwork(nn.Module):
 
 
 def flat_inputs(inputs: Any, shape: Sequence[int]) -> Any:
-    """Inputs of the shape of a run as rows; all else as it is, to be checked as rows.
+    """Inputs of the shape of a run as rows; others unchanged, to be checked as rows.
 
     Example:
         >>> flat_inputs(np.zeros((3, 1, 2, 2)), (1, 2, 2)).shape

@@ -136,13 +136,13 @@ def as_names(
     Args:
         labels: (n,) as text.
         tree: The tree they are of.
-        kind: "names" or "positions" in the tree's classes; None to find out. Numbers that could be both are
+        kind: "names" or "positions" in the tree's classes; None to infer it. Numbers that could be both are
             never guessed.
         numbers: Whether the file holds numbers, not text; text is names.
         positions: Whether the file is known to hold positions.
 
     Raises:
-        ValueError: If labels are no positions, or it must be said which they are.
+        ValueError: If labels are no positions, or may be both.
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")

@@ -1,4 +1,4 @@
-"""What the estimator accepts: parameters; rows as numpy, torch, pandas, polars or memory maps; weights."""
+"""Checks of the estimator's inputs: parameters; rows (numpy, torch, pandas, polars, memory maps); weights."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_parameters(estimator: HierarchicalEmbedder) -> None:
 
 
 def check_device(device: object) -> None:
-    """Refuse what is not a device of this computer.
+    """Refuse a device that torch cannot use on this computer.
 
     Example:
         >>> check_device("gpu")
@@ -69,7 +69,7 @@ def check_device(device: object) -> None:
 
 
 def to_host(values: Any) -> Any:
-    """A torch tensor as a numpy array, and all else as it is.
+    """A torch tensor as a numpy array; anything else is returned unchanged.
 
     Example:
         >>> to_host(torch.tensor([1.5, 2.0], dtype=torch.bfloat16))

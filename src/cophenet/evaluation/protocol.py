@@ -44,7 +44,7 @@ def evaluate(
         run: A run, or its folder; of one seed or of several.
         data_dir: Folder of the same data; None for the one it was trained with.
         device: Where the network computes: "auto" is the GPU if there is one.
-        progress: Called with what is being read, the samples done and all of them.
+        progress: Called with the name of the part being read, the samples done and all of them.
         trust: Whether code of a user's own that the folder names may run, such as a backbone by import path;
             what `train` returns is trusted already.
 

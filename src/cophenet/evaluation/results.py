@@ -110,7 +110,7 @@ def seed_results(
 
 
 def run_results(run: Run, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The document above those of several seeds; what is the same in all is that of the first."""
+    """The document of several seeds, from theirs; facts that all share are read from the first."""
     first = parts[0]
     keys = sorted(dict.fromkeys(key for part in parts for key in part["metrics"]), key=key_order)
     seconds = [part["seconds_per_epoch"] for part in parts]

@@ -62,7 +62,7 @@ def distinct_names(runs: Sequence[Run]) -> list[str]:
 def make_table(
     names: Sequence[str], results: Sequence[Mapping[str, Any]], metrics: Iterable[str] | None = None
 ) -> Table:
-    """The table of runs, from what stands in their `results.json`.
+    """The table of runs, from the content of their `results.json`.
 
     Example:
         >>> digits = {"data": "digits", "objective": "l2", "scale": "laptop", "seeds": [0], "missing": {}}
@@ -103,7 +103,7 @@ def _unit(key: str) -> Unit:
 
 
 def _units(columns: Sequence[Column]) -> str:
-    """What the legend says of units."""
+    """Sentence of the legend about units."""
     units = {_unit(column.key) for column in columns}
     if "percent" not in units:
         return ""

@@ -1,4 +1,4 @@
-"""What a page says about one run: numbers, pictures, and why one of them is missing."""
+"""The section of a page about one run: numbers, pictures, and why one of them is missing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Picture:
         svg: The picture.
         caption: One line that says what it shows.
         choice: What it is chosen by among its like; empty where all are shown.
-        keys: Its legend, where that stands beside it.
+        keys: Its legend, where that is beside the picture.
     """
 
     svg: str
@@ -60,7 +60,7 @@ class Part:
 
     Attributes:
         pictures: The pictures.
-        missing: Why there are none; or what is special about them.
+        missing: Why there are none, or a remark about them.
     """
 
     pictures: tuple[Picture, ...] = ()

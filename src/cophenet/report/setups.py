@@ -87,7 +87,7 @@ def compare_setup(result: Mapping[str, Any]) -> Setup:
     """What was changed in a run on data of the paper.
 
     Args:
-        result: What stands in `results.json`; without a recipe nothing is known to differ.
+        result: Content of `results.json`; without a recipe nothing is known to differ.
 
     Example:
         >>> from cophenet.recipes import load_recipe

@@ -158,7 +158,7 @@ def scatter_groups(
 
 
 def as_svg(figure: Figure, name: str, description: str) -> str:
-    """A figure as an SVG element to stand in a page, the same for the same figure.
+    """A figure as an SVG element of a page, the same for the same figure.
 
     Args:
         figure: The figure.

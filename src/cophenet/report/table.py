@@ -142,10 +142,10 @@ class Table:
         rows: The rows.
         notes: Remarks below it.
         title: What it shows.
-        layout: "comparison" of runs: their names come first, published numbers stand in brackets in the cell
-            and a legend explains the signs. "document": published numbers stand in a column of their own,
-            with what is known to be wrong with them in numbered remarks.
-        units: What the legend says of units.
+        layout: "comparison" of runs: their names come first, published numbers are in brackets in the cell
+            and a legend explains the signs. "document": published numbers are in a column of their own,
+            and their known errors in numbered remarks.
+        units: Sentence of the legend about units.
 
     Example:
         >>> cell = Cell(0.75, None, "percent", Published(0.7, None, "tab:one", "a misprint"))

@@ -39,7 +39,7 @@ def walk_slice(
         counts: (k,) samples of each class.
         pairs: (p,) first and second classes.
         where: Number of the slice, and how many there are.
-        total: (p,) what is added to.
+        total: (p,) sums over all slices.
     """
     first, second = pairs
     number, slices = where

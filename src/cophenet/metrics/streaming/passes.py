@@ -26,8 +26,8 @@ def add_blocks(
     Args:
         blocks: All blocks, the same in all processes; each takes a run of them.
         work: Adds a block to the totals.
-        totals: What is added up, zeros at first.
-        label: What stands in front of the progress bar.
+        totals: The sums, zeros at first.
+        label: Name of the pass, shown before the progress bar.
         progress: Whether the first process shows a bar.
 
     Returns:

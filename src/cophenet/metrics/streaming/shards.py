@@ -115,12 +115,9 @@ class FeatureShards:
         Raises:
             ValueError: With the name of the first shard that has one.
         """
-        first = 0
-        for number, values in enumerate(self.features):
-            labels = self.labels[first : first + len(values)]
+        for number, inside, overall in self.blocks(max(1, len(self))):  # a block for each shard
             with _in_shard(self.names, number):
-                check_indices("labels", labels, len(values), tree.num_classes)
-            first += len(values)
+                check_indices("labels", self.labels[overall], inside.stop, tree.num_classes)
 
     def at_level(self, tree: Hierarchy, level: int | str) -> FeatureShards:
         """The same features with labels of `tree.cut(level)`, without logits."""
@@ -147,15 +144,13 @@ class FeatureShards:
 
     def blocks(self, size: int) -> list[tuple[int, slice, slice]]:
         """Blocks of at most so many neighbouring samples: shard, rows in it, rows among all samples."""
-        return list(self._blocks(size))
-
-    def _blocks(self, size: int) -> Iterator[tuple[int, slice, slice]]:
-        first = 0
+        blocks, first = [], 0
         for number, values in enumerate(self.features):
             for start in range(0, len(values), size):
                 stop = min(start + size, len(values))
-                yield number, slice(start, stop), slice(first + start, first + stop)
+                blocks.append((number, slice(start, stop), slice(first + start, first + stop)))
             first += len(values)
+        return blocks
 
     def read(self, block: tuple[int, slice, slice]) -> tuple[Tensor, Tensor]:
         """Features in full precision, and labels, of a block.
