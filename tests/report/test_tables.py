@@ -179,6 +179,16 @@ def test_csv_has_every_digit():
     assert f"{SEV} paper mean" not in rows[0]
 
 
+def test_csv_holds_no_formulas():
+    """Run names and keys of metrics come from folders of others."""
+    runs = [result("fastft", "=data", source_severity=(-2 / 3, None)), result("hxe", "+1+1")]
+    rows = list(csv.reader(io.StringIO(make_table(["=1+1", "-a"], runs).to_csv())))
+    texts = [cell for row in rows for cell in row]
+    assert {"'=1+1", "'-a", "'=data", "'+1+1"} <= set(texts)
+    assert "-0.6666666666666666" in texts
+    assert not [cell for cell in texts if re.match(r"[=+@]|-\D", cell)]
+
+
 def test_latex_is_escaped_and_balanced():
     names = [r"50%_{a}\b~^&#$", "[b]"]
     text = make_table(names, accuracies(0.9, 0.8)).to_latex()

@@ -89,6 +89,7 @@ def train(
     Example: cophenet train --resume runs/cifar100-emd
     """
     from cophenet._common.processes import is_first_process
+    from cophenet._common.shell import command
     from cophenet.recipes.own_code import own_code
 
     common = {
@@ -115,9 +116,9 @@ def train(
         folder = output or Path("runs", f"{made.name}-{made.objective.name}")
         run = _guarded("train", folder, {"recipe": made, **machine, **common})
     if is_first_process():
-        trusted = " --trust" if own_code(run.recipe) else ""
-        typer.echo(f"next: cophenet evaluate {run.path}{trusted}")
-        typer.echo(f"      cophenet report {run.path} -o report.html")
+        trusted = ("--trust",) if own_code(run.recipe) else ()
+        typer.echo(f"next: {command('evaluate', run.path, *trusted)}")
+        typer.echo(f"      {command('report', run.path, '-o', 'report.html')}")
 
 
 def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import write_json
+from cophenet._common.shell import command
 from cophenet._common.threads import torch_threads
 from cophenet.evaluation.details import describe_test
 from cophenet.evaluation.features import Device, FeatureStore, Progress, choose_device, open_stores
@@ -73,7 +74,8 @@ def evaluate(
     if not isinstance(run, Run) or (trust and not run.trust):
         run = Run.open(run.path if isinstance(run, Run) else run, trust=trust)
     if not run.finished:
-        raise ValueError(f"run {run.path} is not finished: finish it with cophenet train --resume {run.path}")
+        going_on = command("train", "--resume", run.path)
+        raise ValueError(f"run {run.path} is not finished: finish it with {going_on}")
     place = choose_device(device)
     folder = None if data_dir is None else Path(data_dir)
     parts = []

@@ -85,7 +85,7 @@ def _read_torch(path: Path) -> object:
         raise ValueError(
             f"weights {path} are no file of tensors that torch can read{_reason(error)}; "
             "give a state_dict that torch.save wrote, or a .safetensors file"
-        ) from error
+        ) from None  # torch advises to read such a file with less care
 
 
 def _reason(error: Exception) -> str:

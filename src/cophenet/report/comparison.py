@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.checks import check_choice
+from cophenet._common.shell import command
 from cophenet.evaluation.keys import describe, key_order
 from cophenet.metrics.cards import metric_cards
 from cophenet.report.published_numbers import published
@@ -38,7 +39,8 @@ def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = No
     results = []
     for run in opened:
         if run.results is None:
-            raise ValueError(f"run {run.path} was not evaluated: first run `cophenet evaluate {run.path}`")
+            missing = f"`{command('evaluate', run.path)}`"
+            raise ValueError(f"run {run.path} was not evaluated: first run {missing}")
         results.append({**run.results, **data_identity(run)})
     return make_table(distinct_names(opened), results, metrics)
 

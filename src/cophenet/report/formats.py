@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from html import escape as html_text
 from typing import TYPE_CHECKING
 
+from cophenet._common.csv_cells import to_cell
+
 if TYPE_CHECKING:
     from cophenet.report.table import Cell, Table
 
@@ -206,10 +208,11 @@ def _csv_columns(table: Table) -> Iterable[tuple[str, list[object]]]:
 
 
 def comma_separated(table: Table) -> str:
-    """As CSV in full precision."""
+    """As CSV in full precision; names that a spreadsheet would run as formulas get an apostrophe in front."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerows(zip(*([heading, *values] for heading, values in _csv_columns(table)), strict=True))
+    columns = ([heading, *values] for heading, values in _csv_columns(table))
+    writer.writerows(map(to_cell, row) for row in zip(*columns, strict=True))
     return stream.getvalue().rstrip("\n")
 
 

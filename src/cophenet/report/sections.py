@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cophenet._common.shell import command
 from cophenet.report.comparison import make_table
 from cophenet.report.curves import (
     ACCURACY,
@@ -104,7 +105,8 @@ def run_section(run: Run, name: str, anchor: str) -> RunSection:
     """Gather what there is about a run; nothing that is missing is an error."""
     first, results = run.parts[0], run.results
     details = first.details
-    hint = f"This run was not evaluated: run `cophenet evaluate {run.path}`, then make the page again."
+    missing = f"`{command('evaluate', run.path)}`"
+    hint = f"This run was not evaluated: run {missing}, then make the page again."
     return RunSection(
         anchor=anchor,
         name=name,

@@ -16,6 +16,7 @@ from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.plugins.io import CheckpointIO
 
 from cophenet._common.checksums import with_checksum
+from cophenet._common.csv_cells import to_cell
 from cophenet._common.files import write_bytes, write_text
 from cophenet._common.processes import is_first_process
 from cophenet._common.progress import Progress
@@ -188,8 +189,8 @@ def _write_rows(path: Path, rows: list[Row]) -> None:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    writer.writerow({key: to_cell(key) for key in columns})
+    writer.writerows({key: to_cell(_cell(value)) for key, value in row.items()} for row in rows)
     write_text(path, text.getvalue())
 
 

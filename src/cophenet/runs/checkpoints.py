@@ -104,12 +104,12 @@ def read_checkpoint(path: Path, device: str | Device = "cpu") -> dict[str, Any]:
         content = torch.load(path, map_location=device, weights_only=True)
         if not isinstance(content, dict):
             raise ValueError("not a mapping")
-    except (ValueError, RuntimeError, EOFError, KeyError, AttributeError, pickle.UnpicklingError) as error:
+    except (ValueError, RuntimeError, EOFError, KeyError, AttributeError, pickle.UnpicklingError):
         # Without torch's words, which advise to read such a file with less care.
         raise ValueError(
             f"checkpoint {path} is damaged, or asks for more than tensors and plain values: "
             "it was not loaded, and nothing in it was run"
-        ) from error
+        ) from None
     return content
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cophenet._common.files import is_temporary, read_json, write_json, write_text
 from cophenet._common.locks import locked
 from cophenet._common.processes import rank_variables
+from cophenet._common.shell import command
 from cophenet.recipes.load import flatten
 from cophenet.runs.checkpoints import list_checkpoints
 from cophenet.runs.run import FORMAT, Run
@@ -118,8 +119,8 @@ def _check_run(recipe: Recipe, output: Path) -> None:
         )
     if any(ended) or any(list_checkpoints(part.path / "checkpoints") for part in parts):
         raise ValueError(
-            f"output {output} holds this run, unfinished: continue it with cophenet train --resume {output}, "
-            "or give another folder with -o"
+            f"output {output} holds this run, unfinished: continue it with "
+            f"{command('train', '--resume', output)}, or give another folder with -o"
         )
 
 

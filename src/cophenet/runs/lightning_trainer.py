@@ -15,6 +15,7 @@ import torch
 
 from cophenet._common.files import write_json
 from cophenet._common.processes import is_first_process
+from cophenet._common.shell import command
 from cophenet._common.threads import torch_threads
 from cophenet.recipes.own_code import own_code
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
@@ -93,7 +94,7 @@ def _warnings(experiment: Experiment) -> Iterator[str]:
 @contextmanager
 def _explained_end(part: Run, run: Run, log: RunLog, stop: StopRequest) -> Iterator[None]:
     """An end of the training before its time says what to do next, also in the log."""
-    going_on = f"cophenet train --resume {run.path}{' --trust' * bool(own_code(run.recipe))}"
+    going_on = command("train", "--resume", run.path, *(("--trust",) if own_code(run.recipe) else ()))
     try:
         try:
             yield

@@ -7,7 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from cophenet._common.csv_cells import from_cell
 from cophenet._common.files import read_json
+from cophenet._common.shell import command
 from cophenet.recipes import Recipe, load_recipe
 from cophenet.runs.checkpoints import newest_good
 from cophenet.tree import Hierarchy
@@ -89,7 +91,7 @@ class Run:
         for seed in self.missing_seeds:
             raise ValueError(
                 f"run {self.path} has lost its folder seed{seed}: "
-                f"train that seed again with cophenet train --resume {self.path}"
+                f"train that seed again with {command('train', '--resume', self.path)}"
             )
         return (self,) if self.is_single else self.present_parts
 
@@ -166,7 +168,8 @@ class Run:
         if not path.is_file():
             return []
         with path.open(newline="", encoding="utf-8") as file:
-            return [{key: _value(cell) for key, cell in row.items()} for row in csv.DictReader(file)]
+            lines = list(csv.DictReader(file))
+        return [{from_cell(key): _value(cell) for key, cell in row.items()} for row in lines]
 
     def features_path(self, name: str, epoch: int | None = None) -> Path:
         """Where features are saved.
@@ -185,7 +188,7 @@ class Run:
             ValueError: If there is none, or it is damaged; an older one is never loaded in its place.
         """
         path, damaged = newest_good(self.path / "checkpoints")
-        again = f"make it again with cophenet train --resume {self.path}"
+        again = f"make it again with {command('train', '--resume', self.path)}"
         if path is None:
             why = f"all {len(damaged)} are damaged; {again}" if damaged else "there is none yet"
             raise ValueError(f"run {self.path} has no checkpoint to load: {why}")
@@ -202,4 +205,4 @@ def _value(cell: str) -> float | str | None:
     try:
         return float(cell) if cell else None
     except ValueError:
-        return cell
+        return from_cell(cell)

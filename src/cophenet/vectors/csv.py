@@ -9,6 +9,7 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
+from cophenet._common.csv_cells import from_cell, to_cell
 from cophenet._common.files import replaced_file
 from cophenet._common.limits import LINE_BYTES, size_text
 from cophenet.vectors.formats import (
@@ -29,7 +30,8 @@ class Csv(VectorFormat):
     """A column `label`, all others are features; blank lines are passed over.
 
     One column is written for each number; `features` become x0, x1, ... Labels are text, also where they look
-    like numbers.
+    like numbers. Text that a spreadsheet would run, such as "=1+1", has an apostrophe in front, which `read`
+    takes away.
     """
 
     extension: ClassVar[str] = ".csv"
@@ -49,8 +51,8 @@ class Csv(VectorFormat):
             writer = csv.writer(stream, lineterminator="\n")
             for number, columns in enumerate(parts):
                 if number == 0:
-                    writer.writerow(cell for item in columns.items() for cell in _header(*item))
-                cells = [values.reshape(len(values), -1).tolist() for values in columns.values()]
+                    writer.writerow(to_cell(cell) for item in columns.items() for cell in _header(*item))
+                cells = [_cells(values) for values in columns.values()]
                 writer.writerows(
                     [cell for group in row for cell in group] for row in zip(*cells, strict=True)
                 )
@@ -64,6 +66,11 @@ def _lines(stream: IO[str]) -> Iterator[str]:
         if len(line) == LINE_BYTES and not line.endswith(("\n", "\r")):
             raise ValueError(f"line {number} is longer than {size_text(LINE_BYTES)} (limit)")
         yield line
+
+
+def _cells(values: Array) -> list[list[object]]:
+    rows: list[list[object]] = values.reshape(len(values), -1).tolist()
+    return [list(map(to_cell, row)) for row in rows] if values.dtype.kind in "OU" else rows
 
 
 def _header(name: str, values: Array) -> list[str]:
@@ -93,7 +100,7 @@ def _parse(lines: Any, rows: int | None, labelled: bool) -> Iterator[Part]:
         if len(row) != len(header):
             raise ValueError(f"{line} has {len(row)} cells, the first line has {len(header)}")
         if at is not None:
-            labels.append(row.pop(at))
+            labels.append(from_cell(row.pop(at)))
             if labelled and is_missing(labels[-1]):
                 raise ValueError(f"{line} has no label but {labels[-1]!r}; every line needs one")
         try:

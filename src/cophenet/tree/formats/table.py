@@ -2,6 +2,7 @@
 
 Weights other than 1 stand in further columns, ``weight:`` and the level name. What this module writes begins
 with a line ``# root: "name"``; in a file without it nobody but the caller can tell a header from a class.
+A name that a spreadsheet would run as a formula, such as ``=1+1``, has an apostrophe in front, in both ways.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cophenet._common.csv_cells import from_cell, to_cell
 from cophenet._common.files import parse_json
 from cophenet.tree.build import parts_from_paths
 from cophenet.tree.parts import DEFAULT_ROOT, Parts
@@ -39,7 +41,7 @@ def _parse(text: str, header: bool | None = None, *, sep: str) -> Parts:
     if header:
         if not rows:
             raise ValueError("the tree is empty: the file has no header and no classes")
-        level_names, weighted = _parse_header(rows.pop(0))
+        level_names, weighted = _parse_header([from_cell(cell) for cell in rows.pop(0)])
         lines.pop(0)
     width = len(level_names) if level_names else max(map(len, rows), default=0)
     paths, weights = [], []
@@ -86,7 +88,7 @@ def _parse_header(cells: list[str]) -> tuple[list[str], bool]:
 
 
 def _path(cells: list[str], line: int) -> list[str]:
-    path = list(cells)
+    path = [from_cell(cell) for cell in cells]
     while path and not path[-1]:
         path.pop()
     if not all(path) or not path:
@@ -124,7 +126,8 @@ def _dump(tree: Hierarchy, sep: str) -> str:
         padding = [""] * (tree.height - len(names))
         rows.append(names[::-1] + padding + (weights[::-1] + padding if weighted else []))
     first = _ROOT + json.dumps(tree.names[0], ensure_ascii=False)
-    return "\n".join([first] + [sep.join(_quoted(cell, sep) for cell in row) for row in rows]) + "\n"
+    lines = [sep.join(_quoted(str(to_cell(cell)), sep) for cell in row) for row in rows]
+    return "\n".join([first, *lines]) + "\n"
 
 
 def _quoted(cell: str, sep: str) -> str:
