@@ -5,15 +5,16 @@ from pathlib import Path
 import pytest
 
 from cophenet.paper import StudySettings, claims, synthetic_study
-from cophenet.paper.claims import BACKBONES, CLAIMS, Claim
+from cophenet.paper.claims import CLAIMS, Claim
 from cophenet.paper.documents import Document, write_document
 from cophenet.paper.expressions import Comparison, value
 from cophenet.paper.items import ITEMS
 from cophenet.paper.page import claims_page
 from cophenet.paper.plan import Settings, wanted
 from cophenet.paper.proofs import PROOFS
-from cophenet.paper.studies import batch_time, synthetic
-from cophenet.paper.variants import DISTANCES
+from cophenet.paper.synthetic import synthetic_observations
+from cophenet.paper.timing import step_observations
+from cophenet.paper.variants import BACKBONES, DISTANCES
 
 from .written import observed
 
@@ -138,7 +139,9 @@ def test_the_studies_of_time(judged, tmp_path):
     for label, power in (("FastFT", 1.0), ("EMD", 1.5)):
         entry = study["times"][label]
         entry["seconds"] = [[1e-3 * n**power * (1 + r / 1000) for r in range(3)] for n in entry["sizes"]]
-    judged.documents["synthetic"] = Document("synthetic", study=study, observations=synthetic(study))
+    judged.documents["synthetic"] = Document(
+        "synthetic", study=study, observations=synthetic_observations(study)
+    )
     measured, word = verdict(tmp_path, "FastFT takes time linear")
     assert measured.startswith("power, FastFT: 1 against 0.75; +0.25 [")
     assert word == "holds"
@@ -148,7 +151,7 @@ def test_the_studies_of_time(judged, tmp_path):
     assert verdict(tmp_path, "On mixtures the OT distances differ")[1] == "holds"
     assert verdict(tmp_path, "On mixtures SWD is close to l2")[1] == "holds"
     seconds = {"l2": [0.001] * 3, "emd": [0.01] * 3, "bures": [0.02] * 3, "bures, dense": [100.0] * 3}
-    times = batch_time({"seconds": seconds})
+    times = step_observations({"seconds": seconds})
     judged.documents["batch-time"] = Document("batch-time", observations=times)
     measured, word = verdict(tmp_path, "Bures is prohibitively")
     assert measured.startswith("times-l2, Bures: 20 against 100; -80")
@@ -179,7 +182,7 @@ def test_a_part_of_the_data_decides_nothing(judged):
 
 def test_backbones_of_the_paper_need_a_gpu(judged):
     rows = [
-        ("cifar100", name, "cpcc/own", (v, v, v), {"setting": {"backbone": BACKBONES[0]}})
+        ("cifar100", name, "cpcc/own", (v, v, v), {"setting": {"backbone": BACKBONES["laptop"][0]}})
         for name, v in (("fastft", 0.9), ("emd", 0.8), ("l2", 0.7))
     ]
     _, word = judged("FastFT > EMD > l2 with every backbone", "backbone", *rows)

@@ -51,7 +51,7 @@ def test_what_is_waited_for_is_said_again_after_minutes(tmp_path, monkeypatch):
         for now in (0.0, 5.0, 10.0, 200.0, 205.0):
             clock[0] = now
             assert not queue.advance([runs])
-    assert lines == [f"{runs.name}/seed0: another process is at it"] * 2
+    assert lines == [f"{runs.name}/seed0: another process is running it"] * 2
 
 
 def test_all_items_are_gone_through_before_anything_is_waited_for(tmp_path, monkeypatch):

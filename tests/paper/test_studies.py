@@ -6,7 +6,7 @@ import torch
 
 from cophenet import Hierarchy, class_distances
 from cophenet.paper import StudySettings, draw_clouds, order_study, run_isolated, synthetic_study
-from cophenet.paper.distances import VARIANTS, DistanceVariant, dense_bures
+from cophenet.paper.synthetic import VARIANTS, DistanceVariant, dense_bures
 from support import random_batch
 
 
@@ -32,7 +32,7 @@ def test_modes_of_clouds_have_equal_shares_and_the_order_they_say():
 
 def test_errors_are_those_of_a_loop_and_greedy_order_decides():
     settings = StudySettings(width=64, repeats=2, sizes=(8,), error_sizes=(40,))
-    found = synthetic_study(settings, (DistanceVariant("FastFT", "fastft"), DistanceVariant("l2", "l2")))
+    found = synthetic_study(settings, (DistanceVariant("fastft"), DistanceVariant("l2")))
     generator = torch.Generator().manual_seed(0)
     errors = []
     for _ in range(2):
@@ -47,7 +47,7 @@ def test_errors_are_those_of_a_loop_and_greedy_order_decides():
 
 def test_a_distance_stops_before_it_takes_too_long():
     settings = StudySettings(width=4, repeats=3, sizes=(16, 1024), error_sizes=(), budget=1e-6)
-    assert synthetic_study(settings, (DistanceVariant("EMD", "emd"),))["times"]["EMD"]["sizes"] == [16]
+    assert synthetic_study(settings, (DistanceVariant("emd"),))["times"]["EMD"]["sizes"] == [16]
 
 
 def test_every_variant_measures_two_clouds():

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from cophenet.data.cifar import cifar100_tree
-from cophenet.paper import features
+from cophenet.paper import find_items, measurements
 from cophenet.paper.charts import lines_figure
 from cophenet.paper.documents import Document
 from cophenet.paper.figures import item_figures
+from cophenet.paper.measurements import data_sizes
 from cophenet.paper.modes import ModeCounts
 from cophenet.paper.pipeline import observe
 from cophenet.paper.plan import Settings
-from cophenet.paper.studies import data_sizes
 from cophenet.paper.tables import item_tables
 from cophenet.report.embedding import Embedding
 
@@ -266,6 +266,7 @@ def with_features(tmp_path):
 
 
 def test_modes_are_saved_file_by_file(with_features, monkeypatch):
+    (item,) = find_items(("modes",))
     planned, folder = with_features.planned[:1], with_features.folder
     calls = []
 
@@ -275,12 +276,12 @@ def test_modes_are_saved_file_by_file(with_features, monkeypatch):
             raise KeyboardInterrupt
         return ModeCounts((2,), 2.0, 0)
 
-    monkeypatch.setattr(features, "count_modes", count)
+    monkeypatch.setattr(measurements, "count_modes", count)
     with pytest.raises(KeyboardInterrupt):
-        observe("modes", planned, folder)
+        observe(item, planned, folder)
     saved = planned[0].path(folder, 3) / "modes.json"
     assert list(json.loads(saved.read_text())) == ["0001"]
-    document = Document("modes", observations=observe("modes", planned, folder)[0])
+    document = Document("modes", observations=observe(item, planned, folder)[0])
     # Over the epochs of the first seed, at the end of both; two ways each, one of them interrupted.
     assert len(calls) == 1 + 3 * 2
     (row,) = rows_of(item_tables(document)["modes"])
@@ -291,7 +292,7 @@ def test_modes_are_saved_file_by_file(with_features, monkeypatch):
 def test_maps_name_their_seed_and_all_seeds_are_measured(with_features, monkeypatch):
     points = np.array([[0.0, 0.0], [0.0, 1.0], [9.0, 0.0], [9.0, 1.0]])
     placed = Embedding(points, np.array([0, 1, 4, 5]), 4, "PCA", "")
-    monkeypatch.setattr(features, "embed", lambda _path: placed)
+    monkeypatch.setattr(measurements, "embed", lambda _path: placed)
     with_features.read("umap")
     (panel,) = item_figures(with_features.document)["umap"]["panels"]
     assert panel["title"] == "l2-CPCC, PCA, seed 3"

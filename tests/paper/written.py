@@ -104,7 +104,8 @@ class Made:
 
     def read(self, name):
         """Read the runs again."""
-        observations, arrays = observe(name, self.planned, self.folder)
+        (item,) = find_items((name,))
+        observations, arrays = observe(item, self.planned, self.folder)
         self.document = Document(name, observations=observations, arrays=tuple(arrays))
         self.tables = item_tables(self.document)
         self.table = next(iter(self.tables.values()), None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cophenet.metrics.cards import Card, Group, metric_cards
 
-__all__ = ["DOMAINS", "MetricInfo", "describe", "key_order", "metric_of"]
+__all__ = ["DOMAINS", "MetricInfo", "describe", "key_order", "metric_of", "split_key"]
 
 DOMAINS = ("source", "target", "full")
 
@@ -34,6 +34,18 @@ class MetricInfo:
     group: Group
 
 
+def split_key(key: str) -> tuple[str, str, str]:
+    """Domain, metric and detail of a key; "" for what it has not.
+
+    Example:
+        >>> split_key("source/hierarchical-distance@5"), split_key("source/accuracy/fine")
+        (('source', 'hierarchical-distance@5', ''), ('source', 'accuracy', 'fine'))
+    """
+    domain, _, rest = key.partition("/")
+    metric, _, detail = rest.partition("/")
+    return domain, metric, detail
+
+
 def metric_of(key: str) -> str:
     """The metric that a key is of.
 
@@ -41,7 +53,7 @@ def metric_of(key: str) -> str:
         >>> metric_of("source/hierarchical-distance@5"), metric_of("source/accuracy/fine")
         ('hierarchical-distance', 'accuracy')
     """
-    return key.partition("/")[2].partition("/")[0].partition("@")[0]
+    return split_key(key)[1].partition("@")[0]
 
 
 def describe(key: str) -> MetricInfo:
@@ -60,8 +72,7 @@ def describe(key: str) -> MetricInfo:
         'CPCC by fastft, source test'
     """
     card = _card(key)
-    domain, _, rest = key.partition("/")
-    name, _, detail = rest.partition("/")
+    domain, name, detail = split_key(key)
     number = name.removeprefix(card.key)
     title, short = card.title + number, card.short + number
     if card.by == "distance":

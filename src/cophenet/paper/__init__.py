@@ -9,9 +9,9 @@ from cophenet._common.lazy import lazy_names
 if TYPE_CHECKING:
     from cophenet.paper.fits import LineFit, fit_line, growth_exponent
     from cophenet.paper.items import ITEMS, Item, find_items, item_names
+    from cophenet.paper.measurements import order_study
     from cophenet.paper.modes import ModeCounts, best_components, count_modes
     from cophenet.paper.observations import mean_metric, metric_average
-    from cophenet.paper.orders import order_study
     from cophenet.paper.pipeline import Outcome, reproduce
     from cophenet.paper.synthetic import CLOUDS, StudySettings, draw_clouds, synthetic_study
     from cophenet.paper.timing import run_isolated, time_steps
@@ -47,7 +47,7 @@ __getattr__, __dir__ = lazy_names(
         "items": ["ITEMS", "Item", "find_items", "item_names"],
         "pipeline": ["Outcome", "reproduce"],
         "modes": ["ModeCounts", "best_components", "count_modes"],
-        "orders": ["order_study"],
+        "measurements": ["order_study"],
         "timing": ["run_isolated", "time_steps"],
         "observations": ["mean_metric", "metric_average"],
         "synthetic": ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_study"],

@@ -21,7 +21,21 @@ from cophenet.paper.expressions import (
     best_of,
     value,
 )
-from cophenet.paper.variants import BASELINES, BREEDS, DISTANCES, PAPER_DATA
+from cophenet.paper.modes import MODES
+from cophenet.paper.variants import (
+    BACKBONES,
+    BASELINES,
+    BATCH_SIZES,
+    BREEDS,
+    CPCC_WEIGHTS,
+    DEPTHS,
+    DISTANCES,
+    MEMORY_BATCH_SIZES,
+    MODE_BY_MODE,
+    ORDER_VARIANTS,
+    PAPER_DATA,
+    SUBTREE_WEIGHTS,
+)
 
 __all__ = ["CLAIMS", "Claim"]
 
@@ -40,7 +54,7 @@ class Claim:
         across: Whether it compares data sets with each other, and so is judged once.
         untrained: Whether it can be told by networks that have hardly learned, as times can.
         gpu: What of it a laptop cannot measure, if anything; "all" for the whole.
-        beside: What is shown too and decides nothing, by what it is.
+        also_shown: What is shown too and decides nothing, by what it is.
     """
 
     text: str
@@ -52,7 +66,7 @@ class Claim:
     across: bool = False
     untrained: bool = False
     gpu: str = ""
-    beside: Mapping[str, Requirement] = field(default_factory=dict)
+    also_shown: Mapping[str, Requirement] = field(default_factory=dict)
 
 
 OT = tuple(name for name in DISTANCES if name != "l2")
@@ -60,13 +74,12 @@ OWN, BY_L2 = "cpcc/own", "cpcc/l2"
 FINE = ("source/accuracy/fine", "target/accuracy/fine", "source/map/fine")
 COARSE = ("source/accuracy/coarse", "target/accuracy/coarse", "source/map/coarse", "target/map/coarse")
 FULL_FINE, FULL_COARSE = "full/accuracy/fine", "full/accuracy/coarse"
-MODES, FULL_MODES = "components/diagonal", "components/full, PCA(32)"
+DIAGONAL, FULL = (f"components/{way}" for way in MODES)
 # The tables of generalisation have the four BREEDS settings as one.
 TABLES = ("cifar10", "cifar100", "inat21-mini", "breeds")
 TIMED = ("cifar10", "inat21-mini")
 # The objectives of the studies of trees, flow weights and memory.
 STUDIED = ("fastft", "emd")
-BACKBONES = ("resnet10-w16", "as in the recipe", "resnet18-w16", "resnet18", "resnet34", "resnet50")
 
 # Two points of a metric, or two percent of a size, count as comparable; ten points as far.
 COMPARABLE, FAR = 0.02, 0.1
@@ -78,7 +91,7 @@ SLACK = 0.25
 SAME_POWER, WEAK_CORRELATION = 0.1, 2 / 14**0.5
 CLOSE, PROHIBITIVE, BLOCK, LITTLE_SLOWER = 0.1, 100, 0.8, 1.1
 APPROXIMATIONS = ("swd", "ft", "twd", "sinkhorn", "emd")
-SORTED = "abs-error/mixture, mode by mode"
+SORTED = f"abs-error/{MODE_BY_MODE}"
 NOT_SWD = ("emd", "fastft", "fastft-principal", "ft", "twd", "sinkhorn", "bures")
 
 
@@ -180,14 +193,14 @@ _SYNTHETIC: tuple[Claim, ...] = (
         "app:time-complexity",
         "synthetic",
         _with_floor(value("fastft", "power") > value("l2", "power"), SAME_POWER),
-        beside={"time of l2 over that of FastFT below one": value("l2", "times-fastft") < 1.0},
+        also_shown={"time of l2 over that of FastFT below one": value("l2", "times-fastft") < 1.0},
     ),
     Claim(
         "FastFT approximates EMD better than Sinkhorn on mixtures.",
         "fig:synthetic",
         "synthetic",
         value("fastft", "abs-error/mixture") < value("sinkhorn", "abs-error/mixture"),
-        beside={"samples mode by mode": value("fastft", SORTED) < value("sinkhorn", SORTED)},
+        also_shown={"samples mode by mode": value("fastft", SORTED) < value("sinkhorn", SORTED)},
     ),
     Claim(
         "On Gaussians all distances but SWD are close to l2.",
@@ -199,7 +212,7 @@ _SYNTHETIC: tuple[Claim, ...] = (
                 value("swd", "from-l2/gaussian") > CLOSE,
             ]
         ),
-        beside={
+        also_shown={
             "close to EMD": AllOf(value(name, "abs-error/gaussian") < CLOSE for name in ("l2", *NOT_SWD))
         },
     ),
@@ -220,7 +233,7 @@ _SYNTHETIC: tuple[Claim, ...] = (
         "tab:bures-others",
         "batch-time",
         value("bures", "times-l2") > PROHIBITIVE,
-        beside={"by square roots of matrices": value("bures-dense", "times-l2") > PROHIBITIVE},
+        also_shown={"by square roots of matrices": value("bures-dense", "times-l2") > PROHIBITIVE},
     ),
     Claim(
         "A batch takes longer with Bures than with EMD, and with EMD than with l2.",
@@ -273,7 +286,7 @@ _MAIN: tuple[Claim, ...] = (
         "testcpcc",
         _each_above(DISTANCES, "flat", [BY_L2], FAR),
         PAPER_DATA,
-        beside={"each by its own distance": _each_above(DISTANCES, "flat", [OWN], FAR)},
+        also_shown={"each by its own distance": _each_above(DISTANCES, "flat", [OWN], FAR)},
     ),
     Claim(
         "On most data sets (5 of 7) an OT distance has the best TestCPCC.",
@@ -282,7 +295,7 @@ _MAIN: tuple[Claim, ...] = (
         best_of(OT, OWN) > value("l2", OWN),
         PAPER_DATA,
         most=True,
-        beside={"all by l2": best_of(OT, BY_L2) > value("l2", BY_L2)},
+        also_shown={"all by l2": best_of(OT, BY_L2) > value("l2", BY_L2)},
     ),
     Claim(
         "OT-CPCC is better than l2-CPCC on fine tasks.",
@@ -290,7 +303,7 @@ _MAIN: tuple[Claim, ...] = (
         "fine",
         _average_above("l2", FINE),
         TABLES,
-        beside={"each OT objective alone": _each_above(OT, "l2", FINE)},
+        also_shown={"each OT objective alone": _each_above(OT, "l2", FINE)},
     ),
     Claim(
         "OT-CPCC is better than Flat on coarse tasks.",
@@ -298,7 +311,7 @@ _MAIN: tuple[Claim, ...] = (
         "coarse",
         _average_above("flat", COARSE),
         TABLES,
-        beside={"each OT objective alone": _each_above(OT, "flat", COARSE)},
+        also_shown={"each OT objective alone": _each_above(OT, "flat", COARSE)},
     ),
     Claim(
         "FastFT is competitive on fine tasks, in every metric.",
@@ -345,23 +358,23 @@ _MAIN: tuple[Claim, ...] = (
         "Classes have several modes on most data sets.",
         "fig:CIFAR100-gmm_comparison",
         "modes",
-        value("l2", MODES) > 1.0,
+        value("l2", DIAGONAL) > 1.0,
         PAPER_DATA,
         most=True,
-        beside={"full covariance": value("l2", FULL_MODES) > 1.0},
+        also_shown={"full covariance": value("l2", FULL) > 1.0},
     ),
     Claim(
         "Classes have several modes with every OT objective too.",
         "fig:CIFAR100-gmm_comparison",
         "modes",
-        AllOf(value(name, MODES) > 1.0 for name in OT),
+        AllOf(value(name, DIAGONAL) > 1.0 for name in OT),
     ),
     Claim(
         "Classes of BREEDS have the fewest modes, which is why OT gains less there.",
         "sec:interpretability",
         "modes",
         AllOf(
-            value("l2", MODES, recipe=other) > value("l2", MODES, recipe=breeds)
+            value("l2", DIAGONAL, recipe=other) > value("l2", DIAGONAL, recipe=breeds)
             for other in PAPER_DATA
             if other not in BREEDS
             for breeds in BREEDS
@@ -374,7 +387,7 @@ _MAIN: tuple[Claim, ...] = (
         "fig:hierarchical-baselines",
         "baselines",
         AllOf(_each_above(DISTANCES, other, [BY_L2]) for other in ("flat", *BASELINES)),
-        beside={
+        also_shown={
             "each by its own distance": AllOf(
                 _each_above(DISTANCES, other, [OWN]) for other in ("flat", *BASELINES)
             )
@@ -385,7 +398,7 @@ _MAIN: tuple[Claim, ...] = (
         "fig:hierarchical-baselines",
         "scatter",
         _trends(BY_L2),
-        beside={"each by its own distance": _trends(OWN)},
+        also_shown={"each by its own distance": _trends(OWN)},
     ),
     Claim(
         "All other hierarchical objectives are like Flat: lower coarse and higher fine metrics.",
@@ -409,37 +422,37 @@ _MAIN: tuple[Claim, ...] = (
     ),
 )
 
-_STUDIES: tuple[Claim, ...] = (
+_SETTINGS: tuple[Claim, ...] = (
     Claim(
         "FastFT > EMD > l2 at every batch size.",
         "fig:cpcc_ablation",
         "batch-size",
-        _ordered("batch_size", (64, 128, 512, 1024)),
+        _ordered("batch_size", BATCH_SIZES),
     ),
     Claim(
         "Larger batches give OT-CPCC a larger advantage over l2.",
         "sec:interpretability",
         "batch-size",
-        AllOf(_advantage(name, 1024) > _advantage(name, 64) for name in STUDIED),
+        AllOf(_advantage(name, BATCH_SIZES[-1]) > _advantage(name, BATCH_SIZES[0]) for name in STUDIED),
     ),
     Claim(
         "FastFT > EMD > l2 at every weight.",
         "fig:cpcc_ablation",
         "weight",
-        _ordered("lambda", (0.01, 0.05, 0.1, 0.5, 1.0, 2.0)),
+        _ordered("lambda", CPCC_WEIGHTS),
     ),
     Claim(
         "FastFT > EMD > l2 with every backbone.",
         "fig:cpcc_ablation",
         "backbone",
-        _ordered("backbone", (*BACKBONES, "vit_b_16", "vit_l_16")),
+        _ordered("backbone", (name for names in BACKBONES.values() for name in names)),
         gpu="ResNet18 to 50 and the vision transformers",
     ),
     Claim(
         "Deeper trees are learned as well, at equal accuracy.",
         "tab:tree-depth-tab",
         "tree-depth",
-        AllOf([_steady(OWN, "depth", (3, 4, 5), FAR), _steady(FULL_FINE, "depth", (3, 4, 5), COMPARABLE)]),
+        AllOf([_steady(OWN, "depth", DEPTHS, FAR), _steady(FULL_FINE, "depth", DEPTHS, COMPARABLE)]),
     ),
     Claim(
         "Distance matrices show the blocks of the tree at every depth.",
@@ -448,7 +461,7 @@ _STUDIES: tuple[Claim, ...] = (
         AllOf(
             value(name, f"blocks/{level}", {"depth": depth}) < BLOCK
             for name in STUDIED
-            for depth in (3, 4, 5)
+            for depth in DEPTHS
             for level in range(1, depth - 1)
         ),
     ),
@@ -462,7 +475,7 @@ _STUDIES: tuple[Claim, ...] = (
         "Weights of a subtree leave accuracies comparable.",
         "tab:tree-weight-tab",
         "tree-weights",
-        AllOf(_steady(metric, "weight", (1, 2, 4), COMPARABLE) for metric in (FULL_FINE, FULL_COARSE)),
+        AllOf(_steady(metric, "weight", SUBTREE_WEIGHTS, COMPARABLE) for metric in (FULL_FINE, FULL_COARSE)),
     ),
     Claim(
         "The block of the subtree darkens as its weight grows.",
@@ -471,7 +484,7 @@ _STUDIES: tuple[Claim, ...] = (
         AllOf(
             value(name, "block-share", {"weight": more}) > value(name, "block-share", {"weight": less})
             for name in STUDIED
-            for less, more in pairwise((1, 2, 4))
+            for less, more in pairwise(SUBTREE_WEIGHTS)
         ),
     ),
     Claim(
@@ -504,14 +517,9 @@ _STUDIES: tuple[Claim, ...] = (
         "-",
         "orders",
         AllOf(
-            value(name, "order-error/principal order", setting)
-            < value(name, "order-error/batch order", setting)
-            for name, setting in (
-                ("fastft", {"order": "batch order"}),
-                ("fastft", {"order": "principal"}),
-                ("fastft", {"order": "three principal"}),
-                ("emd", {}),
-            )
+            value(variant.objective, "order-error/principal order", variant.setting)
+            < value(variant.objective, "order-error/batch order", variant.setting)
+            for variant in ORDER_VARIANTS
         ),
     ),
     Claim(
@@ -522,9 +530,9 @@ _STUDIES: tuple[Claim, ...] = (
             value(name, OWN, {"batch_size": size, "memory": 4096})
             > value(name, OWN, {"batch_size": size, "memory": 0})
             for name in STUDIED
-            for size in (64, 128, 512)
+            for size in MEMORY_BATCH_SIZES
         ),
     ),
 )
 
-CLAIMS: tuple[Claim, ...] = (*_SYNTHETIC, *_MAIN, *_STUDIES)
+CLAIMS: tuple[Claim, ...] = (*_SYNTHETIC, *_MAIN, *_SETTINGS)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cophenet._common.files import read_json, write_bytes, write_json, write_text
-from cophenet.paper import studies
 from cophenet.paper.figures import draw, item_figures
-from cophenet.paper.items import item_names
+from cophenet.paper.items import find_items, item_names
 from cophenet.paper.observations import Observations
 from cophenet.paper.queue import Queue
 from cophenet.paper.tables import item_tables
@@ -20,21 +19,16 @@ from cophenet.paper.tables import item_tables
 __all__ = [
     "FORMAT",
     "Document",
+    "choose_document",
     "document_path",
     "read_document",
     "read_study",
-    "richer_document",
     "unreadable",
     "without_folders",
     "write_document",
 ]
 
 FORMAT = 2
-# Studies that need no runs: their observations are made from what they returned.
-_STUDIES: dict[str, Callable[[Mapping[str, Any]], Observations]] = {
-    "synthetic": studies.synthetic,
-    "batch-time": studies.batch_time,
-}
 # An absolute path up to its last part; slashes inside of words and addresses are no such.
 _FOLDERS = re.compile(r"(?<![\w/:.~-])/(?:[^\s/'\"]+/)+")
 
@@ -103,9 +97,11 @@ class Document:
         parts: dict[str, Any] = {
             name: tuple(v) if isinstance(v, list) else v for name, v in content.items() if name != "format"
         }
-        study = content["study"]
-        table = _STUDIES[content["item"]](study) if study else Observations.from_json(content["observations"])
-        parts["observations"] = table
+        (item,) = find_items((content["item"],))
+        if item.study is not None and content["study"]:
+            parts["observations"] = item.study.observations(content["study"])
+        else:
+            parts["observations"] = Observations.from_json(content["observations"])
         return cls(**parts)
 
 
@@ -210,8 +206,8 @@ def write_document(document: Document, output: Path) -> list[Path]:
     return written
 
 
-def richer_document(document: Document, queue: Queue, output: Path) -> Document:
-    """The document to write: the one that is there if it rests on what is not, else the new one.
+def choose_document(document: Document, queue: Queue, output: Path) -> Document:
+    """The document to write: the old one if runs or data behind it are gone, else the new one.
 
     Args:
         document: The new one.

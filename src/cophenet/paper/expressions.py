@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from cophenet.paper.observations import unit_of
 from cophenet.paper.variants import label_of, setting_text
+from cophenet.report.table import Unit
 
 __all__ = [
     "AllOf",
@@ -22,12 +24,8 @@ __all__ = [
     "average_of",
     "best_of",
     "shown",
-    "unit_of",
     "value",
 ]
-
-# Metrics that are plain numbers; all others but times are fractions, shown as percent.
-_NUMBERS = ("power", "components", "times-", "correlation", "blocks", "over-l2", "samples")
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Term:
 
     Attributes:
         metric: As in `Observation`.
-        objectives: Names of objectives; of those that are not trained on a data set the term is without.
+        objectives: Names of objectives; those that are not trained on a data set are left out there.
         setting: What is changed, as pairs of name and value.
         control: Whether of the shuffled tree.
         recipe: The data set; "" for the one that is judged.
@@ -93,7 +91,7 @@ class Expression:
         """The comparison that asks for this side to be below the other."""
         return Comparison(_expression(other), self)
 
-    def text(self, unit: str) -> str:
+    def text(self, unit: Unit) -> str:
         """As it is called in a verdict, a constant in the unit of the metric."""
         parts = [f"{'' if factor == 1 else f'{factor:g} x '}{term}" for factor, term in self.terms]
         if self.constant or not parts:
@@ -186,23 +184,11 @@ class AnyOf:
 Requirement: TypeAlias = Comparison | AllOf | AnyOf
 
 
-def unit_of(metric: str) -> str:
-    """The unit of a metric: "s", "%" or "" for a plain number.
-
-    Example:
-        >>> unit_of("seconds_per_epoch"), unit_of("cpcc/own"), unit_of("power")
-        ('s', '%', '')
-    """
-    if metric.startswith("seconds"):
-        return "s"
-    return "" if metric.startswith(_NUMBERS) else "%"
-
-
-def shown(number: float, unit: str, sign: str = "") -> str:
+def shown(number: float, unit: Unit, sign: str = "") -> str:
     """A number in its unit; with the sign "+" also above zero.
 
     Example:
-        >>> shown(0.123, "%"), shown(0.123, "s", "+")
+        >>> shown(0.123, "percent"), shown(0.123, "seconds", "+")
         ('12.3', '+0.123')
     """
-    return f"{100 * number:{sign}.1f}" if unit == "%" else f"{number:{sign}.3g}"
+    return f"{100 * number:{sign}.1f}" if unit == "percent" else f"{number:{sign}.3g}"

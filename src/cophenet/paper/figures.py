@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cophenet.paper.distances import VARIANTS
-from cophenet.paper.features import MODES
 from cophenet.paper.fits import fit_line
+from cophenet.paper.items import Item, Number, find_items
+from cophenet.paper.measurements import ORDERS, OUTLIER
+from cophenet.paper.modes import MODES
 from cophenet.paper.observations import Condition, Observations
-from cophenet.paper.orders import ORDERS
-from cophenet.paper.tables import NUMBERS, Number, condition_name, setting_name
+from cophenet.paper.synthetic import VARIANTS
+from cophenet.paper.tables import condition_name, curve_points, number_cells, setting_name
 from cophenet.paper.variants import label_of
 from cophenet.report import Cell
 
@@ -34,7 +35,8 @@ def item_figures(document: Document) -> Figures:
     Args:
         document: The item's document.
     """
-    return _FIGURES[document.item](document)
+    (item,) = find_items((document.item,))
+    return item.figures(item, document) if item.figures is not None else {}
 
 
 def checksum(figure: Mapping[str, Any]) -> str:
@@ -112,119 +114,108 @@ def dots_panel(title: str, rows: Sequence[str], series: Mapping[str, Cells], **l
     return {"title": title, "rows": list(rows), "series": drawn, "x": "", "percent": True, **look}
 
 
-def _dots(panels: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {"kind": "dots", "panels": list(panels)}
-
-
-def _lines(panels: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {"kind": "lines", "panels": list(panels)}
+def _figure(kind: str, panels: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {"kind": kind, "panels": list(panels)}
 
 
 def _panel(
     observations: Observations,
     title: str,
-    conditions: Sequence[Condition],
+    rows: Sequence[tuple[str, Condition]],
     numbers: Mapping[str, Number],
     **look: Any,
 ) -> dict[str, Any]:
-    """A panel with a row for each objective and a series for each number."""
-    series = {name: [number.cell(observations, c) for c in conditions] for name, number in numbers.items()}
-    return dots_panel(title, [c.label for c in conditions], series, **look)
+    """A panel with a row for each condition, which has a name, and a series for each number."""
+    cells = [number_cells(list(numbers.values()), observations, condition) for _, condition in rows]
+    series = {name: [row[place] for row in cells] for place, name in enumerate(numbers)}
+    return dots_panel(title, [name for name, _ in rows], series, **look)
 
 
-def _cpcc(document: Document) -> list[dict[str, Any]]:
+def _by_number(
+    item: Item,
+    observations: Observations,
+    rows: Sequence[tuple[str, Condition]],
+    title: str,
+    *,
+    series: str = "measured",
+    control: str = "",
+    **look: Any,
+) -> Figures:
+    """A panel for each number of an item, with that of the control if it has a name; "{}" is the heading."""
+    panels = []
+    for number in (number for number in item.numbers if not number.control):
+        both = {series: number, **({control: replace(number, control=True)} if control else {})}
+        panels.append(_panel(observations, title.format(number.heading), rows, both, **look))
+    return {item.name: _figure("dots", panels)}
+
+
+def cpcc(item: Item, document: Document, title: str = "") -> Figures:
     """A panel for each data set: TestCPCC, beside the published one, and that of the control."""
     observations = document.observations
-    own, _, shuffled, _ = NUMBERS[document.item]
-    shown = [c for c in observations.plain() if observations.measured(c) or own.cell(observations, c)]
-    return [
+    own, _, shuffled, _ = item.numbers
+    shown = [
+        c
+        for c in observations.plain()
+        if observations.measured(c) or any(number_cells([own], observations, c))
+    ]
+    panels = [
         _panel(
             observations,
-            recipe,
-            [c for c in shown if c.recipe == recipe],
+            title or recipe,
+            [(c.label, c) for c in shown if c.recipe == recipe],
             {"measured": own, "shuffled tree": shuffled},
             x="TestCPCC",
         )
         for recipe in observations.recipes
     ]
+    nothing = dots_panel(title, [], {}, x="TestCPCC") if title else dots_panel("TestCPCC", [], {})
+    return {item.name: _figure("dots", panels or [nothing])}
 
 
-def _testcpcc(document: Document) -> Figures:
-    return {"testcpcc": _dots(_cpcc(document) or [dots_panel("TestCPCC", [], {})])}
-
-
-def _baselines(document: Document) -> Figures:
-    title = "CPCC of hierarchical objectives"
-    panels = [{**panel, "title": title} for panel in _cpcc(document)]
-    return {"baselines": _dots(panels or [dots_panel(title, [], {}, x="TestCPCC")])}
-
-
-def _by_data(document: Document, *, title: str = "", **look: Any) -> Figures:
+def by_data(item: Item, document: Document, title: str = "", **look: Any) -> Figures:
     """A panel for each number, with a row for each objective on each data set that was measured."""
     observations = document.observations
     data = {c.data for c in observations.plain(measured=True)}
-    numbers = NUMBERS[document.item]
-    made = [
-        (c, [number.cell(observations, c) for number in numbers])
-        for c in observations.plain()
-        if c.data in data
+    conditions = [c for c in observations.plain() if c.data in data]
+    rows = [
+        (f"{c.data} {c.label}", c) for c in conditions if any(number_cells(item.numbers, observations, c))
     ]
-    rows = [(f"{c.data} {c.label}", cells) for c, cells in made if any(cells)]
-    names = [name for name, _ in rows]
-    panels = [
-        dots_panel(
-            title or f"{document.item} {number.heading}",
-            names,
-            {"measured": [cells[place] for _, cells in rows]},
-            **look,
-        )
-        for place, number in enumerate(numbers)
-    ]
-    return {document.item: _dots(panels)}
+    return _by_number(item, observations, rows, title or f"{item.name} {{}}", **look)
 
 
-def _rank(document: Document) -> Figures:
+def rank(item: Item, document: Document) -> Figures:
+    """One panel with a row for each number and a series for each objective."""
     observations = document.observations
-    numbers = NUMBERS["rank"]
     series: dict[str, Cells] = {}
     if observations.recipes:
-        made = ((c.label, [number.cell(observations, c) for number in numbers]) for c in observations.plain())
+        made = ((c.label, number_cells(item.numbers, observations, c)) for c in observations.plain())
         series = {label: cells for label, cells in made if any(cells)}
-    names = [number.heading for number in numbers] if series else []
-    return {"rank": _dots([dots_panel("Flat against Rank", names, series)])}
+    names = [number.heading for number in item.numbers] if series else []
+    return {item.name: _figure("dots", [dots_panel("Flat against Rank", names, series)])}
 
 
-def _shuffled(document: Document) -> Figures:
-    observations = document.observations
-    numbers = [number for number in NUMBERS["shuffled"] if not number.control]
-    panels = [
-        _panel(
-            observations,
-            number.heading,
-            observations.plain(measured=True),
-            {"tree": number, "shuffled tree": replace(number, control=True)},
-        )
-        for number in numbers
-    ]
-    return {"shuffled": _dots(panels)}
+def shuffled(item: Item, document: Document) -> Figures:
+    """A panel for each number: with the tree and with a shuffled one."""
+    rows = [(c.label, c) for c in document.observations.plain(measured=True)]
+    return _by_number(item, document.observations, rows, "{}", series="tree", control="shuffled tree")
 
 
-def _scatter(document: Document) -> Figures:
+def scatter(item: Item, document: Document) -> Figures:
+    """CPCC against mean metrics, with fits that leave out the paper's outlier."""
     observations = document.observations
     axes = {"own distance": "cpcc/own", "by l2": "cpcc/l2"}
     panels = []
-    for how, cpcc in axes.items():
+    for how, metric in axes.items():
         for level in ("coarse", "fine"):
             points = []
-            # As in the paper: Rank is an outlier, which would decide the fit alone.
-            for c in (c for c in observations.plain(measured=True) if c.objective != "rank"):
-                x, y = (observations.summary(c, metric) for metric in (cpcc, f"mean/{level}"))
+            for c in (c for c in observations.plain(measured=True) if c.objective != OUTLIER):
+                x, y = (observations.summary(c, m) for m in (metric, f"mean/{level}"))
                 if x and y and x["mean"] is not None and y["mean"] is not None:
                     points.append({"name": c.label, "x": x["mean"], "y": y["mean"]})
-            by = "TestCPCC by l2" if cpcc == "cpcc/l2" else "TestCPCC by the distance trained with"
+            by = "TestCPCC by l2" if metric == "cpcc/l2" else "TestCPCC by the distance trained with"
             named = {"title": f"{level} metrics, {how}", "x": by, "y": f"mean {level} metric"}
             panels.append({**named, "points": points, "fit": _fit(points)})
-    return {"scatter": {"kind": "scatter", "panels": panels}}
+    return {item.name: _figure("scatter", panels)}
 
 
 def _fit(points: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
@@ -234,56 +225,54 @@ def _fit(points: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
     return {**asdict(fit_line(x, y)), "points": len(points)}
 
 
-def _line(
-    name: str, points: Mapping[str, Mapping[str, Any] | None], of: str | None = None
-) -> list[dict[str, Any]]:
+def _line(name: str, points: Mapping[str, Cell | None], of: str | None = None) -> list[dict[str, Any]]:
     """A series of a figure, if there is any number: by setting, all of them, for their order in the picture.
 
     Args:
         name: Of the series.
-        points: Setting -> "mean" and "std".
+        points: Setting -> mean and standard deviation.
         of: The series that this one is the control of.
     """
     if not any(points.values()):
         return []
-    y, std = ([value and value[part] for value in points.values()] for part in ("mean", "std"))
+    y, std = ([c and getattr(c, part) for c in points.values()] for part in ("mean", "std"))
     return [{"name": name, "x": list(points), "y": y, "std": std, **({"of": of} if of else {})}]
 
 
-def _curves(document: Document, label: str) -> Figures:
-    observations = document.observations
-    measured = {setting_name(c.setting) for c in observations.conditions if observations.measured(c)}
-    settings = dict.fromkeys(n for c in observations.conditions if (n := setting_name(c.setting)) in measured)
-    lines: dict[tuple[str, bool], dict[str, Any]] = {}
-    for c in (c for c in observations.conditions if observations.measured(c)):
-        points = lines.setdefault((c.label, c.control), dict.fromkeys(settings))
-        points[setting_name(c.setting)] = observations.summary(c, "cpcc/own")
+def _with_control(name: str, points: Mapping[str, Cell | None], *, control: bool) -> list[dict[str, Any]]:
+    return _line(f"{name}, shuffled tree", points, name) if control else _line(name, points)
+
+
+def curves(item: Item, document: Document, label: str) -> Figures:
+    """TestCPCC by the setting that is varied."""
+    lines = curve_points(document.observations).items()
     series = [
-        line
-        for (name, control), points in lines.items()
-        for line in _line(f"{name}, shuffled tree" if control else name, points, name if control else None)
+        line for (name, control), points in lines for line in _with_control(name, points, control=control)
     ]
     panel = {"title": "TestCPCC", "x": label, "y": "TestCPCC", "percent": True, "series": series}
-    return {document.item: _lines([panel])}
+    return {item.name: _figure("lines", [panel])}
 
 
-def _memory(document: Document) -> Figures:
+def memory(item: Item, document: Document) -> Figures:
+    """TestCPCC by batch size, with and without a memory."""
     observations = document.observations
-    lines: dict[tuple[str, bool], dict[str, Any]] = {}
+    lines: dict[bool, dict[str, dict[str, Cell | None]]] = {False: {}, True: {}}
     for c in observations.plain(measured=True):
         name, size = f"{c.label}, memory {c.setting['memory']}", str(c.setting["batch_size"])
-        for control, each in ((False, c), (True, observations.control_of(c))):
-            lines.setdefault((name, control), {})[size] = observations.summary(each, "cpcc/own")
-    series = []
-    for control in (False, True):
-        for (name, of), points in lines.items():
-            if of == control:
-                series += _line(f"{name}, shuffled tree", points, name) if control else _line(name, points)
+        for control, cell in zip(lines, number_cells(item.numbers[:2], observations, c), strict=True):
+            lines[control].setdefault(name, {})[size] = cell
+    series = [
+        line
+        for control, by_name in lines.items()
+        for name, points in by_name.items()
+        for line in _with_control(name, points, control=control)
+    ]
     panel = {"title": "TestCPCC", "x": "batch size", "y": "", "percent": True, "series": series}
-    return {"memory": _lines([panel])}
+    return {item.name: _figure("lines", [panel])}
 
 
-def _matrices(document: Document) -> Figures:
+def matrices(item: Item, document: Document) -> Figures:
+    """Class distances in the order of the tree."""
     rows: dict[str, dict[str, Any]] = {}
     for one in document.arrays:
         label = label_of(one["objective"])
@@ -294,24 +283,25 @@ def _matrices(document: Document) -> Figures:
             "cuts": levels[0] if levels else [],
         }
         rows.setdefault(label, {"name": label, "panels": []})["panels"].append(panel)
-    return {f"{document.item}-matrices": {"kind": "matrices", "rows": list(rows.values())}}
+    return {f"{item.name}-matrices": {"kind": "matrices", "rows": list(rows.values())}}
 
 
-def _flow_weights(document: Document) -> Figures:
+def heat(item: Item, document: Document) -> Figures:
+    """A coloured table of all numbers."""
     observations = document.observations
-    numbers = NUMBERS["flow-weights"]
     conditions = observations.plain(measured=True)
-    cells = [[number.cell(observations, c) for number in numbers] for c in conditions]
-    heat = {
+    cells = [number_cells(item.numbers, observations, c) for c in conditions]
+    drawn = {
         "kind": "heat",
-        "columns": [number.heading for number in numbers],
+        "columns": [number.heading for number in item.numbers],
         "rows": [f"{c.label} {setting_name(c.setting)}" for c in conditions],
         "values": [[one and one.mean for one in row] for row in cells],
     }
-    return {"flow-weights": heat}
+    return {item.name: drawn}
 
 
-def _modes(document: Document) -> Figures:
+def modes(item: Item, document: Document) -> Figures:
+    """Mixture components over epochs, a panel for each way of counting."""
     observations = document.observations
     # Over epochs for one data set: where there are several objectives, if anywhere.
     chosen = [c.recipe for c in sorted(observations.plain(measured=True), key=lambda c: c.objective == "l2")][
@@ -327,10 +317,11 @@ def _modes(document: Document) -> Figures:
                 y = [points[epoch]["mean"] for epoch in epochs]
                 series.append({"name": c.label, "x": epochs, "y": y})
         panels.append({"title": way, "x": "epoch", "y": "components", "series": series})
-    return {"modes": _lines(panels)}
+    return {item.name: _figure("lines", panels)}
 
 
-def _umap(document: Document) -> Figures:
+def umap(item: Item, document: Document) -> Figures:
+    """Test features in the plane, coloured by group."""
     panels = [
         {
             "title": f"{label_of(one['objective'])}-CPCC, {one['method']}, seed {one['seed']}",
@@ -340,10 +331,11 @@ def _umap(document: Document) -> Figures:
         for one in document.arrays
     ]
     groups = document.arrays[-1]["groups"] if document.arrays else []
-    return {"umap": {"kind": "clouds", "groups": groups, "panels": panels}}
+    return {item.name: {"kind": "clouds", "groups": groups, "panels": panels}}
 
 
-def _orders(document: Document) -> Figures:
+def orders(item: Item, document: Document) -> Figures:
+    """Error against EMD by the order of samples."""
     observations = document.observations
     conditions = [
         c
@@ -356,26 +348,18 @@ def _orders(document: Document) -> Figures:
         errors = [observations.summary(c, f"order-error/{order}") for c in conditions]
         series.append({"name": order, "x": names, "y": [error and error["mean"] for error in errors]})
     panel = {"title": "Error against EMD", "x": "", "y": "", "percent": True, "series": series}
-    return {"orders": _lines([panel])}
+    return {item.name: _figure("lines", [panel])}
 
 
-def _data(document: Document) -> Figures:
-    observations = document.observations
-    names = [c.data for c in observations.conditions]
-    look = {"percent": False, "log": True, "together": True}
-    panels = [
-        dots_panel(
-            f"{number.heading} samples",
-            names,
-            {"counted": [number.cell(observations, c) for c in observations.conditions]},
-            **look,
-        )
-        for number in NUMBERS["data"]
-    ]
-    return {"data": _dots(panels)}
+def data(item: Item, document: Document) -> Figures:
+    """Sizes of the data sets, beside the published ones."""
+    rows = [(c.data, c) for c in document.observations.conditions]
+    look: dict[str, Any] = {"percent": False, "log": True, "together": True}
+    return _by_number(item, document.observations, rows, "{} samples", series="counted", **look)
 
 
-def _synthetic(document: Document) -> Figures:
+def synthetic(_item: Item, document: Document) -> Figures:
+    """Time by the number of samples, and error against EMD."""
     observations = document.observations
     assert document.study is not None
     labels = {variant.name: variant.label for variant in VARIANTS}
@@ -390,41 +374,16 @@ def _synthetic(document: Document) -> Figures:
     for kind in document.study["errors"]:
         series = []
         for c in observations.conditions:
-            points = {str(n): one for n, one in observations.series(c, f"error/{kind}").items()}
+            by_size = observations.series(c, f"error/{kind}")
+            points = {str(n): Cell(one["mean"], one["std"]) for n, one in by_size.items()}
             series += _line(labels[c.objective], points)
         named = {"title": f"error against EMD, {kind}", "x": "n", "y": "", "percent": True}
         errors.append({**named, "series": series})
-    return {"synthetic-time": _lines([time]), "synthetic-error": _lines(errors)}
+    return {"synthetic-time": _figure("lines", [time]), "synthetic-error": _figure("lines", errors)}
 
 
-def _batch_time(document: Document) -> Figures:
-    observations = document.observations
-    (number,) = NUMBERS["batch-time"]
-    look = {"percent": False, "log": True, "x": "seconds"}
-    panel = _panel(observations, "Seconds per batch", observations.conditions, {"measured": number}, **look)
-    return {"batch-time": _dots([panel])}
-
-
-_FIGURES: dict[str, Callable[[Document], Figures]] = {
-    "data": _data,
-    "testcpcc": _testcpcc,
-    "coarse": _by_data,
-    "fine": _by_data,
-    "modes": _modes,
-    "umap": _umap,
-    "baselines": _baselines,
-    "scatter": _scatter,
-    "rank": _rank,
-    "batch-size": lambda document: _curves(document, "batch size"),
-    "weight": lambda document: _curves(document, "weight lambda"),
-    "backbone": lambda document: _curves(document, "backbone"),
-    "tree-depth": _matrices,
-    "tree-weights": _matrices,
-    "flow-weights": _flow_weights,
-    "synthetic": _synthetic,
-    "epoch-time": lambda document: _by_data(document, title="Seconds per epoch", percent=False, x="seconds"),
-    "batch-time": _batch_time,
-    "shuffled": _shuffled,
-    "orders": _orders,
-    "memory": _memory,
-}
+def batch_time(item: Item, document: Document) -> Figures:
+    """Seconds of a training step."""
+    rows = [(c.label, c) for c in document.observations.conditions]
+    look: dict[str, Any] = {"percent": False, "log": True, "x": "seconds"}
+    return _by_number(item, document.observations, rows, "Seconds per batch", **look)

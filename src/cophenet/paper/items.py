@@ -1,149 +1,96 @@
-"""The items of the paper, and some beyond it, as data: what each shows and what must be trained for it."""
+"""The items of the paper, and some beyond it, as data: what each trains, measures and shows.
+
+To add an item, add an entry to `ITEMS`. The list is read wherever an item is named, so nothing heavy is
+imported with it: functions of other files are named here and imported when they are called.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cophenet._common.checks import check_choice
+from cophenet.paper import variants
+from cophenet.paper.modes import MODES
 from cophenet.paper.variants import (
     BASELINES,
-    BREEDS,
     CORE,
     DISTANCES,
     PAPER_DATA,
-    Setting,
-    Variant,
+    SUBTREE,
+    Variants,
+    always,
     plain,
-    varied,
-    with_controls,
 )
 
-__all__ = ["ITEMS", "SUBTREE", "Item", "find_items", "item_names"]
+if TYPE_CHECKING:
+    from cophenet.paper.documents import Document
+    from cophenet.paper.observations import Observations
+    from cophenet.report import Table
 
-Variants = Callable[[str, str], tuple[Variant, ...]]
-_FULL = ("data.domain=full", "one_shot=null")
-_CIFAR100 = ("cifar100",)
-# The coarse class of CIFAR-100 whose edges the study of tree weights makes longer.
-SUBTREE = "aquatic_mammals"
-_FASTFT = "objective.options.fastft"
+__all__ = ["ITEMS", "Item", "Layout", "Number", "Study", "find_items", "item_names"]
 
-
-def _none(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    return ()
+Figures: TypeAlias = dict[str, dict[str, Any]]
 
 
-def _core(recipe: str, _scale: str) -> tuple[Variant, ...]:
-    # The paper has no EMD on BREEDS, for its cost.
-    return plain(name for name in CORE if not (recipe in BREEDS and name == "emd"))
+def _later(module: str, name: str, **options: Any) -> Callable[..., Any]:
+    """A function of this room, imported when it is called."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(f"cophenet.paper.{module}"), name)(*arguments, **options)
+
+    return call
 
 
-def _with_controls(recipe: str, scale: str) -> tuple[Variant, ...]:
-    return with_controls(_core(recipe, scale))
+_table, _figure, _measurement = (partial(_later, name) for name in ("tables", "figures", "measurements"))
 
 
-def _l2(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    return plain(["l2"])
+@dataclass(frozen=True)
+class Number:
+    """A metric as tables and figures show it.
+
+    Attributes:
+        heading: Its name there.
+        metric: As in `Observation`.
+        paper: Whether the published number stands beside it.
+        control: Whether it is that of the shuffled tree.
+    """
+
+    heading: str
+    metric: str
+    paper: bool = True
+    control: bool = False
 
 
-def _modes(recipe: str, scale: str) -> tuple[Variant, ...]:
-    # The paper has l2 alone on the data sets beside CIFAR-100.
-    others = recipe in PAPER_DATA and recipe not in _CIFAR100
-    return _l2(recipe, scale) if others else _core(recipe, scale)
+@dataclass(frozen=True)
+class Layout:
+    """A table with a row for each condition.
+
+    Attributes:
+        title: Of the table.
+        leading: Columns before the numbers.
+        notes: Remarks below it.
+    """
+
+    title: str
+    leading: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
-def _umap(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    return plain(["l2", "emd"])
+@dataclass(frozen=True)
+class Study:
+    """A study of time, which needs no runs.
 
+    Attributes:
+        name: As `run_isolated` has it.
+        observations: What was measured, from what the study returned.
+    """
 
-def _baselines(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    return with_controls(plain((*DISTANCES, "flat", *BASELINES)))
-
-
-def _rank(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    return plain(["flat", "rank"])
-
-
-def _batch_sizes(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    sizes = (64, 128, 512, 1024)
-    settings = [({"batch_size": size}, (f"batch_size={size}",)) for size in sizes]
-    return with_controls(varied(["l2", "emd", "fastft"], settings))
-
-
-def _weights(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    weights = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0)
-    settings = [({"lambda": weight}, (f"objective.cpcc.weight={weight}",)) for weight in weights]
-    return with_controls(varied(["l2", "emd", "fastft"], settings))
-
-
-def _backbones(_recipe: str, scale: str) -> tuple[Variant, ...]:
-    names = ("resnet18", "resnet34", "resnet50") if scale == "paper" else ("resnet10-w16", "resnet18-w16")
-    settings: list[tuple[Setting, tuple[str, ...]]] = [
-        ({"backbone": name}, (f"model.backbone={name}",)) for name in names
-    ]
-    if scale == "paper":
-        # ImageNet weights of these names are looked for beside the run, as in the recipe of iNaturalist.
-        settings += [
-            ({"backbone": name}, (f"model={{backbone: {name}, weights: {name}.pth}}", "data.image_size=224"))
-            for name in ("vit_b_16", "vit_l_16")
-        ]
-    else:
-        settings.insert(1, ({"backbone": "as in the recipe"}, ()))
-    return with_controls(varied(["l2", "emd", "fastft"], settings))
-
-
-def _depths(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    settings = [
-        ({"depth": depth}, (*_FULL, "batch_size=128", f"data.options.depth={depth}")) for depth in (3, 4, 5)
-    ]
-    return with_controls(varied(["emd", "fastft"], settings))
-
-
-def _edge_weights(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    settings: list[tuple[Setting, tuple[str, ...]]] = [({"weight": 1}, (*_FULL, "batch_size=1024"))]
-    settings += [
-        ({"weight": factor}, (*_FULL, "batch_size=1024", f"tree.node_weights.{SUBTREE}={factor}.0"))
-        for factor in (2, 4)
-    ]
-    return with_controls(varied(["emd", "fastft"], settings))
-
-
-def _flow_weights(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    settings = [
-        ({"flow_weights": scheme}, (f"objective.cpcc.flow_weights={scheme}",))
-        for scheme in ("uniform", "distance", "inverse")
-    ]
-    return with_controls(varied(["fastft", "emd"], settings))
-
-
-def _times(recipe: str, _scale: str) -> tuple[Variant, ...]:
-    batch = ("batch_size=128",) if recipe == "cifar10" else ()
-    return varied(CORE, [({}, ("epochs=3", *batch))])
-
-
-def _shuffled(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    return with_controls(plain(CORE))
-
-
-def _orders(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    principal = f"{_FASTFT}.order=principal"
-    return with_controls(
-        (
-            Variant("fastft", {"order": "batch order"}, seeds=3),
-            Variant("fastft", {"order": "principal"}, (principal,), seeds=3),
-            Variant("fastft", {"order": "three principal"}, (principal, f"{_FASTFT}.n_orders=3"), seeds=3),
-            *plain(["emd"]),
-        )
-    )
-
-
-def _memory(_recipe: str, _scale: str) -> tuple[Variant, ...]:
-    settings = [
-        ({"batch_size": size, "memory": memory}, (f"batch_size={size}", f"objective.cpcc.memory={memory}"))
-        for size in (64, 128, 512)
-        for memory in (0, 4096)
-    ]
-    return with_controls(varied(["fastft", "emd"], settings))
+    name: str
+    observations: Callable[[Mapping[str, Any]], Observations]
 
 
 @dataclass(frozen=True)
@@ -158,86 +105,358 @@ class Item:
         variants: What is trained, by recipe and scale.
         minutes: What it computes beside the runs takes on a laptop.
         fixed: Whether it makes sense on its own recipes only.
+        numbers: What its tables and figures show of every condition.
+        layout: Its table, if that has a row for each condition.
+        tables: Its other tables by name.
+        figures: Its figures by name, as data.
+        measure: What is measured on the runs beside their results: from the observations, the planned runs
+            and their folder, the observations with more rows, and arrays for figures.
+        study: The study of time behind it, if it needs no runs.
+        count: What is counted of data sets, without runs: from recipes, scale, data folder and a function
+            that gets messages.
     """
 
     name: str
     title: str
     labels: tuple[str, ...]
     recipes: tuple[str, ...] = ()
-    variants: Variants = _none
+    variants: Variants = lambda _recipe, _scale: ()
     minutes: float = 0.0
     fixed: bool = False
+    numbers: tuple[Number, ...] = ()
+    layout: Layout | None = None
+    tables: Callable[[Item, Document], dict[str, Table]] | None = None
+    figures: Callable[[Item, Document], Figures] | None = None
+    measure: Callable[..., tuple[Observations, Sequence[Mapping[str, Any]]]] | None = None
+    study: Study | None = None
+    count: Callable[..., Observations] | None = None
+
+
+_CIFAR100 = ("cifar100",)
+_THREE = ("l2", "emd", "fastft")
+_ALL = always(variants.with_controls(plain((*DISTANCES, "flat", *BASELINES))))
+
+_FINE = (
+    Number("sAcc", "source/accuracy/fine"),
+    Number("tAcc", "target/accuracy/fine"),
+    Number("sMAP", "source/map/fine"),
+)
+_COARSE = (
+    Number("sAcc", "source/accuracy/coarse"),
+    Number("tAcc", "target/accuracy/coarse"),
+    Number("sMAP", "source/map/coarse"),
+    Number("tMAP", "target/map/coarse"),
+)
+_LEVELS = (
+    *(replace(number, heading=f"fine {number.heading}") for number in _FINE),
+    *(replace(number, heading=f"coarse {number.heading}") for number in _COARSE),
+)
+# The flow-weight table of the paper has the metrics of a level in another order.
+_FLOW = tuple(_LEVELS[place] for place in (0, 2, 1, 3, 5, 4, 6))
+_OWN = Number("CPCC", "cpcc/own")
+_TEST = Number("TestCPCC", "cpcc/own", paper=False)
+_BY_L2 = Number("by l2", "cpcc/l2", paper=False)
+_SHUFFLED = Number("shuffled tree", "cpcc/own", paper=False, control=True)
+_CPCC = (
+    replace(_TEST, paper=True),
+    _BY_L2,
+    _SHUFFLED,
+    Number("shuffled, its own tree", "cpcc-trained-tree/own", paper=False, control=True),
+)
+_TREE = (
+    _OWN,
+    _SHUFFLED,
+    Number("FineAcc", "full/accuracy/fine"),
+    Number("CoarseAcc", "full/accuracy/coarse"),
+)
+_WITH_CONTROLS = tuple(
+    each
+    for number in (
+        _TEST,
+        Number("fine sAcc", "source/accuracy/fine", paper=False),
+        Number("coarse sAcc", "source/accuracy/coarse", paper=False),
+        Number("coarse sMAP", "source/map/coarse", paper=False),
+    )
+    for each in (number, replace(number, heading="shuffled", control=True))
+)
+_CONTROL = (
+    "Shuffled tree: trained with classes at random places of the same tree, measured with the true tree; "
+    "what a CPCC is worth without the knowledge in the tree."
+)
+
+
+def _level(name: str, numbers: tuple[Number, ...]) -> Item:
+    return Item(
+        name,
+        f"{name} accuracy and retrieval",
+        (f"tab:{name}", f"tab:{name}-detail", f"tab:breeds-{name}"),
+        PAPER_DATA,
+        variants.core,
+        numbers=numbers,
+        tables=_table("generalisation"),
+        figures=_figure("by_data"),
+    )
+
+
+def _curves(name: str, title: str, label: str, trained: Variants) -> Item:
+    return Item(
+        name,
+        title,
+        ("fig:cpcc_ablation",),
+        _CIFAR100,
+        trained,
+        tables=_table("curves", label=label, notes=(_CONTROL,)),
+        figures=_figure("curves", label=label),
+    )
+
+
+def _trees(
+    name: str, title: str, labels: tuple[str, ...], trained: tuple[variants.Variant, ...], heading: str
+) -> Item:
+    return Item(
+        name,
+        title,
+        labels,
+        _CIFAR100,
+        always(trained),
+        fixed=True,
+        numbers=_TREE,
+        layout=Layout(
+            heading, ("objective", "setup"), (_CONTROL, "Distance matrices are of the first seed.")
+        ),
+        figures=_figure("matrices"),
+        measure=_measurement("matrices"),
+    )
 
 
 ITEMS: tuple[Item, ...] = (
-    Item("data", "sizes of the data sets", ("tab:data-stats",), PAPER_DATA, minutes=1),
     Item(
-        "testcpcc", "TestCPCC of all objectives, with control", ("tab:testcpcc",), PAPER_DATA, _with_controls
-    ),
-    Item(
-        "coarse",
-        "coarse accuracy and retrieval",
-        ("tab:coarse", "tab:coarse-detail", "tab:breeds-coarse"),
+        "data",
+        "sizes of the data sets",
+        ("tab:data-stats",),
         PAPER_DATA,
-        _core,
+        minutes=1,
+        numbers=(Number("train", "samples/train"), Number("test", "samples/test")),
+        tables=_table("data"),
+        figures=_figure("data"),
+        count=_measurement("data_sizes"),
     ),
     Item(
-        "fine",
-        "fine accuracy and retrieval",
-        ("tab:fine", "tab:fine-detail", "tab:breeds-fine"),
+        "testcpcc",
+        "TestCPCC of all objectives, with control",
+        ("tab:testcpcc",),
         PAPER_DATA,
-        _core,
+        variants.core_with_controls,
+        numbers=_CPCC,
+        layout=Layout("TestCPCC by the distance trained with", ("data", "objective", "seeds"), (_CONTROL,)),
+        figures=_figure("cpcc"),
     ),
+    _level("coarse", _COARSE),
+    _level("fine", _FINE),
     Item(
         "modes",
         "mixture components per class",
         ("fig:CIFAR100-gmm_comparison",),
         PAPER_DATA,
-        _modes,
+        variants.l2_or_core,
         minutes=15,
+        numbers=(
+            *(Number(way, f"components/{way}") for way in MODES),
+            Number("fits not converged", "components/unconverged", paper=False),
+        ),
+        layout=Layout(
+            "Mixture components per class",
+            ("data", "objective"),
+            (
+                "Mean over classes of the number of components, 1 to 10, with the lowest AIC, on the test "
+                "features.",
+                "Published for BREEDS: one number for its four settings.",
+                "Over epochs: of the first seed.",
+            ),
+        ),
+        figures=_figure("modes"),
+        measure=_measurement("modes"),
     ),
-    Item("umap", "UMAP of l2 and EMD features", ("fig:umap",), _CIFAR100, _umap, minutes=1),
-    Item("baselines", "CPCC of fifteen objectives", ("fig:hierarchical-baselines",), _CIFAR100, _baselines),
+    Item(
+        "umap",
+        "UMAP of l2 and EMD features",
+        ("fig:umap",),
+        _CIFAR100,
+        always(plain(["l2", "emd"])),
+        minutes=1,
+        figures=_figure("umap"),
+        measure=_measurement("umap"),
+    ),
+    Item(
+        "baselines",
+        "CPCC of fifteen objectives",
+        ("fig:hierarchical-baselines",),
+        _CIFAR100,
+        _ALL,
+        numbers=_CPCC,
+        layout=Layout("CPCC of hierarchical objectives", ("objective", "seeds"), (_CONTROL,)),
+        figures=_figure("cpcc", title="CPCC of hierarchical objectives"),
+    ),
     Item(
         "scatter",
         "CPCC against mean fine and coarse metrics",
         ("fig:hierarchical-baselines",),
         _CIFAR100,
-        _baselines,
+        _ALL,
+        numbers=(
+            _TEST,
+            _BY_L2,
+            _SHUFFLED,
+            Number("mean coarse", "mean/coarse", paper=False),
+            Number("mean fine", "mean/fine", paper=False),
+        ),
+        layout=Layout(
+            "CPCC against mean metrics",
+            ("objective",),
+            (
+                "Means of all accuracies and precisions of a level, source and target. "
+                "Rank is not in the fits.",
+                "By the distance trained with, as in the paper, objectives without one are by l2: those "
+                "panels have several distances on one axis. By l2 all are alike.",
+                _CONTROL,
+            ),
+        ),
+        figures=_figure("scatter"),
+        measure=_measurement("correlations"),
     ),
-    Item("rank", "Flat against the rank loss", ("tab:rank",), _CIFAR100, _rank),
-    Item("batch-size", "TestCPCC by batch size", ("fig:cpcc_ablation",), _CIFAR100, _batch_sizes),
-    Item("weight", "TestCPCC by the weight lambda", ("fig:cpcc_ablation",), _CIFAR100, _weights),
-    Item("backbone", "TestCPCC by backbone", ("fig:cpcc_ablation",), _CIFAR100, _backbones),
     Item(
+        "rank",
+        "Flat against the rank loss",
+        ("tab:rank",),
+        _CIFAR100,
+        always(plain(["flat", "rank"])),
+        numbers=_LEVELS,
+        layout=Layout("Flat against the rank loss", ("objective",)),
+        figures=_figure("rank"),
+    ),
+    _curves(
+        "batch-size",
+        "TestCPCC by batch size",
+        "batch size",
+        always(variants.sweep(_THREE, "batch_size", variants.BATCH_SIZES, "batch_size={}")),
+    ),
+    _curves(
+        "weight",
+        "TestCPCC by the weight lambda",
+        "weight lambda",
+        always(variants.sweep(_THREE, "lambda", variants.CPCC_WEIGHTS, "objective.cpcc.weight={}")),
+    ),
+    _curves("backbone", "TestCPCC by backbone", "backbone", variants.backbones),
+    _trees(
         "tree-depth",
         "trees of depth 3, 4 and 5",
         ("tab:tree-depth-tab", "fig:tree-depth-distM"),
-        _CIFAR100,
-        _depths,
-        fixed=True,
+        variants.tree_depths(),
+        "Depth of the tree",
     ),
-    Item(
+    _trees(
         "tree-weights",
         "a subtree of weight 1, 2 and 4",
         ("tab:tree-weight-tab", "fig:tree-weight-distM"),
-        _CIFAR100,
-        _edge_weights,
-        fixed=True,
+        variants.edge_weights(),
+        f"Edge weights below {SUBTREE}",
     ),
     Item(
         "flow-weights",
         "uniform, distance and inverse flow weights",
         ("tab:comparison_colored_normalized",),
         _CIFAR100,
-        _flow_weights,
+        always(
+            variants.sweep(
+                ["fastft", "emd"], "flow_weights", variants.FLOW_WEIGHTS, "objective.cpcc.flow_weights={}"
+            )
+        ),
+        numbers=(_OWN, _SHUFFLED, *_FLOW),
+        layout=Layout("Flow weights", ("objective", "weights"), (_CONTROL,)),
+        figures=_figure("heat"),
     ),
-    Item("synthetic", "time and error of distances", ("fig:synthetic", "tab:ot_comparison"), minutes=8),
-    Item("epoch-time", "seconds per epoch", ("tab:ot-wallclock",), ("cifar10", "inat21-mini"), _times),
-    Item("batch-time", "seconds per batch, Bures too", ("tab:bures-others",), minutes=1),
-    Item("shuffled", "does the tree help? shuffled-tree control", (), _CIFAR100, _shuffled),
-    Item("orders", "FastFT in batch and principal order", (), _CIFAR100, _orders, minutes=2),
-    Item("memory", "cross-batch memory against batch size", (), _CIFAR100, _memory),
+    Item(
+        "synthetic",
+        "time and error of distances",
+        ("fig:synthetic", "tab:ot_comparison"),
+        minutes=8,
+        tables=_table("synthetic"),
+        figures=_figure("synthetic"),
+        study=Study("synthetic", _later("synthetic", "synthetic_observations")),
+    ),
+    Item(
+        "epoch-time",
+        "seconds per epoch",
+        ("tab:ot-wallclock",),
+        ("cifar10", "inat21-mini"),
+        variants.three_epochs,
+        numbers=(Number("s per epoch", "seconds_per_epoch"),),
+        layout=Layout(
+            "Seconds per epoch",
+            ("data", "batch size", "objective", "seeds", "threads"),
+            (
+                "Published on an NVIDIA RTX A6000; only ratios can be compared.",
+                "Times want a quiet machine: whatever else it did is in them.",
+            ),
+        ),
+        figures=_figure("by_data", title="Seconds per epoch", percent=False, x="seconds"),
+    ),
+    Item(
+        "batch-time",
+        "seconds per batch, Bures too",
+        ("tab:bures-others",),
+        minutes=1,
+        numbers=(Number("s per batch", "seconds_per_batch"),),
+        tables=_table("batch_time"),
+        figures=_figure("batch_time"),
+        study=Study("steps", _later("timing", "step_observations")),
+    ),
+    Item(
+        "shuffled",
+        "does the tree help? shuffled-tree control",
+        (),
+        _CIFAR100,
+        always(variants.with_controls(plain(CORE))),
+        numbers=_WITH_CONTROLS,
+        layout=Layout("With the tree and with a shuffled one", ("objective",), (_CONTROL,)),
+        figures=_figure("shuffled"),
+    ),
+    Item(
+        "orders",
+        "FastFT in batch and principal order",
+        (),
+        _CIFAR100,
+        always(variants.with_controls(variants.ORDER_VARIANTS)),
+        minutes=2,
+        numbers=(
+            _TEST,
+            _SHUFFLED,
+            Number("its spread over orders", "cpcc-orders/own", paper=False),
+            _BY_L2,
+        ),
+        layout=Layout(
+            "Trained with Fast FlowTree in several orders, and with EMD",
+            ("trained with", "seeds"),
+            (_CONTROL,),
+        ),
+        tables=_table("orders"),
+        figures=_figure("orders"),
+        measure=_measurement("orders"),
+    ),
+    Item(
+        "memory",
+        "cross-batch memory against batch size",
+        (),
+        _CIFAR100,
+        always(variants.memory_sizes()),
+        numbers=(_TEST, _SHUFFLED, Number("s per epoch", "seconds_per_epoch", paper=False)),
+        layout=Layout(
+            "Memory of earlier batches against batch size",
+            ("objective", "batch size", "memory"),
+            (_CONTROL,),
+        ),
+        figures=_figure("memory"),
+    ),
 )
 
 

@@ -6,9 +6,9 @@ standard deviation of n differences, the 95 % interval of Student's t is
 
     d ± t(0.975, n - 1) s / sqrt(n)
 
-Above zero the comparison holds, below zero it does not, and otherwise it cannot be told. It can neither be
-told with fewer than three seeds, by networks below half of the paper's accuracy, or by numbers that have a
-doubt of their own, such as too few samples.
+Above zero the comparison holds, below zero it does not, and otherwise it cannot be told. Nor can it be told
+with fewer than three seeds, from networks below half of the paper's accuracy, or from numbers that are
+doubtful themselves, for example because of too few samples.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cophenet.paper.expressions import AnyOf, Comparison, Expression, Requirement, Term, shown, unit_of
-from cophenet.paper.observations import Condition, Observations, with_breeds
+from cophenet.paper.expressions import AnyOf, Comparison, Expression, Requirement, Term, shown
+from cophenet.paper.observations import Condition, Observations, unit_of, with_breeds
+from cophenet.paper.plan import recipe_label
 from cophenet.paper.published import printed
 from cophenet.paper.variants import BREEDS, setting_text
 
@@ -143,17 +143,12 @@ def judge_claim(claim: Claim, observations: Observations) -> tuple[Judgement, li
         # Of a part without numbers nothing was measured.
         if part is not None and (part.texts or not claim.across):
             several = len(recipes) > 1 and bool(recipe)
-            texts = tuple(f"{_stem(recipe)}: {text}" for text in part.texts) if several else part.texts
+            texts = tuple(f"{recipe_label(recipe)}: {text}" for text in part.texts) if several else part.texts
             parts[recipe] = replace(part, texts=texts)
     if not parts:
         return None
     together = (most if claim.most else combine)(list(parts.values()))
-    return together, [_stem(recipe) for recipe in parts if recipe]
-
-
-def _stem(recipe: str) -> str:
-    """A recipe without the folder of its file."""
-    return Path(recipe).stem if recipe.endswith((".yaml", ".yml")) else recipe
+    return together, [recipe_label(recipe) for recipe in parts if recipe]
 
 
 @dataclass(frozen=True)

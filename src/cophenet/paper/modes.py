@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cophenet._common.checks import check_choice, check_whole
 
-__all__ = ["Covariance", "ModeCounts", "best_components", "count_modes"]
+__all__ = ["MODES", "Covariance", "ModeCounts", "best_components", "count_modes"]
 
 Covariance = Literal["diag", "full"]
+# The two ways of counting modes, with the options of `count_modes`; the first is the paper's.
+MODES: dict[str, dict[str, Any]] = {
+    "diagonal": {"covariance": "diag"},
+    "full, PCA(32)": {"covariance": "full", "project": 32},
+}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cophenet.evaluation.keys import metric_of, split_key
 from cophenet.evaluation.results import summary
+from cophenet.metrics.cards import metric_cards
 from cophenet.paper.plan import VariantRuns
 from cophenet.paper.queue import different_settings, state_of
 from cophenet.paper.variants import BREEDS, PAPER_DATA, Setting, label_of
@@ -24,6 +26,7 @@ from cophenet.transport import distance_names
 
 if TYPE_CHECKING:
     from cophenet.recipes.settings import Scale
+    from cophenet.report.table import Unit
 
 __all__ = [
     "Condition",
@@ -32,13 +35,33 @@ __all__ = [
     "coarse_level",
     "mean_metric",
     "metric_average",
+    "observed_names",
     "read_runs",
     "run_metrics",
+    "unit_of",
     "with_breeds",
 ]
 
 Results = Mapping[str, Any]
 _SIDES = ("source", "target")
+# Units of the metrics that studies add, by their first part; others are in the unit of the metric's card.
+_UNITS: dict[str, Unit] = {
+    "seconds": "seconds",
+    "seconds_per_epoch": "seconds",
+    "seconds_per_batch": "seconds",
+    "power": "number",
+    "best-power": "number",
+    "components": "number",
+    "components/unconverged": "count",
+    "times-fastft": "number",
+    "times-l2": "number",
+    "over-l2": "number",
+    "correlation": "number",
+    "blocks": "number",
+    "samples": "count",
+    "classes": "count",
+    "threads": "count",
+}
 # What means of several metrics are of, as far as a run has them.
 _MEANS = {
     level: [f"{side}/{metric}/{level}" for metric in ("accuracy", "map") for side in _SIDES]
@@ -93,7 +116,7 @@ class Observation:
         metric: Its key. As in `results.json`, with "fine" and "coarse" for the names of those levels, and
             "cpcc/own" (by the distance trained with, else l2) and "cpcc/l2" for CPCC on the trained classes.
         value: The number; None where it is undefined.
-        doubt: Why nothing can be told by it, such as too few samples; "" mostly.
+        doubt: Why no claim can be judged by it, such as too few samples; usually "".
     """
 
     condition: Condition
@@ -231,6 +254,21 @@ class Observations:
         return cls(tuple(conditions), tuple(rows))
 
 
+def unit_of(metric: str) -> Unit:
+    """What the numbers of a metric count.
+
+    Example:
+        >>> unit_of("seconds_per_epoch"), unit_of("cpcc/own"), unit_of("power"), unit_of("source/map/fine")
+        ('seconds', 'percent', 'number', 'percent')
+    """
+    name = metric.partition("@")[0]
+    for known in (name, name.partition("/")[0]):
+        if known in _UNITS:
+            return _UNITS[known]
+    card = metric_cards().get(metric_of(metric))
+    return "percent" if card is None or card.percent else "level"
+
+
 def read_runs(planned: Sequence[VariantRuns], folder: Path) -> Observations:
     """What finished runs have measured; a folder with other settings counts as not there.
 
@@ -289,6 +327,31 @@ def _own_meaning(data: str, scale: Scale, objective: str, overrides: tuple[str, 
     return _meaning(load_recipe(data, scale, (f"objective.name={objective}", *overrides)))
 
 
+def observed_names(key: str, objective: str | None, levels: Sequence[str]) -> list[str]:
+    """What `Observation` calls a key of `results.json` or of a published table.
+
+    Args:
+        key: As `split_key` reads it.
+        objective: Name of the objective that was trained.
+        levels: Names of the tree's levels, the classes last.
+
+    Example:
+        >>> observed_names("source/map/digit", "emd", ["shape", "digit"])
+        ['source/map/fine']
+        >>> observed_names("source/cpcc/emd", "emd", ["shape", "digit"])
+        ['cpcc/emd', 'cpcc/own']
+    """
+    domain, metric, detail = split_key(key)
+    if metric.startswith("cpcc"):
+        own = objective if objective in distance_names() else "l2"
+        return [f"{metric}/{detail}", *([f"{metric}/own"] if detail == own else [])]
+    if not levels:
+        return [key]
+    roles = (("fine", levels[-1]), ("coarse", coarse_level(levels)))
+    names = [role for role, level in roles if level == detail] or [detail]
+    return ["/".join(filter(None, (domain, metric, name))) for name in names]
+
+
 def run_metrics(results: Results) -> dict[str, float | None]:
     """Numbers of a run of one seed by metric, as `Observation` names them.
 
@@ -300,20 +363,10 @@ def run_metrics(results: Results) -> dict[str, float | None]:
         >>> list(run_metrics({"metrics": numbers, "levels": ["shape", "digit"], "objective": "flat"}))
         ['source/accuracy/fine', 'cpcc/l2', 'cpcc/own', 'mean/fine', 'mean/source']
     """
-    levels = results["levels"]
-    roles = (("fine", levels[-1]), ("coarse", coarse_level(results)))
-    own = results["objective"] if results["objective"] in distance_names() else "l2"
     numbers: dict[str, float | None] = {}
     for key, number in results["metrics"].items():
-        domain, metric, detail = (*key.split("/"), "")[:3]
-        value = number["values"][0]
-        if metric.startswith("cpcc"):
-            numbers[f"{metric}/{detail}"] = value
-            if detail == own:
-                numbers[f"{metric}/own"] = value
-        else:
-            names = [role for role, level in roles if level == detail] or [detail]
-            numbers |= {"/".join(filter(None, (domain, metric, name))): value for name in names}
+        names = observed_names(key, results["objective"], results["levels"])
+        numbers |= dict.fromkeys(names, number["values"][0])
     for name, wanted in _MEANS.items():
         values = [numbers[key] for key in wanted if key in numbers]
         if values and None not in values:
@@ -369,16 +422,13 @@ def mean_metric(results: Sequence[Results], key: str) -> dict[str, Any] | None:
     return summary(values) if values else None
 
 
-def coarse_level(result: Results) -> str:
+def coarse_level(levels: Sequence[str]) -> str:
     """Name of the level that tables call coarse: the one of that name, else the coarsest.
 
     Example:
-        >>> coarse_level({"levels": ["coarser", "coarse", "fine"]})
-        'coarse'
-        >>> coarse_level({"levels": ["shape", "digit"]})
-        'shape'
+        >>> coarse_level(["coarser", "coarse", "fine"]), coarse_level(["shape", "digit"])
+        ('coarse', 'shape')
     """
-    levels = result["levels"]
     return "coarse" if "coarse" in levels else str(levels[0])
 
 

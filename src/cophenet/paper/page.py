@@ -21,7 +21,8 @@ __all__ = ["claims_page", "results_page"]
 # Data sets that a laptop trains on in minutes; the others have large images, or too many.
 _ON_A_LAPTOP = ("cifar10", "cifar100")
 _SHOWN = 4
-READING = "reading.md"
+# Written by hand, and left as it is.
+_INTRODUCTION = "reading.md"
 
 
 def results_page(folder: Path) -> str:
@@ -38,10 +39,10 @@ def results_page(folder: Path) -> str:
     """
     read = ((name, read_document(folder, name)) for name in item_names())
     documents = {name: document for name, document in read if document is not None}
-    reading = folder / READING
+    introduction = folder / _INTRODUCTION
     parts = ["# The paper, reproduced\n"]
-    if reading.is_file():
-        parts.append(reading.read_text(encoding="utf-8").rstrip() + "\n")
+    if introduction.is_file():
+        parts.append(introduction.read_text(encoding="utf-8").rstrip() + "\n")
     links = [f"- [{_heading(document)}](#{name})" for name, document in documents.items()]
     parts.append(
         "\n".join(["## Contents", "", "- [Claims of the paper, and what was found](claims.md)", *links, ""])
@@ -111,7 +112,7 @@ def claims_page(folder: Path) -> str:
     lines.append("| claim | in the paper | checked by | measured | verdict |")
     lines.append("|:--|:--|:--|:--|:--|")
     for proof in PROOFS:
-        tests = "; ".join(f"`{part}`" for part in proof.tests.split("; "))
+        tests = "; ".join(f"`{test}`" for test in proof.tests)
         lines.append(f"| {proof.text} | {proof.where} | {tests} | {proof.reason} | {proof.verdict} |")
     documents = {name: read_document(folder, name) for name in item_names()}
     for claim in claims.CLAIMS:
@@ -134,7 +135,7 @@ def _judged(claim: Claim, document: Document | None) -> tuple[str, str]:
         return f"`cophenet reproduce {claim.item}`", "cannot be told: not run yet"
     judgement, data = judged
     parts = [_numbers(judgement)]
-    for label, requirement in claim.beside.items():
+    for label, requirement in claim.also_shown.items():
         beside = judge_claim(replace(claim, requires=requirement), document.observations)
         if beside is not None:
             parts.append(f"beside, {label}: {_numbers(beside[0], 1)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,12 +11,11 @@ from typing import Any
 
 from cophenet._common.files import write_text
 from cophenet._common.locks import InUseError, locked
-from cophenet.paper import features, studies
 from cophenet.paper.documents import (
     Document,
+    choose_document,
     document_path,
     read_study,
-    richer_document,
     unreadable,
     without_folders,
     write_document,
@@ -24,25 +23,24 @@ from cophenet.paper.documents import (
 from cophenet.paper.items import Item, find_items
 from cophenet.paper.observations import Observations, read_runs
 from cophenet.paper.page import claims_page, results_page
-from cophenet.paper.plan import Settings, VariantRuns, check_settings, plan_runs, possible_items, recipes_of
-from cophenet.paper.queue import Queue, Report
+from cophenet.paper.plan import (
+    EPOCHS,
+    Settings,
+    VariantRuns,
+    check_settings,
+    plan_runs,
+    possible_items,
+    recipe_label,
+    recipes_of,
+)
+from cophenet.paper.queue import Queue, Report, one_line
 from cophenet.paper.timing import run_isolated
 from cophenet.paper.variants import DISTANCES
 from cophenet.recipes import Recipe, load_recipe, recipe_names
+from cophenet.recipes.load import parse_override
 from cophenet.runs import Run
 
 __all__ = ["Outcome", "observe", "reproduce"]
-
-# What items measure on the features and distances of their runs.
-_ON_FEATURES: dict[str, Callable[[Observations, Sequence[VariantRuns], Path], features.Measured]] = {
-    "modes": features.modes,
-    "umap": features.umap,
-    "orders": features.orders,
-    "tree-depth": features.matrices,
-    "tree-weights": features.matrices,
-}
-# Items that need no runs: the study of time behind them.
-_STUDIES = {"synthetic": "synthetic", "batch-time": "steps"}
 
 
 @dataclass
@@ -116,12 +114,12 @@ def reproduce(
 
 
 def observe(
-    item: str, planned: Sequence[VariantRuns], folder: Path
-) -> tuple[Observations, list[dict[str, Any]]]:
+    item: Item, planned: Sequence[VariantRuns], folder: Path
+) -> tuple[Observations, Sequence[Mapping[str, Any]]]:
     """What the finished runs of an item give.
 
     Args:
-        item: Its name.
+        item: The item.
         planned: Its runs.
         folder: Where runs are stored.
 
@@ -129,12 +127,7 @@ def observe(
         The observations, and arrays that its figures draw.
     """
     observations = read_runs(planned, folder)
-    if item == "scatter":
-        observations = studies.correlations(observations)
-    if item not in _ON_FEATURES:
-        return observations, []
-    rows, arrays = _ON_FEATURES[item](observations, planned, folder)
-    return observations.extended(rows), arrays
+    return item.measure(observations, planned, folder) if item.measure else (observations, [])
 
 
 @dataclass
@@ -155,7 +148,7 @@ class _Work:
             return None
 
     def make(self, item: Item, planned: list[VariantRuns]) -> bool:
-        """Run and write an item, as far as no other process is at something it needs.
+        """Run and write an item, unless another process has locked something that it needs.
 
         Returns:
             Whether that is all; otherwise try again later.
@@ -185,7 +178,7 @@ class _Work:
             self._fail(name, error)
 
     def _fail(self, name: str, error: Exception) -> None:
-        self.outcome.failed[name] = " ".join(str(error).split()) or type(error).__name__
+        self.outcome.failed[name] = one_line(error)
         self.queue.tell(f"{name} failed: {self.outcome.failed[name]}")
 
     def _write(self, item: Item, planned: list[VariantRuns]) -> None:
@@ -194,16 +187,16 @@ class _Work:
         with (
             locked(self.output, ".timing.lock", what="the timing in") if self._times(item) else nullcontext()
         ):
-            document = richer_document(self._document(item, planned), self.queue, self.output)
+            document = choose_document(self._document(item, planned), self.queue, self.output)
             self.outcome.files[item.name] = write_document(document, self.output)
         self.queue.tell(f"{item.name}: wrote {self.outcome.files[item.name][0]}")
 
     def _times(self, item: Item) -> bool:
         """Whether something is to be timed now."""
-        timed = item.name in _STUDIES and not self.queue.only_finished
+        timed = item.study is not None and not self.queue.only_finished
         return timed and read_study(self.output, item.name) is None
 
-    def _study(self, item: Item) -> dict[str, Any]:
+    def _study(self, item: Item, name: str) -> dict[str, Any]:
         """What a study of time returns, which is measured once."""
         queue = self.queue
         study = read_study(self.output, item.name)
@@ -213,15 +206,7 @@ class _Work:
             return study
         if queue.only_finished:
             raise ValueError("nothing was measured yet")
-        return run_isolated(_STUDIES[item.name], None, queue.tell)
-
-    def _observations(self, item: Item, planned: list[VariantRuns]) -> tuple[Observations, list[Any]]:
-        """What was measured for an item that is no study of time, and arrays for its figures."""
-        queue = self.queue
-        if item.name == "data":
-            recipes = recipes_of(item, self.settings)
-            return studies.data_sizes(recipes, self.settings.scale, queue.data_dir, queue.tell), []
-        return observe(item.name, planned, queue.folder)
+        return run_isolated(name, None, queue.tell)
 
     def _document(self, item: Item, planned: list[VariantRuns]) -> Document:
         report, settings = self.queue.report, self.settings
@@ -240,10 +225,14 @@ class _Work:
             tuple(done),
             {name: without_folders(reasons[name]) for name in names if name in reasons},
         )
-        if item.name in _STUDIES:
-            study = self._study(item)
-            return Document.from_json({**content.to_json(), "study": study})
-        observations, arrays = self._observations(item, planned)
+        if item.study is not None:
+            study = self._study(item, item.study.name)
+            return replace(content, study=study, observations=item.study.observations(study))
+        if item.count is not None:
+            recipes, queue = recipes_of(item, settings), self.queue
+            counted = item.count(recipes, settings.scale, queue.data_dir, queue.tell)
+            return replace(content, observations=counted)
+        observations, arrays = observe(item, planned, self.queue.folder)
         return replace(content, observations=observations, arrays=tuple(arrays))
 
 
@@ -271,7 +260,7 @@ def _setup_sentences(
             here = _described([runs.recipe for runs, _ in trained])
             there = _described(_paper_recipes(item, name))
             paper = f" (paper: {there})" if there and there != here else ""
-            sentences.append(f"{Path(name).stem}: {here}{_samples(path for _, path in trained)}{paper}.")
+            sentences.append(f"{recipe_label(name)}: {here}{_samples(path for _, path in trained)}{paper}.")
     return sentences
 
 
@@ -312,6 +301,6 @@ def _paper_recipes(item: Item, name: str) -> list[Recipe]:
     recipes = []
     for variant in item.variants(name, "paper"):
         # Fewer epochs, where times are measured, are ours.
-        own = (override for override in variant.overrides if not override.startswith("epochs="))
+        own = (override for override in variant.overrides if parse_override(override)[0] != EPOCHS)
         recipes.append(load_recipe(name, "paper", (f"objective.name={variant.objective}", *own)))
     return recipes

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from cophenet._common.limits import RECIPE_BYTES, read_text
 from cophenet._common.yaml_files import parse_yaml
-from cophenet.paper.items import Item
 from cophenet.paper.variants import Variant, setting_text
 from cophenet.recipes import Recipe, list_recipes, load_recipe, recipe_names
+from cophenet.recipes.errors import RecipeError
 from cophenet.recipes.load import apply_overrides, parse_override
 
 if TYPE_CHECKING:
+    from cophenet.paper.items import Item
     from cophenet.recipes.settings import Scale
 
 __all__ = [
-    "WATCHED",
+    "EPOCHS",
+    "FEATURES_EVERY",
     "Settings",
     "VariantRuns",
     "check_settings",
@@ -30,14 +32,16 @@ __all__ = [
     "laptop_minutes",
     "plan_runs",
     "possible_items",
+    "recipe_label",
     "recipes_of",
     "wanted",
 ]
 
 _PAPER_SEEDS = 3
+EPOCHS = ("epochs",)
 # Features over the epochs, for studies; it changes nothing of the training, and so not the name.
 _SAVED = {"paper": 20, "laptop": 1}
-WATCHED = "save_features_every"
+FEATURES_EVERY = "save_features_every"
 # Minutes of an epoch and of an evaluation at laptop scale on one core. CIFAR-100: of real runs (epochs of
 # 10.6 s at best); CIFAR-10 has the same network and as many images. The others: images per second of the best
 # steps on made-up files (as benchmarks/reproduce_costs.py does), by the clock on busy cores, and so rather
@@ -138,7 +142,7 @@ def possible_items(
 
 
 def check_settings(items: Iterable[Item], settings: Settings) -> None:
-    """Refuse what is wrong in the settings by itself, or is what an item varies.
+    """Refuse settings that are wrong in themselves, and those that an item varies.
 
     Args:
         items: What is to be reproduced.
@@ -210,10 +214,11 @@ def epochs_of(
     usual = _epochs(scale)
     total = 0
     for recipe, variant, seeds in entries:
-        own = [int(o.partition("=")[2]) for o in (*variant.overrides, *overrides) if o.startswith("epochs=")]
-        if not own:
-            own = [usual[recipe] if recipe in usual else load_recipe(recipe, scale).epochs]
-        total += len(seeds) * own[-1]
+        changed = dict(parse_override(text) for text in (*variant.overrides, *overrides))
+        epochs = changed.get(EPOCHS)
+        if epochs is None:
+            epochs = usual[recipe] if recipe in usual else load_recipe(recipe, scale).epochs
+        total += len(seeds) * int(epochs)
     return total
 
 
@@ -277,13 +282,15 @@ def _resolved(
     whole = apply_overrides(plain, changes)
     changing = [o for o in changes if apply_overrides(plain, (c for c in changes if c != o)) != whole]
     saved = 0 if set(changing) & set(variant.overrides) else _SAVED[scale]
-    base = (f"objective.name={variant.objective}", f"{WATCHED}={saved}", "seeds=[0]")
+    base = (f"objective.name={variant.objective}", f"{FEATURES_EVERY}={saved}", "seeds=[0]")
     try:
         recipe = load_recipe(name, scale, (*base, *changes))
     except ValueError as error:
         about = ", ".join(filter(None, (variant.objective, setting_text(variant.setting))))
-        raise ValueError(f"{about} on {name}: {_reason(error, (*base, *changes))}") from error
-    folder = f"{_stem(name)}-{scale}-{variant.objective}"
+        # Without the settings that nobody gave.
+        problem = error.problem if isinstance(error, RecipeError) else error
+        raise ValueError(f"{about} on {name}: {problem}") from error
+    folder = f"{_runs_prefix(name)}-{scale}-{variant.objective}"
     if changing:
         # Only settings count, not what an item calls them: studies share the runs that are the same.
         folder += f"-{'shuffled' if variant.control else _words(changing)}-{_digest(changing)}"
@@ -297,22 +304,22 @@ def _words(overrides: Sequence[str]) -> str:
     return re.sub(r"[^A-Za-z0-9_.]+", "-", "-".join(short))[:40].strip("-")
 
 
-def _stem(name: str) -> str:
-    """What runs of a recipe begin with: files of one name in two folders are told apart by their content."""
+def recipe_label(recipe: str) -> str:
+    """A recipe without the folder and the ending of its file.
+
+    Example:
+        >>> recipe_label("cifar100"), recipe_label("mine/new.yaml")
+        ('cifar100', 'new')
+    """
+    return Path(recipe).stem if recipe.endswith((".yaml", ".yml")) else recipe
+
+
+def _runs_prefix(name: str) -> str:
+    """What names of runs begin with; files of one name in two folders differ by their content."""
     if name in recipe_names():
         return name
     content = json.dumps(parse_yaml(read_text(name, RECIPE_BYTES)), sort_keys=True, default=str)
     return f"{Path(name).stem}-{_digest([content])}"
-
-
-def _reason(error: ValueError, overrides: Sequence[str]) -> str:
-    """What is wrong, without the settings that nobody gave."""
-    text = str(error)
-    if text.startswith("--set "):
-        text = text.removeprefix("--set ")
-        for override in overrides:
-            text = text.removeprefix(override).removeprefix(" ")
-    return text.removeprefix(": ")
 
 
 def _digest(overrides: Sequence[str]) -> str:

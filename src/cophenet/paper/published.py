@@ -7,14 +7,12 @@ from functools import cache
 from typing import Any
 
 from cophenet.data.source import create_source, source_names
-from cophenet.paper.observations import Condition, Observations, coarse_level
+from cophenet.paper.observations import Condition, Observations, observed_names, unit_of
 from cophenet.paper.variants import BREEDS
 from cophenet.report import Cell
 from cophenet.report.published_numbers import Published, published_tables
-from cophenet.report.table import Unit
-from cophenet.transport import distance_names
 
-__all__ = ["beside", "cell", "printed"]
+__all__ = ["cell", "printed", "printed_under"]
 
 
 def printed(
@@ -47,7 +45,7 @@ def printed(
     return None
 
 
-def beside(condition: Condition, metric: str) -> Published | None:
+def printed_under(condition: Condition, metric: str) -> Published | None:
     """What the paper printed, if it means the same as a number under a condition."""
     if not condition.comparable or condition.control:
         return None
@@ -64,20 +62,15 @@ def beside(condition: Condition, metric: str) -> Published | None:
 
 
 def cell(
-    observations: Observations,
-    condition: Condition | None,
-    metric: str,
-    unit: Unit = "percent",
-    *,
-    paper: bool = False,
+    observations: Observations, condition: Condition | None, metric: str, *, paper: bool = False
 ) -> Cell | None:
     """A number over seeds, beside what was published if that is wanted; None if there is neither."""
     measured = observations.summary(condition, metric)
-    published = beside(condition, metric) if paper and condition else None
+    published = printed_under(condition, metric) if paper and condition else None
     if measured is None and published is None:
         return None
     known = measured or {"mean": None, "std": None}
-    return Cell(known["mean"], known["std"], unit, published)
+    return Cell(known["mean"], known["std"], unit_of(metric), published)
 
 
 @cache
@@ -86,19 +79,7 @@ def _cells() -> Mapping[tuple[str, str | None, str], list[tuple[Mapping[str, str
     for table in published_tables().values():
         for row in table.rows:
             for key, cell in row.values.items():
-                for metric in _names(row.data, row.objective, key):
+                levels = create_source(row.data).level_names if row.data in source_names() else ()
+                for metric in observed_names(key, row.objective, levels):
                     cells.setdefault((row.data, row.objective, metric), []).append((row.setting, cell))
     return cells
-
-
-def _names(data: str, objective: str | None, key: str) -> list[str]:
-    """What observations call a key of the paper's tables."""
-    domain, metric, detail = (*key.split("/"), "", "")[:3]
-    if metric == "cpcc":
-        own = objective if objective in distance_names() else "l2"
-        return [f"{metric}/{detail}", *([f"{metric}/own"] if detail == own else [])]
-    levels = create_source(data).level_names if data in source_names() else ()
-    if detail not in levels:
-        return [key]
-    roles = {coarse_level({"levels": levels}): "coarse", levels[-1]: "fine"}
-    return [f"{domain}/{metric}/{roles.get(detail, detail)}"]

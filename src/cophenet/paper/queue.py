@@ -6,15 +6,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cophenet._common.locks import InUseError, locked
-from cophenet.paper.plan import WATCHED, VariantRuns
+from cophenet.paper.plan import FEATURES_EVERY, VariantRuns
 from cophenet.recipes import Recipe
 from cophenet.recipes.load import flatten
 from cophenet.runs import Run
 
-__all__ = ["Queue", "Report", "State", "different_settings", "state_of"]
+if TYPE_CHECKING:
+    from cophenet.data.source import DataSource
+
+__all__ = ["Queue", "Report", "State", "different_settings", "missing_data", "one_line", "state_of"]
 
 State = Literal["missing", "interrupted", "trained", "done"]
 Tell = Callable[[str], None]
@@ -55,15 +58,39 @@ def different_settings(path: Path, recipe: Recipe) -> list[str]:
     run = Run.open(path)
     if not run.is_single:  # the recipes of its seeds may be any
         return ["seeds"]
-    there, here = (flatten(r.model_dump(exclude={WATCHED, "summary"})) for r in (run.recipe, recipe))
+    there, here = (flatten(r.model_dump(exclude={FEATURES_EVERY, "summary"})) for r in (run.recipe, recipe))
     return sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
+
+
+def one_line(error: Exception) -> str:
+    r"""What went wrong, in a line.
+
+    Example:
+        >>> one_line(ValueError("no\n  space")), one_line(KeyError())
+        ('no space', 'KeyError')
+    """
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def missing_data(source: DataSource, data_dir: Path | None) -> str:
+    """What of the data is not there; "" if nothing is missing.
+
+    Without the folder of the data: documents that say it are shown to others.
+    """
+    missing = [need.path for need in source.requirements(data_dir) if not need.found]
+    if not missing:
+        return ""
+    path = missing[0]
+    if data_dir is not None and path.is_relative_to(data_dir):
+        path = path.relative_to(data_dir)
+    return f"data {source.name!r} is missing: {Path(path.name) if path.is_absolute() else path}"
 
 
 @dataclass
 class Queue:
     """Runs one after the other, each at most once, whatever happens to the others.
 
-    Several processes may work through the same runs: each takes those that no other is at.
+    Several processes may work through the same runs: each skips those that another one has locked.
 
     Attributes:
         folder: Where runs are stored.
@@ -72,7 +99,7 @@ class Queue:
         only_finished: Whether to train nothing.
         threads: Of the CPU for a run; None for all.
         progress: As for `train`.
-        pause: Seconds between two looks at runs that other processes are at.
+        pause: Seconds between two looks at runs that other processes have locked.
         report: What became of the runs so far.
     """
 
@@ -87,7 +114,7 @@ class Queue:
     _said: dict[str, float] = field(default_factory=dict)
 
     def advance(self, wanted: Sequence[VariantRuns]) -> bool:
-        """Have all runs that no other process is at, as far as possible.
+        """Train and evaluate all runs that no other process has locked, as far as possible.
 
         Returns:
             Whether it is now known of every run what became of it; otherwise try again later.
@@ -99,7 +126,7 @@ class Queue:
             try:
                 self._try(runs, seed, name, f"[{place}/{len(entries)}] {name}")
             except InUseError:
-                self.say(f"{name}: another process is at it", again=True)
+                self.say(f"{name}: another process is running it", again=True)
                 settled = False
         return settled
 
@@ -119,7 +146,7 @@ class Queue:
         except InUseError:
             raise
         except Exception as error:  # one run must not keep the others from being made
-            known.failed[name] = " ".join(str(error).split()) or type(error).__name__
+            known.failed[name] = one_line(error)
             self.tell(f"{name} failed: {known.failed[name]}")
 
     def _have(self, runs: VariantRuns, seed: int, name: str, title: str) -> None:
@@ -171,15 +198,7 @@ class Queue:
 
     def _missing_data(self, runs: VariantRuns) -> str:
         """What of the data is not there; nothing if all is."""
-        source = runs.recipe.data.create_source()
-        lacking = [need for need in source.requirements(self.data_dir) if not need.found]
-        if not lacking:
-            return ""
-        path = lacking[0].path
-        # Without the folder: documents that say it are shown to others.
-        if self.data_dir is not None and path.is_relative_to(self.data_dir):
-            path = path.relative_to(self.data_dir)
-        return f"data {source.name!r} is missing: {path}"
+        return missing_data(runs.recipe.data.create_source(), self.data_dir)
 
     def _missing_weights(self, runs: VariantRuns) -> str:
         """What a network begins with and is not there; nothing if all is."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import combinations, islice
 from typing import Any
 
 import torch
@@ -12,11 +13,22 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet._common.threads import torch_threads
-from cophenet.paper.distances import VARIANTS, DistanceVariant
 from cophenet.paper.fits import growth_exponent
+from cophenet.paper.observations import Condition, Observation, Observations
+from cophenet.paper.variants import MODE_BY_MODE, label_of
+from cophenet.transport import class_distances
 from cophenet.tree import Hierarchy
 
-__all__ = ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_study"]
+__all__ = [
+    "CLOUDS",
+    "VARIANTS",
+    "DistanceVariant",
+    "StudySettings",
+    "dense_bures",
+    "draw_clouds",
+    "synthetic_observations",
+    "synthetic_study",
+]
 
 _PAIR = Hierarchy.from_paths([("first",), ("second",)])
 _FIRST_CALLS = 64
@@ -24,8 +36,121 @@ _FIRST_CALLS = 64
 CLOUDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "gaussian": ((1.0,), (4.0,)),
     "mixture": ((0.0, 5.0), (2.0, 3.0)),
-    "mixture, mode by mode": ((0.0, 5.0), (2.0, 3.0)),
+    MODE_BY_MODE: ((0.0, 5.0), (2.0, 3.0)),
 }
+
+
+@dataclass(frozen=True)
+class DistanceVariant:
+    """A distance with its settings.
+
+    Attributes:
+        distance: Its registered name; "" for the dense form of Bures, which is no distance of the library.
+        options: Its own options.
+        largest: Samples per class beyond which it is not tried, for its memory grows as their square.
+        complexity: What the paper's table says of it, for k classes of n samples; "" if nothing.
+        note: What its label says beside its name.
+    """
+
+    distance: str
+    options: dict[str, Any] = field(default_factory=dict)
+    largest: int = 1 << 12
+    complexity: str = ""
+    note: str = ""
+
+    @property
+    def label(self) -> str:
+        """What results call it."""
+        return ", ".join(filter(None, (label_of(self.name), self.note)))
+
+    @property
+    def name(self) -> str:
+        """What observations call it: the distance, with what tells variants of it apart.
+
+        Example:
+            >>> [variant.name for variant in VARIANTS[-4:]]
+            ['emd', 'emd-pot', 'bures', 'bures-dense']
+        """
+        if not self.distance:
+            return "bures-dense"
+        return "-".join([self.distance, *(str(value) for value in self.options.values())])
+
+    def measure(self, features: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
+        """(P,) distances of all pairs of classes.
+
+        Args:
+            features: (B, d) floating point.
+            labels: (B,) positions in the tree's classes.
+            tree: The label tree, for distances that need it.
+        """
+        if not self.distance:
+            return dense_bures(features, labels)
+        rho: Tensor = class_distances(features, labels, self.distance, tree=tree, **self.options)[1]
+        return rho
+
+
+_LINEAR = 1 << 17
+
+VARIANTS: tuple[DistanceVariant, ...] = (
+    DistanceVariant("l2", largest=_LINEAR, complexity="(nk + k^2) d"),
+    DistanceVariant("fastft", largest=_LINEAR, complexity="k^2 n d"),
+    DistanceVariant("fastft", {"order": "principal"}, largest=_LINEAR),
+    DistanceVariant("swd", largest=_LINEAR, complexity="k^2 n p (d + log n)"),
+    DistanceVariant("ft", largest=1 << 13, complexity="k^2 n d log(d Phi)"),
+    DistanceVariant("twd", complexity="k^2 n^2 d I"),
+    DistanceVariant("sinkhorn", complexity="k^2 n^2 (d + I)", note="reg 10"),
+    DistanceVariant("emd", complexity="k^2 n (d + n^2 log n)"),
+    DistanceVariant("emd", {"solver": "pot"}),
+    DistanceVariant("bures", largest=1 << 11),
+    DistanceVariant("", largest=1 << 13),
+)
+
+
+def _root(matrix: Tensor) -> Tensor:
+    """Square root of a symmetric matrix without negative eigenvalues but for rounding."""
+    values, vectors = torch.linalg.eigh(matrix)
+    root: Tensor = (vectors * values.clamp(min=0).sqrt()) @ vectors.T
+    return root
+
+
+def dense_bures(features: Tensor, labels: Tensor, pairs: int | None = None, ridge: float = 0.0) -> Tensor:
+    """Bures-Wasserstein distances by covariance matrices and their square roots, as the paper describes it.
+
+    Only to measure what it costs, O(n d^2 + d^3) for each pair of classes: `cophenet.transport.Bures` gives
+    the same without any (d, d) matrix.
+
+    Args:
+        features: (B, d) floating point.
+        labels: (B,) integers.
+        pairs: Only that many of the pairs, in the order of `itertools.combinations`; None for all.
+        ridge: Added to the diagonals of the covariances: without it the gradient of a root of a singular
+            matrix is not finite.
+
+    Returns:
+        (P,) distances.
+
+    Example:
+        >>> z = torch.tensor([[0.0], [2.0], [3.0], [7.0]])
+        >>> dense_bures(z, torch.tensor([0, 0, 1, 1]))  # means 1, 5; deviations 1, 2
+        tensor([4.1231])
+    """
+    clouds = [features[labels == label] for label in torch.unique(labels).tolist()]
+    chosen = list(islice(combinations(range(len(clouds)), 2), pairs))
+    moments = {c: _moments(clouds[c], ridge) for c in sorted({c for pair in chosen for c in pair})}
+    distances = []
+    for u, v in chosen:
+        (mean_u, cov_u), (mean_v, cov_v) = moments[u], moments[v]
+        root = _root(cov_u)
+        spread = cov_u.trace() + cov_v.trace() - 2 * _root(root @ cov_v @ root).trace()
+        distances.append(((mean_u - mean_v).square().sum() + spread.clamp(min=0)).sqrt())
+    return torch.stack(distances) if distances else features.new_zeros(0)
+
+
+def _moments(rows: Tensor, ridge: float) -> tuple[Tensor, Tensor]:
+    """Mean (d,) and covariance (d, d) of a class."""
+    mean = rows.mean(0)
+    centred = rows - mean
+    return mean, centred.T @ centred / len(rows) + ridge * torch.eye(rows.shape[1]).to(rows)
 
 
 @dataclass(frozen=True)
@@ -85,7 +210,7 @@ def draw_clouds(kind: str, size: int, width: int, generator: torch.Generator) ->
     clouds = []
     for means in CLOUDS[kind]:
         mode = torch.arange(size) * len(means) // size
-        if kind != "mixture, mode by mode":
+        if kind != MODE_BY_MODE:
             mode = mode[torch.randperm(size, generator=generator)]
         clouds.append(torch.tensor(means)[mode, None] + torch.randn(size, width, generator=generator))
     return torch.cat(clouds), torch.arange(2).repeat_interleave(size)
@@ -111,7 +236,7 @@ def synthetic_study(
 
     Example:
         >>> tiny = StudySettings(width=4, repeats=2, sizes=(8, 16), error_sizes=(8,))
-        >>> study = synthetic_study(tiny, (DistanceVariant("l2", "l2"), DistanceVariant("FastFT", "fastft")))
+        >>> study = synthetic_study(tiny, (DistanceVariant("l2"), DistanceVariant("fastft")))
         >>> sorted(study["times"]), study["times"]["FastFT"]["sizes"]
         (['FastFT', 'l2'], [8, 16])
         >>> min(study["errors"]["mixture"]["FastFT"]["mean"]) >= 0  # at least the exact EMD
@@ -163,7 +288,7 @@ def _seconds(variant: DistanceVariant, features: Tensor, labels: Tensor) -> floa
 
 
 def _errors(kind: str, variants: tuple[DistanceVariant, ...], settings: StudySettings) -> dict[str, Any]:
-    exact = DistanceVariant("EMD", "emd")
+    exact = DistanceVariant("emd")
     # The dense form gives the value of Bures, and POT's solver that of the other.
     compared = [v for v in variants if v.distance not in ("", "emd")]
     errors: dict[str, Any] = {
@@ -173,7 +298,7 @@ def _errors(kind: str, variants: tuple[DistanceVariant, ...], settings: StudySet
     for size in settings.error_sizes:
         clouds = [draw_clouds(kind, size, settings.width, generator) for _ in range(settings.repeats)]
         best = torch.cat([exact.measure(z, y, _PAIR) for z, y in clouds]).double()
-        _add(errors["EMD"], size, best)
+        _add(errors[exact.label], size, best)
         for variant in compared:
             values = torch.cat([variant.measure(z, y, _PAIR) for z, y in clouds]).double()
             _add(errors[variant.label], size, values / best - 1)
@@ -185,3 +310,71 @@ def _add(entry: dict[str, list[Any]], size: int, values: Tensor) -> None:
     entry["values"].append(values.tolist())
     entry["mean"].append(values.mean().item())
     entry["std"].append(values.std(correction=0).item())
+
+
+def synthetic_observations(study: Mapping[str, Any]) -> Observations:
+    """Observations of `synthetic_study`; the seed is the number of the repeat.
+
+    For every distance: "seconds@<n>", "power" of n that they grow with and "best-power" of the best repeats,
+    "times-fastft" its time over that of FastFT at the largest n of both. By kind of clouds:
+    "error/<kind>@<n>" against EMD, and at the largest n "abs-error/<kind>", "over-l2/<kind>" its value over
+    that of l2, "from-l2/<kind>" how far that is from one, and "gap-l2/<kind>" the difference of both errors.
+    """
+    times = _by_name(study["times"])
+    errors = {kind: _by_name(entries) for kind, entries in study["errors"].items()}
+    names = dict.fromkeys((*times, *(name for entries in errors.values() for name in entries)))
+    conditions = {name: Condition("", "", name) for name in names}
+    rows = []
+    for name, condition in conditions.items():
+        for metric, values in {**_growth(times, name), **_compared(errors, name)}.items():
+            rows += [Observation(condition, seed, metric, value) for seed, value in enumerate(values)]
+        power = times.get(name, {}).get("exponent")
+        if power is not None:
+            rows.append(Observation(condition, None, "best-power", power))
+    return Observations(tuple(conditions.values()), tuple(rows))
+
+
+def _by_name(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries of a study, which are by label, by the names of distances."""
+    names = {variant.label: variant.name for variant in VARIANTS}
+    return {names.get(label, label): entry for label, entry in entries.items()}
+
+
+def _growth(times: Mapping[str, Any], name: str) -> dict[str, list[float]]:
+    entry, fast = times.get(name), times.get("fastft")
+    if entry is None:
+        return {}
+    numbers = {f"seconds@{n}": s for n, s in zip(entry["sizes"], entry["seconds"], strict=True)}
+    if len(entry["sizes"]) > 1:
+        repeats = zip(*entry["seconds"], strict=True)
+        numbers["power"] = [growth_exponent(entry["sizes"], seconds) for seconds in repeats]
+    common = set(entry["sizes"]) & set(fast["sizes"] if fast else ())
+    if fast and common:
+        own, other = (one["seconds"][one["sizes"].index(max(common))] for one in (entry, fast))
+        numbers["times-fastft"] = [a / b for a, b in zip(own, other, strict=True)]
+    return numbers
+
+
+def _compared(errors: Mapping[str, Any], name: str) -> dict[str, list[float]]:
+    numbers: dict[str, list[float]] = {}
+    for kind, entries in errors.items():
+        if name not in entries or not entries[name]["values"]:
+            continue
+        if name != "emd":
+            pairs = zip(entries[name]["sizes"], entries[name]["values"], strict=True)
+            numbers |= {f"error/{kind}@{n}": values for n, values in pairs}
+        own, l2 = (_last_errors(entries, each) for each in (name, "l2"))
+        numbers[f"abs-error/{kind}"] = [abs(error) for error in own]
+        if l2:
+            # An error is value / EMD - 1, so that two values have the ratio of their errors plus one.
+            ratios = [(1 + a) / (1 + b) for a, b in zip(own, l2, strict=True)]
+            numbers[f"over-l2/{kind}"] = ratios
+            numbers[f"from-l2/{kind}"] = [abs(ratio - 1) for ratio in ratios]
+            numbers[f"gap-l2/{kind}"] = [abs(a - b) for a, b in zip(own, l2, strict=True)]
+    return numbers
+
+
+def _last_errors(entries: Mapping[str, Any], name: str) -> list[float]:
+    """Errors at the largest size; for EMD the study has the exact value, whose own error is zero."""
+    values = entries[name]["values"][-1] if name in entries else []
+    return [0.0 for _ in values] if name == "emd" else list(values)

@@ -3,196 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cophenet.paper.distances import VARIANTS
-from cophenet.paper.features import MODES
+from cophenet.paper.items import Item, Number, find_items
+from cophenet.paper.measurements import ORDERS
 from cophenet.paper.observations import Condition, Observations, with_breeds
-from cophenet.paper.orders import ORDERS
 from cophenet.paper.published import cell
+from cophenet.paper.synthetic import VARIANTS
 from cophenet.paper.variants import BREEDS
 from cophenet.report import Cell, Table
-from cophenet.report.table import Unit
 
 if TYPE_CHECKING:
     from cophenet.paper.documents import Document
 
-__all__ = ["NUMBERS", "Number", "condition_name", "item_tables", "setting_name"]
+__all__ = ["condition_name", "curve_points", "item_tables", "number_cells", "setting_name"]
 
 Entry: TypeAlias = "Cell | str | int | None"
 Tables: TypeAlias = dict[str, Table]
-
-
-@dataclass(frozen=True)
-class Number:
-    """A metric as tables and figures show it.
-
-    Attributes:
-        heading: Its name there.
-        metric: As in `Observation`.
-        paper: Whether the published number stands beside it.
-        control: Whether it is that of the shuffled tree.
-        unit: What it counts.
-    """
-
-    heading: str
-    metric: str
-    paper: bool = True
-    control: bool = False
-    unit: Unit = "percent"
-
-    def cell(self, observations: Observations, condition: Condition) -> Cell | None:
-        """The number under a condition."""
-        chosen = observations.control_of(condition) if self.control else condition
-        return cell(observations, chosen, self.metric, self.unit, paper=self.paper)
-
-
-def _plain(*numbers: tuple[str, str]) -> tuple[Number, ...]:
-    return tuple(Number(heading, metric, paper=False) for heading, metric in numbers)
-
-
-_FINE = tuple(
-    Number(*pair)
-    for pair in (
-        ("sAcc", "source/accuracy/fine"),
-        ("tAcc", "target/accuracy/fine"),
-        ("sMAP", "source/map/fine"),
-    )
-)
-_COARSE = tuple(
-    Number(*pair)
-    for pair in (
-        ("sAcc", "source/accuracy/coarse"),
-        ("tAcc", "target/accuracy/coarse"),
-        ("sMAP", "source/map/coarse"),
-        ("tMAP", "target/map/coarse"),
-    )
-)
-_LEVELS = (
-    *(replace(number, heading=f"fine {number.heading}") for number in _FINE),
-    *(replace(number, heading=f"coarse {number.heading}") for number in _COARSE),
-)
-_OWN = Number("CPCC", "cpcc/own")
-_SHUFFLED = Number("shuffled tree", "cpcc/own", paper=False, control=True)
-_CPCC = (
-    Number("TestCPCC", "cpcc/own"),
-    Number("by l2", "cpcc/l2", paper=False),
-    _SHUFFLED,
-    Number("shuffled, its own tree", "cpcc-trained-tree/own", paper=False, control=True),
-)
-_TREE = (
-    _OWN,
-    _SHUFFLED,
-    Number("FineAcc", "full/accuracy/fine"),
-    Number("CoarseAcc", "full/accuracy/coarse"),
-)
-# The flow-weight table of the paper has the metrics of a level in another order.
-_FLOW = tuple(_LEVELS[place] for place in (0, 2, 1, 3, 5, 4, 6))
-_COMPARED = _plain(
-    ("TestCPCC", "cpcc/own"),
-    ("fine sAcc", "source/accuracy/fine"),
-    ("coarse sAcc", "source/accuracy/coarse"),
-    ("coarse sMAP", "source/map/coarse"),
-)
-_WITH_CONTROLS = tuple(
-    each for number in _COMPARED for each in (number, replace(number, heading="shuffled", control=True))
-)
-# The numbers of every item whose rows are its conditions.
-NUMBERS: Mapping[str, tuple[Number, ...]] = {
-    "testcpcc": _CPCC,
-    "baselines": _CPCC,
-    "fine": _FINE,
-    "coarse": _COARSE,
-    "rank": _LEVELS,
-    "scatter": (
-        *_plain(("TestCPCC", "cpcc/own"), ("by l2", "cpcc/l2")),
-        _SHUFFLED,
-        *_plain(("mean coarse", "mean/coarse"), ("mean fine", "mean/fine")),
-    ),
-    "shuffled": _WITH_CONTROLS,
-    "memory": (
-        *_plain(("TestCPCC", "cpcc/own")),
-        _SHUFFLED,
-        Number("s per epoch", "seconds_per_epoch", paper=False, unit="seconds"),
-    ),
-    "tree-depth": _TREE,
-    "tree-weights": _TREE,
-    "flow-weights": (_OWN, _SHUFFLED, *_FLOW),
-    "modes": (
-        *(Number(way, f"components/{way}", unit="number") for way in MODES),
-        Number("fits not converged", "components/unconverged", paper=False, unit="count"),
-    ),
-    "orders": (
-        *_plain(("TestCPCC", "cpcc/own")),
-        _SHUFFLED,
-        *_plain(("its spread over orders", "cpcc-orders/own"), ("by l2", "cpcc/l2")),
-    ),
-    "epoch-time": (Number("s per epoch", "seconds_per_epoch", unit="seconds"),),
-    "batch-time": (Number("s per batch", "seconds_per_batch", unit="seconds"),),
-    "data": (Number("train", "samples/train", unit="count"), Number("test", "samples/test", unit="count")),
-}
-
-_CONTROL = (
-    "Shuffled tree: trained with classes at random places of the same tree, measured with the true tree; "
-    "what a CPCC is worth without the knowledge in the tree."
-)
-# Title, columns before the numbers, and remarks.
-_LAYOUTS: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
-    "testcpcc": ("TestCPCC by the distance trained with", ("data", "objective", "seeds"), (_CONTROL,)),
-    "baselines": ("CPCC of hierarchical objectives", ("objective", "seeds"), (_CONTROL,)),
-    "rank": ("Flat against the rank loss", ("objective",), ()),
-    "scatter": (
-        "CPCC against mean metrics",
-        ("objective",),
-        (
-            "Means of all accuracies and precisions of a level, source and target. Rank is not in the fits.",
-            "By the distance trained with, as in the paper, objectives without one are by l2: those panels "
-            "have several distances on one axis. By l2 all are alike.",
-            _CONTROL,
-        ),
-    ),
-    "shuffled": ("With the tree and with a shuffled one", ("objective",), (_CONTROL,)),
-    "memory": (
-        "Memory of earlier batches against batch size",
-        ("objective", "batch size", "memory"),
-        (_CONTROL,),
-    ),
-    "tree-depth": (
-        "Depth of the tree",
-        ("objective", "setup"),
-        (_CONTROL, "Distance matrices are of the first seed."),
-    ),
-    "tree-weights": (
-        "Edge weights below aquatic_mammals",
-        ("objective", "setup"),
-        (_CONTROL, "Distance matrices are of the first seed."),
-    ),
-    "flow-weights": ("Flow weights", ("objective", "weights"), (_CONTROL,)),
-    "orders": (
-        "Trained with Fast FlowTree in several orders, and with EMD",
-        ("trained with", "seeds"),
-        (_CONTROL,),
-    ),
-    "modes": (
-        "Mixture components per class",
-        ("data", "objective"),
-        (
-            "Mean over classes of the number of components, 1 to 10, with the lowest AIC, on the test "
-            "features.",
-            "Published for BREEDS: one number for its four settings.",
-            "Over epochs: of the first seed.",
-        ),
-    ),
-    "epoch-time": (
-        "Seconds per epoch",
-        ("data", "batch size", "objective", "seeds", "threads"),
-        (
-            "Published on an NVIDIA RTX A6000; only ratios can be compared.",
-            "Times want a quiet machine: whatever else it did is in them.",
-        ),
-    ),
-}
 
 
 def item_tables(document: Document) -> Tables:
@@ -201,10 +29,10 @@ def item_tables(document: Document) -> Tables:
     Args:
         document: The item's document.
     """
-    item = document.item
-    tables = {item: _by_condition(document)} if item in _LAYOUTS else {}
-    if item in _MORE:
-        tables |= _MORE[item](document)
+    (item,) = find_items((document.item,))
+    tables = _by_condition(item, document.observations)
+    if item.tables is not None:
+        tables |= item.tables(item, document)
     return {
         name: replace(table, notes=(*table.notes, *document.setup)) if table.has_published else table
         for name, table in tables.items()
@@ -226,6 +54,14 @@ def setting_name(setting: Mapping[str, Any]) -> str:
 def condition_name(condition: Condition) -> str:
     """Objective and setting in one."""
     return ", ".join(filter(None, (condition.label, setting_name(condition.setting))))
+
+
+def number_cells(
+    numbers: Sequence[Number], observations: Observations, condition: Condition
+) -> list[Cell | None]:
+    """The numbers of an item under a condition."""
+    control = observations.control_of(condition)
+    return [cell(observations, control if n.control else condition, n.metric, paper=n.paper) for n in numbers]
 
 
 def _threads(observations: Observations, condition: Condition) -> str | None:
@@ -255,38 +91,47 @@ def _rows(
     """Rows of those conditions of which anything was measured or published."""
     rows = []
     for condition in conditions:
-        cells = [number.cell(observations, condition) for number in numbers]
+        cells = number_cells(numbers, observations, condition)
         if observations.measured(condition) or any(one and one.published for one in cells):
             rows.append([*(_LEADING[name](observations, condition) for name in leading), *cells])
     return rows
 
 
-def _by_condition(document: Document, without: str = "") -> Table:
-    title, columns_before, notes = _LAYOUTS[document.item]
-    observations, numbers = document.observations, NUMBERS[document.item]
-    leading = [name for name in columns_before if name != without]
-    rows = _rows(observations, observations.plain(), leading, numbers)
-    columns = [*leading, *(number.heading for number in numbers)]
-    return Table.from_rows(columns, rows, title=title, notes=notes)
+def _by_condition(item: Item, observations: Observations) -> Tables:
+    """The table with a row for each condition; threads are a note where all runs had as many."""
+    if item.layout is None:
+        return {}
+    leading, notes = list(item.layout.leading), list(item.layout.notes)
+    if "threads" in leading:
+        used = {_threads(observations, c) for c in observations.plain(measured=True)} - {None}
+        if len(used) < 2:
+            leading.remove("threads")
+            notes += [f"Threads of the CPU for each run: {threads}." for threads in used]
+    rows = _rows(observations, observations.plain(), leading, item.numbers)
+    columns = [*leading, *(number.heading for number in item.numbers)]
+    return {item.name: Table.from_rows(columns, rows, title=item.layout.title, notes=notes)}
 
 
-def _generalisation(document: Document) -> Tables:
-    level, numbers = document.item, NUMBERS[document.item]
+def generalisation(item: Item, document: Document) -> Tables:
+    """Numbers of a level: means, with the spread over seeds, and of each BREEDS setting."""
     leading = ("data", "objective", "seeds")
     observations = with_breeds(document.observations)
     detail, each = (
         _rows(
-            observations, [c for c in observations.plain() if (c.data in BREEDS) == breeds], leading, numbers
+            observations,
+            [c for c in observations.plain() if (c.data in BREEDS) == breeds],
+            leading,
+            item.numbers,
         )
         for breeds in (False, True)
     )
-    columns = [*leading, *(number.heading for number in numbers)]
-    title = f"Generalisation on the {level} level"
+    columns = [*leading, *(number.heading for number in item.numbers)]
+    title = f"Generalisation on the {item.name} level"
     means = [[_without_std(entry) for entry in row] for row in detail]
     return {
-        f"{level}-summary": Table.from_rows(columns, means, title=f"{title}, means"),
-        f"{level}-detail": Table.from_rows(columns, detail, title=f"{title}, mean (std over seeds)"),
-        f"{level}-breeds": Table.from_rows(columns, each, title=f"{title}, each BREEDS setting"),
+        f"{item.name}-summary": Table.from_rows(columns, means, title=f"{title}, means"),
+        f"{item.name}-detail": Table.from_rows(columns, detail, title=f"{title}, mean (std over seeds)"),
+        f"{item.name}-breeds": Table.from_rows(columns, each, title=f"{title}, each BREEDS setting"),
     }
 
 
@@ -296,36 +141,38 @@ def _without_std(entry: Entry) -> Entry:
     return replace(entry, std=None, published=entry.published and replace(entry.published, std=None))
 
 
-def _curves(document: Document, label: str) -> Tables:
-    observations = document.observations
+def curve_points(
+    observations: Observations, metric: str = "cpcc/own"
+) -> dict[tuple[str, bool], dict[str, Cell | None]]:
+    """A metric by the setting that is varied, for every objective and its control.
+
+    Returns:
+        Label and whether it is the control -> a cell for each setting of which anything was measured.
+    """
     measured = [c for c in observations.conditions if observations.measured(c)]
     known = {setting_name(c.setting) for c in measured}
-    settings = [
-        name
-        for name in dict.fromkeys(setting_name(c.setting) for c in observations.conditions)
-        if name in known
-    ]
-    lines: dict[str, dict[str, Cell | None]] = {}
+    settings = [n for c in observations.conditions if (n := setting_name(c.setting)) in known]
+    lines: dict[tuple[str, bool], dict[str, Cell | None]] = {}
     for c in measured:
-        name = f"{c.label}, shuffled tree" if c.control else c.label
-        lines.setdefault(name, {})[setting_name(c.setting)] = cell(observations, c, "cpcc/own")
-    rows = [[name, *(values.get(setting) for setting in settings)] for name, values in lines.items()]
+        points = lines.setdefault((c.label, c.control), dict.fromkeys(settings))
+        points[setting_name(c.setting)] = cell(observations, c, metric)
+    return lines
+
+
+def curves(item: Item, document: Document, label: str, notes: Sequence[str]) -> Tables:
+    """TestCPCC with a column for each value of the setting that is varied."""
+    lines = curve_points(document.observations)
+    settings = next(iter(lines.values()), {})
+    rows = [
+        [f"{name}, shuffled tree" if control else name, *points.values()]
+        for (name, control), points in lines.items()
+    ]
     title = f"TestCPCC, by {label}"
-    return {document.item: Table.from_rows(("objective", *settings), rows, title=title, notes=[_CONTROL])}
+    return {item.name: Table.from_rows(("objective", *settings), rows, title=title, notes=notes)}
 
 
-def _epoch_time(document: Document) -> Tables:
-    """The table; where all runs had as many threads, with a remark in place of a column."""
-    observations = document.observations
-    used = {_threads(observations, c) for c in observations.plain(measured=True)} - {None}
-    table = _by_condition(document, without="" if len(used) > 1 else "threads")
-    if len(used) < 2:
-        more = tuple(f"Threads of the CPU for each run: {threads}." for threads in used)
-        table = replace(table, notes=(*table.notes, *more))
-    return {"epoch-time": table}
-
-
-def _orders(document: Document) -> Tables:
+def orders(_item: Item, document: Document) -> Tables:
+    """Fast FlowTree on test features, by the order of samples."""
     observations = document.observations
     numbers = ("error", "spread", "cpcc", "cpcc_spread")
     rows = [
@@ -338,19 +185,21 @@ def _orders(document: Document) -> Tables:
     return {"orders-features": Table.from_rows(columns, rows, title="Fast FlowTree on test features")}
 
 
-def _data(document: Document) -> Tables:
+def data(item: Item, document: Document) -> Tables:
+    """Sizes of the data sets."""
     observations = document.observations
     rows: list[list[Entry]] = []
     for c in observations.conditions:
         classes = [observations.summary(c, f"classes/{domain}") for domain in ("source", "target")]
-        sizes = [number.cell(observations, c) for number in NUMBERS["data"]]
+        sizes = number_cells(item.numbers, observations, c)
         rows.append([c.data, *sizes, *("-" if one is None else int(one["mean"]) for one in classes)])
     columns = ("data", "train", "test", "source classes", "target classes")
     notes = ["Published sizes are rounded."]
     return {"data": Table.from_rows(columns, rows, title="Sizes of the data sets", notes=notes)}
 
 
-def _synthetic(document: Document) -> Tables:
+def synthetic(_item: Item, document: Document) -> Tables:
+    """Growth of time, and errors against EMD."""
     observations = document.observations
     variants = {variant.name: variant for variant in VARIANTS}
     assert document.study is not None
@@ -359,7 +208,7 @@ def _synthetic(document: Document) -> Tables:
         seconds = observations.series(c, "seconds")
         if seconds:
             variant, largest = variants[c.objective], max(seconds)
-            power = cell(observations, c, "best-power", "number")
+            power = cell(observations, c, "best-power")
             slowest = Cell(seconds[largest]["mean"], None, "seconds")
             growth.append([variant.label, variant.complexity or "-", power, slowest, str(largest)])
     errors = [
@@ -382,14 +231,12 @@ def _synthetic(document: Document) -> Tables:
     }
 
 
-def _batch_time(document: Document) -> Tables:
+def batch_time(item: Item, document: Document) -> Tables:
+    """Seconds of a training step."""
     observations = document.observations
     assert document.study is not None
     given = document.study["settings"]
-    rows = [
-        [c.label, *(number.cell(observations, c) for number in NUMBERS["batch-time"])]
-        for c in observations.conditions
-    ]
+    rows = [[c.label, *number_cells(item.numbers, observations, c)] for c in observations.conditions]
     notes = [
         f"Loss and gradient on random features, B = {given['batch_size']}, d = {given['width']}, labels of "
         f"{given['classes']} classes, one thread, without the network.",
@@ -398,18 +245,3 @@ def _batch_time(document: Document) -> Tables:
     ]
     columns = ("distance", "s per batch")
     return {"batch-time": Table.from_rows(columns, rows, title="Seconds per batch", notes=notes)}
-
-
-# Tables that are more than rows of conditions, or have something more.
-_MORE: Mapping[str, Callable[[Document], Tables]] = {
-    "data": _data,
-    "fine": _generalisation,
-    "coarse": _generalisation,
-    "batch-size": lambda document: _curves(document, "batch size"),
-    "weight": lambda document: _curves(document, "weight lambda"),
-    "backbone": lambda document: _curves(document, "backbone"),
-    "synthetic": _synthetic,
-    "epoch-time": _epoch_time,
-    "batch-time": _batch_time,
-    "orders": _orders,
-}

@@ -16,12 +16,14 @@ from torch import Tensor
 from cophenet._common.checks import check_choice, check_whole
 from cophenet._common.threads import torch_threads
 from cophenet.cpcc.loss import CPCCLoss
-from cophenet.paper.distances import dense_bures
-from cophenet.paper.synthetic import StudySettings, synthetic_study
+from cophenet.paper.observations import Condition, Observation, Observations
+from cophenet.paper.synthetic import StudySettings, dense_bures, synthetic_study
 from cophenet.tree import Hierarchy
 
-__all__ = ["run_isolated", "time_steps"]
+__all__ = ["run_isolated", "step_observations", "time_steps"]
 
+# What a study of steps calls the dense form of Bures.
+_DENSE = "bures, dense"
 _RIDGE = 1e-3
 _HUGE = str(1 << 40)
 # A C library that gives large blocks back to the system makes every call pay for fresh pages, in steps that
@@ -89,8 +91,8 @@ def time_steps(
             seconds[name] = [_timed(criterion, *batch) for batch in batches]
             tell(f"step with {name}: {min(seconds[name]):.2g} s")
         if dense_pairs:
-            seconds["bures, dense"] = [_projected(*batch, dense_pairs) for batch in batches]
-            tell(f"step with dense Bures, projected: {min(seconds['bures, dense']):.2g} s")
+            seconds[_DENSE] = [_projected(*batch, dense_pairs) for batch in batches]
+            tell(f"step with dense Bures, projected: {min(seconds[_DENSE]):.2g} s")
     settings = {"batch_size": batch_size, "classes": classes, "width": width, "dense_pairs": dense_pairs}
     return {"settings": settings, "seconds": seconds}
 
@@ -114,6 +116,22 @@ def _projected(features: Tensor, labels: Tensor, pairs: int) -> float:
     return _timed(loss, features, labels) * total / pairs
 
 
+def step_observations(study: Mapping[str, Any]) -> Observations:
+    """Observations of `time_steps`: "seconds_per_batch", and "times-l2" the time over that with l2."""
+    conditions, rows = [], []
+    l2 = study["seconds"].get("l2")
+    for name, seconds in study["seconds"].items():
+        # The paper timed updates on CIFAR-100.
+        distance = "bures-dense" if name == _DENSE else name
+        condition = Condition("", "cifar100", distance, comparable=True)
+        conditions.append(condition)
+        rows += [Observation(condition, seed, "seconds_per_batch", s) for seed, s in enumerate(seconds)]
+        if l2:
+            ratios = (own / other for own, other in zip(seconds, l2, strict=True))
+            rows += [Observation(condition, seed, "times-l2", ratio) for seed, ratio in enumerate(ratios)]
+    return Observations(tuple(conditions), tuple(rows))
+
+
 def _synthetic(settings: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
     given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()}
     return synthetic_study(StudySettings(**given), tell=tell)
@@ -123,7 +141,7 @@ def _steps(settings: dict[str, Any], tell: Callable[[str], None]) -> dict[str, A
     return time_steps(**settings, tell=tell)
 
 
-_STUDIES = {"synthetic": _synthetic, "steps": _steps}
+_RUNNERS = {"synthetic": _synthetic, "steps": _steps}
 
 
 def run_isolated(
@@ -148,7 +166,7 @@ def run_isolated(
         Traceback (most recent call last):
         ValueError: study must be one of synthetic, steps, got 'speed'
     """
-    check_choice("study", study, _STUDIES)
+    check_choice("study", study, _RUNNERS)
     path, given = "\n".join(sys.path), json.dumps(dict(settings or {}))
     command = [sys.executable, "-c", _START, path, study, given]
     lines: list[str] = []
@@ -172,5 +190,5 @@ def run_isolated(
 
 def _main(study: str, settings: str) -> None:
     """The study in the new process: lines about what is done, then the result as one line of JSON."""
-    result = _STUDIES[study](json.loads(settings), lambda line: print(f"- {line}", flush=True))
+    result = _RUNNERS[study](json.loads(settings), lambda line: print(f"- {line}", flush=True))
     print(json.dumps(result, allow_nan=False))

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 __all__ = [
+    "BACKBONES",
     "BASELINES",
+    "BATCH_SIZES",
     "BREEDS",
     "CORE",
+    "CPCC_WEIGHTS",
+    "DEPTHS",
     "DISTANCES",
+    "FLOW_WEIGHTS",
+    "MEMORY_BATCH_SIZES",
+    "MODE_BY_MODE",
+    "ORDER_VARIANTS",
     "PAPER_DATA",
+    "SUBTREE",
+    "SUBTREE_WEIGHTS",
     "Setting",
     "Variant",
+    "Variants",
+    "always",
+    "backbones",
+    "core",
+    "core_with_controls",
+    "edge_weights",
+    "l2_or_core",
     "label_of",
+    "memory_sizes",
     "plain",
     "setting_text",
+    "sweep",
+    "three_epochs",
+    "tree_depths",
     "varied",
     "with_controls",
 ]
@@ -30,6 +51,25 @@ PAPER_DATA = ("cifar10", "cifar100", "inat21-mini", *BREEDS)
 DISTANCES = ("l2", "fastft", "emd", "sinkhorn", "swd")
 CORE = ("flat", *DISTANCES)
 BASELINES = ("mtl", "curriculum", "sumloss", "hxe", "soft", "quadruplet", "shc", "gc", "rank")
+
+# The values that studies of a setting compare; claims are about the same.
+BATCH_SIZES = (64, 128, 512, 1024)
+MEMORY_BATCH_SIZES = (64, 128, 512)
+CPCC_WEIGHTS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0)
+DEPTHS = (3, 4, 5)
+SUBTREE_WEIGHTS = (1, 2, 4)
+FLOW_WEIGHTS = ("uniform", "distance", "inverse")
+_UNCHANGED = "as in the recipe"
+_VISION_TRANSFORMERS = ("vit_b_16", "vit_l_16")
+# The kind of synthetic clouds whose samples come sorted.
+MODE_BY_MODE = "mixture, mode by mode"
+BACKBONES = {
+    "laptop": ("resnet10-w16", _UNCHANGED, "resnet18-w16"),
+    "paper": ("resnet18", "resnet34", "resnet50", *_VISION_TRANSFORMERS),
+}
+# The coarse class of CIFAR-100 whose edges the study of tree weights makes longer.
+SUBTREE = "aquatic_mammals"
+_FULL = ("data.domain=full", "one_shot=null")
 
 _LABELS = {
     "flat": "Flat",
@@ -142,3 +182,99 @@ def with_controls(variants: Iterable[Variant]) -> tuple[Variant, ...]:
         if variant.objective in DISTANCES
     )
     return (*given, *shuffled)
+
+
+def sweep(
+    objectives: Iterable[str], name: str, values: Iterable[str | float], override: str, *always: str
+) -> tuple[Variant, ...]:
+    """Every objective at every value of a setting, with controls.
+
+    Args:
+        objectives: Names.
+        name: What the setting is called.
+        values: Its values.
+        override: How it is changed, with "{}" for the value.
+        *always: Overrides that all have.
+
+    Example:
+        >>> [variant.overrides for variant in sweep(["flat"], "batch_size", (64, 128), "batch_size={}")]
+        [('batch_size=64',), ('batch_size=128',)]
+    """
+    settings = [({name: each}, (*always, override.format(each))) for each in values]
+    return with_controls(varied(objectives, settings))
+
+
+# What an item trains, by recipe and scale.
+Variants: TypeAlias = Callable[[str, str], tuple[Variant, ...]]
+
+
+def always(variants: tuple[Variant, ...]) -> Variants:
+    """The same on every recipe and scale."""
+    return lambda _recipe, _scale: variants
+
+
+def core(recipe: str, _scale: str) -> tuple[Variant, ...]:
+    """The objectives of the main tables; the paper has no EMD on BREEDS, for its cost."""
+    return plain(name for name in CORE if not (recipe in BREEDS and name == "emd"))
+
+
+def core_with_controls(recipe: str, scale: str) -> tuple[Variant, ...]:
+    """The objectives of the main tables, with controls."""
+    return with_controls(core(recipe, scale))
+
+
+def l2_or_core(recipe: str, scale: str) -> tuple[Variant, ...]:
+    """The objectives of the main tables; on the paper's data sets other than CIFAR-100 l2 alone."""
+    return plain(["l2"]) if recipe in PAPER_DATA and recipe != "cifar100" else core(recipe, scale)
+
+
+def three_epochs(recipe: str, _scale: str) -> tuple[Variant, ...]:
+    """The objectives of the main tables for as many epochs as times need."""
+    batch = ("batch_size=128",) if recipe == "cifar10" else ()
+    return varied(CORE, [({}, ("epochs=3", *batch))])
+
+
+def backbones(_recipe: str, scale: str) -> tuple[Variant, ...]:
+    """Networks of several sizes."""
+
+    def overrides(name: str) -> tuple[str, ...]:
+        if name in _VISION_TRANSFORMERS:
+            # ImageNet weights of these names are looked for beside the run, as in the recipe of iNaturalist.
+            return f"model={{backbone: {name}, weights: {name}.pth}}", "data.image_size=224"
+        return () if name == _UNCHANGED else (f"model.backbone={name}",)
+
+    settings = [({"backbone": name}, overrides(name)) for name in BACKBONES[scale]]
+    return with_controls(varied(["l2", "emd", "fastft"], settings))
+
+
+def edge_weights() -> tuple[Variant, ...]:
+    """Trees with longer edges below one coarse class."""
+    factors = {weight: (f"tree.node_weights.{SUBTREE}={weight}.0",) for weight in SUBTREE_WEIGHTS[1:]}
+    changes: dict[int, tuple[str, ...]] = {SUBTREE_WEIGHTS[0]: (), **factors}
+    settings = [({"weight": w}, (*_FULL, "batch_size=1024", *more)) for w, more in changes.items()]
+    return with_controls(varied(["emd", "fastft"], settings))
+
+
+def tree_depths() -> tuple[Variant, ...]:
+    """Trees of several depths."""
+    return sweep(["emd", "fastft"], "depth", DEPTHS, "data.options.depth={}", *_FULL, "batch_size=128")
+
+
+def memory_sizes() -> tuple[Variant, ...]:
+    """Batches of several sizes, without a memory of earlier ones and with it."""
+    settings = [
+        ({"batch_size": size, "memory": memory}, (f"batch_size={size}", f"objective.cpcc.memory={memory}"))
+        for size in MEMORY_BATCH_SIZES
+        for memory in (0, 4096)
+    ]
+    return with_controls(varied(["fastft", "emd"], settings))
+
+
+_PRINCIPAL = "objective.options.fastft.order=principal"
+_THREE_ORDERS = (_PRINCIPAL, "objective.options.fastft.n_orders=3")
+ORDER_VARIANTS = (
+    Variant("fastft", {"order": "batch order"}, seeds=3),
+    Variant("fastft", {"order": "principal"}, (_PRINCIPAL,), seeds=3),
+    Variant("fastft", {"order": "three principal"}, _THREE_ORDERS, seeds=3),
+    *plain(["emd"]),
+)

@@ -11,7 +11,16 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from cophenet._common.checks import argument_of, nearest_hint
 
-__all__ = ["Problem", "explain", "keys_involved", "refusal", "wording", "wording_of_several"]
+__all__ = [
+    "Problem",
+    "RecipeError",
+    "explain",
+    "keys_involved",
+    "recipe_error",
+    "refusal",
+    "wording",
+    "wording_of_several",
+]
 
 # What pydantic says in its own terms rather than in those of a recipe: the verb, and what a value must be.
 _DEMANDS = {
@@ -72,6 +81,19 @@ def refusal(problems: Iterable[Problem]) -> ValidationError:
     return ValidationError.from_exception_data("recipe", details)
 
 
+class RecipeError(ValueError):
+    """A recipe is wrong.
+
+    Attributes:
+        problem: What is wrong, without the file or the overrides that it was found in.
+    """
+
+    def __init__(self, where: str, problem: str) -> None:
+        """With the file or the overrides, and what is wrong there."""
+        super().__init__(f"{where}: {problem}")
+        self.problem = problem
+
+
 def explain(error: ValidationError, model: type[BaseModel], where: str, also: Sequence[str] = ()) -> str:
     """The first problem of a validation, and how many more there are.
 
@@ -90,11 +112,18 @@ def explain(error: ValidationError, model: type[BaseModel], where: str, also: Se
         ...     print(explain(error, Step, "my.yaml"))
         my.yaml: unknown key 'evry'; allowed: every; did you mean 'every'?
     """
+    return str(recipe_error(error, model, where, also))
+
+
+def recipe_error(
+    error: ValidationError, model: type[BaseModel], where: str, also: Sequence[str] = ()
+) -> RecipeError:
+    """The error to raise for one of pydantic's, as `explain` says it."""
     problems = error.errors(include_url=False)
     # A misspelt key is also reported as a missing one: the misspelling comes first.
     first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{where}: {_sentence(first, model, also)}{more}"
+    return RecipeError(where, f"{_sentence(first, model, also)}{more}")
 
 
 def keys_involved(error: ValidationError) -> list[tuple[str, ...]]:

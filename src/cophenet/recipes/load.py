@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from cophenet._common.checks import check_choice
 from cophenet._common.limits import RECIPE_BYTES, read_text, reading
 from cophenet._common.yaml_files import parse_yaml
-from cophenet.recipes.errors import explain, keys_involved
+from cophenet.recipes.errors import keys_involved, recipe_error
 from cophenet.recipes.settings import SCALES, Recipe, Scale
 
 __all__ = [
@@ -142,8 +142,8 @@ def load_recipe(
         involved = keys_involved(error)
         causes = [override for override in given if any(_touch(override.keys, key) for key in involved)]
         if not causes:
-            raise ValueError(explain(error, Recipe, str(path), also=SCALES)) from error
-        raise ValueError(explain(error, Recipe, _sources(causes))) from error
+            raise recipe_error(error, Recipe, str(path), also=SCALES) from error
+        raise recipe_error(error, Recipe, _sources(causes)) from error
 
 
 def _touch(keys: tuple[str, ...], other: tuple[str, ...]) -> bool:

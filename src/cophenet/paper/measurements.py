@@ -1,41 +1,69 @@
-"""What is measured on the saved features and distances of runs: modes, maps, orders, blocks of matrices.
+"""What is measured beside the results of runs: modes, maps, orders, blocks of matrices, correlations, sizes.
 
-Each function takes the observations of an item with the runs they are of, and gives the rows to add and the
-arrays that its figure draws, which are of the first seed.
+Functions on runs take the observations of an item with the runs they are of, and give the observations with
+more rows, and the arrays that a figure draws, which are of the first seed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cophenet._common.checks import check_whole
 from cophenet._common.files import read_json, write_json
-from cophenet.paper.items import SUBTREE
-from cophenet.paper.modes import count_modes
+from cophenet.paper.fits import fit_line
+from cophenet.paper.modes import MODES, count_modes
 from cophenet.paper.observations import Condition, Observation, Observations
-from cophenet.paper.orders import order_study
 from cophenet.paper.plan import VariantRuns
+from cophenet.paper.published import printed
+from cophenet.paper.queue import missing_data
+from cophenet.paper.variants import SUBTREE
+from cophenet.recipes import load_recipe
 from cophenet.report.embedding import embed
 from cophenet.report.matrices import square, tree_order
 from cophenet.runs import Run
 from cophenet.tree import Hierarchy
 from cophenet.vectors import map_arrays
 
-__all__ = ["MODES", "block_ratios", "block_share", "matrices", "modes", "orders", "shared_variance", "umap"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from cophenet.recipes.settings import Scale
+
+__all__ = [
+    "ORDERS",
+    "OUTLIER",
+    "block_ratios",
+    "block_share",
+    "correlations",
+    "data_sizes",
+    "matrices",
+    "modes",
+    "order_study",
+    "orders",
+    "shared_variance",
+    "umap",
+]
 
 Floats = NDArray[np.float64]
-Measured = tuple[list[Observation], list[dict[str, Any]]]
-# The two ways of counting modes; the first is the paper's.
-MODES: dict[str, dict[str, Any]] = {
-    "diagonal": {"covariance": "diag"},
-    "full, PCA(32)": {"covariance": "full", "project": 32},
+Measured = tuple[Observations, list[dict[str, Any]]]
+# Orders in which Fast FlowTree takes samples, with its options.
+ORDERS: dict[str, dict[str, Any]] = {
+    "batch order": {},
+    "principal order": {"order": "principal"},
+    "three principal orders": {"order": "principal", "n_orders": 3},
 }
+# As in the paper: Rank is an outlier, which would decide a fit alone.
+OUTLIER = "rank"
+# Printed sizes are rounded; with fewer samples than this share of them, a part of the data is missing.
+_WHOLE = 0.98
+_FEWEST_POINTS = 4
 _MOST = 10
 _LIMIT = 9.5
 
@@ -74,7 +102,7 @@ def modes(observations: Observations, planned: Sequence[VariantRuns], folder: Pa
             if not at:
                 failed = sum(counts["unconverged"] for counts in ways.values())
                 rows.append(Observation(condition, seed, "components/unconverged", failed))
-    return rows, []
+    return observations.extended(rows), []
 
 
 def _run_modes(run: Run, *, over_epochs: bool) -> dict[str, dict[str, Any]]:
@@ -114,7 +142,7 @@ def umap(observations: Observations, planned: Sequence[VariantRuns], folder: Pat
             about = {"objective": condition.objective, "seed": seed, "method": placed.method}
             names = [run.tree.names[node] for node in nodes]
             arrays.append({**about, "points": points, "group": groups.tolist(), "groups": names})
-    return rows, arrays
+    return observations.extended(rows), arrays
 
 
 def shared_variance(points: NDArray[Any], groups: NDArray[Any]) -> float:
@@ -144,7 +172,59 @@ def orders(observations: Observations, planned: Sequence[VariantRuns], folder: P
                 for order, numbers in read_json(path).items()
                 for name, value in numbers.items()
             ]
-    return rows, []
+    return observations.extended(rows), []
+
+
+def order_study(
+    features: Tensor, labels: Tensor, tree: Hierarchy, repeats: int = 5, seed: int = 0
+) -> dict[str, dict[str, float]]:
+    """Distances by Fast FlowTree in each kind of order, against the exact EMD, over random orders of samples.
+
+    Args:
+        features: (N, d) floating point.
+        labels: (N,) positions in the tree's classes.
+        tree: The label tree.
+        repeats: Random orders of the samples.
+        seed: Of these orders.
+
+    Returns:
+        By kind of order: "error", the mean of value / EMD - 1 over pairs and orders; "spread", the standard
+        deviation over orders relative to the mean, averaged over pairs; "cpcc" and "cpcc_spread", mean and
+        standard deviation of the CPCC over orders. Under "emd" its own "cpcc".
+
+    Example:
+        >>> import torch
+        >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus")])
+        >>> z = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+        >>> results = order_study(z, torch.arange(60) % 3, tree)
+        >>> results["principal order"]["error"] < results["batch order"]["error"]
+        True
+        >>> results["principal order"]["spread"] < 1e-6
+        True
+    """
+    import torch
+
+    from cophenet.cpcc.loss import cpcc
+    from cophenet.transport import class_distances
+
+    check_whole("repeats", repeats, 2)
+    generator = torch.Generator().manual_seed(seed)
+    shuffles = [torch.randperm(len(labels), generator=generator) for _ in range(repeats)]
+    classes, exact = class_distances(features, labels, "emd")
+    t = tree.condensed(classes.tolist())
+    results: dict[str, dict[str, float]] = {"emd": {"cpcc": cpcc(exact.double(), t).item()}}
+    for name, options in ORDERS.items():
+        rho = torch.stack(
+            [class_distances(features[s], labels[s], "fastft", **options)[1].double() for s in shuffles]
+        )
+        correlations = torch.stack([cpcc(row, t) for row in rho])
+        results[name] = {
+            "error": (rho / exact - 1).mean().item(),
+            "spread": (rho.std(0, correction=0) / rho.mean(0)).mean().item(),
+            "cpcc": correlations.mean().item(),
+            "cpcc_spread": correlations.std(correction=0).item(),
+        }
+    return results
 
 
 def matrices(observations: Observations, planned: Sequence[VariantRuns], folder: Path) -> Measured:
@@ -179,7 +259,7 @@ def matrices(observations: Observations, planned: Sequence[VariantRuns], folder:
                     "levels": [_cuts(group) for group in groups],
                 }
             )
-    return rows, arrays
+    return observations.extended(rows), arrays
 
 
 def _cuts(groups: NDArray[Any]) -> list[int]:
@@ -226,3 +306,70 @@ def block_share(matrix: Floats, members: NDArray[np.bool_]) -> float:
     """
     block = matrix[np.ix_(members, members)]
     return float(np.nanmean(block[~np.eye(len(block), dtype=bool)]) / np.nanmean(matrix))
+
+
+def correlations(observations: Observations, _planned: Sequence[VariantRuns], _folder: Path) -> Measured:
+    """Adds "correlation/<cpcc>/<level>": Pearson's r over objectives, for seeds that all have.
+
+    Of CPCC by l2 and by the distance trained with, and of the means of coarse and fine metrics.
+    """
+    conditions, rows = [], []
+    for recipe in observations.recipes:
+        wanted = [c for c in observations.plain() if c.recipe == recipe and c.objective != OUTLIER]
+        there = [c for c in wanted if observations.measured(c)]
+        condition = Condition(recipe, there[0].data if there else "", "")
+        conditions.append(condition)
+        lacking = f"{len(there)} of {len(wanted)} objectives were run" * (len(there) < len(wanted))
+        for cpcc in ("cpcc/l2", "cpcc/own"):
+            for level in ("coarse", "fine"):
+                columns = [[observations.values(c, m) for c in there] for m in (cpcc, f"mean/{level}")]
+                for seed, (x, y) in _by_seed(*columns):
+                    r = fit_line(x, y).correlation
+                    rows.append(Observation(condition, seed, f"correlation/{cpcc}/{level}", r, lacking))
+    return observations.extended(rows, conditions), []
+
+
+def _by_seed(
+    first: Sequence[Mapping[int | None, float | None]], second: Sequence[Mapping[int | None, float | None]]
+) -> Iterator[tuple[int | None, tuple[list[float], list[float]]]]:
+    """Points of every seed that all have, where they are enough for a line."""
+    if len(first) < _FEWEST_POINTS:
+        return
+    common = set.intersection(*(set(values) for values in (*first, *second)))
+    for seed in sorted(common, key=lambda seed: -1 if seed is None else seed):
+        pairs = [(a[seed], b[seed]) for a, b in zip(first, second, strict=True)]
+        known = [(x, y) for x, y in pairs if x is not None and y is not None]
+        x, y = [x for x, _ in known], [y for _, y in known]
+        if len(known) >= _FEWEST_POINTS and len(set(x)) > 1 and len(set(y)) > 1:
+            yield seed, (x, y)
+
+
+def data_sizes(
+    recipes: Sequence[str], scale: Scale, data_dir: Path | None, tell: Callable[[str], None]
+) -> Observations:
+    """Samples and classes of the data sets that are there, and "<count>/of-printed" by the paper's table."""
+    conditions, rows = [], []
+    for recipe in recipes:
+        source = load_recipe(recipe, scale).data.create_source()
+        condition = Condition(recipe, source.name, "", comparable=True)
+        conditions.append(condition)
+        missing = missing_data(source, data_dir)
+        if missing:
+            tell(f"left out: {missing}")
+            continue
+        data = source.load(data_dir)
+        counts = {f"samples/{part}": len(data.samples(part)) for part in ("train", "test")}
+        for domain in ("source", "target"):
+            counts[f"classes/{domain}"] = data.samples("test", domain).tree.num_classes
+        rows += [Observation(condition, None, *pair) for pair in _counted(source.name, counts)]
+    return Observations(tuple(conditions), tuple(rows))
+
+
+def _counted(data: str, counts: Mapping[str, int]) -> Iterator[tuple[str, float, str]]:
+    for metric, count in counts.items():
+        yield metric, count, ""
+        paper = printed(data, None, metric)
+        if paper is not None:
+            share = count / paper.value
+            part = f"a part of the data is here ({metric} {count:,} of {paper.value:,.0f})"
+            yield f"{metric}/of-printed", share, part * (share < _WHOLE)
