@@ -37,22 +37,7 @@ _load, __dir__ = lazy_names(
         "transport": ["ClassDistance", "TransportPlan", "class_distances", "tree_wasserstein"],
         "tree": ["Hierarchy"],
     },
-    rooms=(
-        "data",
-        "estimator",
-        "evaluation",
-        "metrics",
-        "models",
-        "objectives",
-        "paper",
-        "recipes",
-        "report",
-        "runs",
-        "training",
-        "transport",
-        "tree",
-        "vectors",
-    ),
+    rooms=True,
     also=__all__,
 )
 

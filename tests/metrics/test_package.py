@@ -26,7 +26,7 @@ def test_functions_need_no_torchmetrics_and_classes_say_what_is_missing():
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     value, message = done.stdout.splitlines()
     assert value == "1.0"
-    assert message == "cophenet.metrics.LevelAccuracy needs torchmetrics: pip install cophenet[metrics]"
+    assert message == "cophenet.metrics.LevelAccuracy needs torchmetrics: pip install 'cophenet[metrics]'"
 
 
 def test_every_public_name_is_there():

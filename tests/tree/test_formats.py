@@ -269,5 +269,5 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
 def test_yaml_is_optional(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(ImportError, match=r"pip install cophenet\[yaml\]"):
+    with pytest.raises(ImportError, match=r"pip install 'cophenet\[yaml\]'"):
         animals().write(tmp_path / "tree.yaml")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ __all__ = ["lazy_names", "torch"]
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, Sequence[str]], rooms: Sequence[str] = (), also: Sequence[str] = ()
+    package: str, homes: Mapping[str, Sequence[str]], *, rooms: bool = False, also: Sequence[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package whose names live in its submodules.
 
@@ -20,7 +22,7 @@ def lazy_names(
     Args:
         package: Its `__name__`.
         homes: Submodule -> the names it defines.
-        rooms: Submodules that are themselves attributes of the package.
+        rooms: Whether its submodules without a leading underscore are attributes of the package, too.
         also: Names that the package defines itself, for `dir`.
 
     Example:
@@ -36,11 +38,16 @@ def lazy_names(
     def load(name: str) -> object:
         if name in home:
             return getattr(import_module(f"{package}.{home[name]}"), name)
-        if name in rooms:
+        if name in submodules():
             return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return load, lambda: sorted({*home, *rooms, *also})
+    @cache
+    def submodules() -> tuple[str, ...]:
+        folders = import_module(package).__path__ if rooms else ()
+        return tuple(module.name for module in iter_modules(folders) if not module.name.startswith("_"))
+
+    return load, lambda: sorted({*home, *submodules(), *also})
 
 
 class _LazyModule(ModuleType):

@@ -1,27 +1,56 @@
-"""Optional packages, looked for before anything is written."""
+"""Optional packages: looked for before anything is written, and imported where they are needed."""
 
 from __future__ import annotations
 
 import importlib.util
+from types import ModuleType
 
-__all__ = ["require"]
+__all__ = ["import_optional", "require"]
 
 
 def require(package: str, purpose: str, install: str) -> None:
-    """Refuse to go on without a package.
+    """Refuse to go on without a package, which is not imported yet.
 
     Args:
         package: The name it is imported by.
-        purpose: What needs it, for the message.
+        purpose: What needs it, with the verb, for the message.
         install: What to give to pip.
 
     Raises:
         ImportError: If it is not installed; says how to install it.
 
     Example:
-        >>> require("no_such_package", "training", "cophenet[train]")
+        >>> require("no_such_package", "training needs", "cophenet[train]")
         Traceback (most recent call last):
         ImportError: training needs no_such_package: pip install 'cophenet[train]'
     """
     if importlib.util.find_spec(package) is None:
-        raise ImportError(f"{purpose} needs {package}: pip install '{install}'")
+        raise ImportError(_message(package, purpose, install))
+
+
+def import_optional(package: str, purpose: str, install: str, *, called: str = "") -> ModuleType:
+    """Import a package that may be missing; returned is what `import` binds: of "a.b" the package `a`.
+
+    Args:
+        package: The module to import, such as "pyarrow.parquet".
+        purpose: What needs it, with the verb, for the message.
+        install: What to give to pip.
+        called: What the message calls the package, where that is not the first part of `package`.
+
+    Raises:
+        ImportError: If it is not installed; says how to install it.
+
+    Example:
+        >>> import_optional("no_such_package.files", "such files need", "cophenet[data]")
+        Traceback (most recent call last):
+        ImportError: such files need no_such_package: pip install 'cophenet[data]'
+    """
+    try:
+        importlib.import_module(package)
+    except ImportError as error:
+        raise ImportError(_message(called or package.partition(".")[0], purpose, install)) from error
+    return importlib.import_module(package.partition(".")[0])
+
+
+def _message(package: str, purpose: str, install: str) -> str:
+    return f"{purpose} {package}: pip install '{install}'"

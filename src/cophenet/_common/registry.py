@@ -100,9 +100,8 @@ class Registry(Generic[T]):
         return tuple(name for name, member in self._members.items() if not self._is_installed(name, member))
 
     def _is_installed(self, name: str, member: T) -> bool:
-        made_by = member.func if isinstance(member, partial) else member
         package = self.room.partition(".")[0]
-        return name in self._others or f"{getattr(made_by, '__module__', '')}.".startswith(f"{package}.")
+        return name in self._others or f"{_module_of(member)}.".startswith(f"{package}.")
 
     def members(self) -> dict[str, T]:
         """All members by name; broken ones of other packages are left out, with a warning each."""
@@ -121,6 +120,8 @@ class Registry(Generic[T]):
             for module in pkgutil.iter_modules(import_module(self.room).__path__):
                 if not module.ispkg:
                     import_module(f"{self.room}.{module.name}")
+            # In the order of the files, also if one of them was imported before.
+            self._members = dict(sorted(self._members.items(), key=lambda item: _module_of(item[1])))
 
     @cached_property
     def _others(self) -> dict[str, EntryPoint]:
@@ -145,6 +146,11 @@ class Registry(Generic[T]):
     def _describe(self, entry: EntryPoint) -> str:
         package = entry.dist.name if entry.dist is not None else "an unknown package"
         return f"{self.kind} {entry.name!r} of {package} ({entry.value})"
+
+
+def _module_of(member: object) -> str:
+    made_by = member.func if isinstance(member, partial) else member
+    return str(getattr(made_by, "__module__", ""))
 
 
 def declared_names(room: str, group: str) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from cophenet._common.packages import import_optional
 from cophenet.data.dataset import ArrayInputs, DataSet, Part, Requirement, Samples, split_data_set
 from cophenet.data.source import DataSource, register_source
 from cophenet.data.stratified_sampling import stratified_split
@@ -59,13 +60,9 @@ class Digits(DataSource):
 
     def load(self, data_dir: Path | None) -> DataSet:  # noqa: ARG002
         """Read the data set; the folder is not used."""
-        try:
-            from sklearn.datasets import load_digits
-        except ImportError as error:
-            raise ImportError(
-                "data 'digits' comes with scikit-learn: pip install 'cophenet[data]'"
-            ) from error
-        grey, digit = load_digits(return_X_y=True)
+        origin = "data 'digits' comes with"
+        sklearn = import_optional("sklearn.datasets", origin, "cophenet[data]", called="scikit-learn")
+        grey, digit = sklearn.datasets.load_digits(return_X_y=True)
         # The 17 grey values 0..16 are spread over those of a byte.
         pixels = np.rint(grey.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
         inputs, labels, tree = ArrayInputs(torch.from_numpy(pixels)), digit.astype(np.int64), self.tree()

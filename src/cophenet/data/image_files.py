@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from cophenet._common.checks import check_whole
+from cophenet._common.packages import import_optional
 from cophenet.data.augmentation import CentreCrop, RandomCrop, View, colour_matrix
 from cophenet.data.dataset import DataSet, Inputs, Labels, Part, Samples, split_data_set
 from cophenet.data.source import DataSource
@@ -246,11 +247,9 @@ def _resized(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
 
 
 def _pillow() -> ModuleType:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError("image files are read with pillow: pip install 'cophenet[data]'") from error
-    return Image
+    pillow = import_optional("PIL.Image", "image files are read with", "cophenet[data]", called="pillow")
+    image: ModuleType = pillow.Image
+    return image
 
 
 @cache

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cophenet._common.files import replaced_file
+from cophenet._common.packages import import_optional
 from cophenet.estimator.network import VectorNetwork
 
 if TYPE_CHECKING:
@@ -40,12 +41,12 @@ def write_onnx(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) ->
 
 
 def _packages() -> tuple[Any, Any]:
-    try:
-        import onnx
-        import onnxruntime  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError("ONNX files need onnx and onnxruntime: pip install 'cophenet[onnx]'") from error
-    return onnx, onnxruntime
+    both = "onnx and onnxruntime"
+    onnx, runtime = (
+        import_optional(package, "ONNX files need", "cophenet[onnx]", called=both)
+        for package in ("onnx", "onnxruntime")
+    )
+    return onnx, runtime
 
 
 def _model(onnx: Any, estimator: HierarchicalEmbedder) -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cophenet._common.checks import check_choice, check_whole
+from cophenet._common.packages import import_optional
 from cophenet.estimator.labels import find_known, node_ancestors, node_labels
 from cophenet.estimator.scaling import blocks
 from cophenet.tree import Hierarchy
@@ -135,11 +135,7 @@ def _exact(vectors: Floats) -> Any:
 
 
 def _load(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        extra = "'cophenet[index]'" if name == "faiss" else name
-        raise ImportError(f"backend {name!r} needs {name}: pip install {extra}") from error
+    return import_optional(name, f"backend {name!r} needs", "cophenet[index]" if name == "faiss" else name)
 
 
 def _faiss(vectors: Floats) -> Any:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from cophenet._common.checksums import check_arrays, with_checksum
 from cophenet._common.files import old_or_new_folder, replaced_folder
+from cophenet._common.packages import import_optional
 from cophenet.estimator.labels import find_nodes
 from cophenet.estimator.network import Adapter, VectorNetwork
 from cophenet.estimator.scaling import Scale
@@ -112,11 +113,7 @@ def _present(device: str) -> str:
 
 
 def _safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ImportError as error:
-        raise ImportError("saved models need safetensors: pip install 'cophenet[embed]'") from error
-    return safetensors
+    return import_optional("safetensors.torch", "saved models need", "cophenet[embed]")
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:

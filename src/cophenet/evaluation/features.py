@@ -13,6 +13,7 @@ from torch import Tensor
 from cophenet._common.checks import check_choice
 from cophenet._common.checksums import check_arrays, with_checksum
 from cophenet._common.files import write_bytes
+from cophenet._common.packages import import_optional
 from cophenet.metrics.cards import FeatureSet, Missing
 from cophenet.runs import load_experiment, load_network
 from cophenet.runs.folder import check_same_data
@@ -272,9 +273,4 @@ def require_safetensors() -> Any:
     Raises:
         ImportError: If it is missing; names the extra that has it.
     """
-    try:
-        import safetensors
-        import safetensors.torch
-    except ImportError as error:
-        raise ImportError("files of features need safetensors: pip install 'cophenet[data]'") from error
-    return safetensors
+    return import_optional("safetensors.torch", "files of features need", "cophenet[data]")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from cophenet._common.lazy import torch
+from cophenet._common.packages import import_optional
 from cophenet.metrics._checks import check_features, check_tree, ratio
 
 if TYPE_CHECKING:
@@ -64,17 +65,14 @@ def with_torchmetrics(cls: C) -> C:
         >>> issubclass(LevelAccuracy, Metric), issubclass(with_torchmetrics(LevelAccuracy), Metric)
         (False, True)
     """
-    try:
-        from torchmetrics import Metric
-    except ImportError as error:
-        raise ImportError(
-            f"cophenet.metrics.{cls.__name__} needs torchmetrics: pip install cophenet[metrics]"
-        ) from error
-    if issubclass(cls, Metric):
+    purpose = f"cophenet.metrics.{cls.__name__} needs"
+    Metric = import_optional("torchmetrics", purpose, "cophenet[metrics]").Metric  # noqa: N806
+    if Metric in cls.__mro__:
         return cls
     # It is pickled by the name that the package has it under.
     members = {"__doc__": cls.__doc__, "__module__": "cophenet.metrics"}
-    return types.new_class(cls.__name__, (cls, Metric), exec_body=lambda space: space.update(members))
+    made: Any = types.new_class(cls.__name__, (cls, Metric), exec_body=lambda space: space.update(members))
+    return made  # type: ignore[no-any-return]
 
 
 class SumMetric(MetricClass):

@@ -21,11 +21,30 @@ class Backbone(nn.Module, ABC):
         num_features: Size of a feature vector.
         classifier: Prefixes of the parameters of a checkpoint's own classifier, which is not loaded.
         advice: Parameter name -> what to do if a checkpoint has it in another shape.
+        named_sizes: Arguments that the end of a name may decide, see `parse_sizes`.
     """
 
     num_features: int
     classifier: tuple[str, ...] = ()
     advice: ClassVar[Mapping[str, str]] = {}
+    named_sizes: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def parse_sizes(cls, name: str, suffix: str) -> dict[str, int] | None:
+        """Arguments in a name that continues a registered one, such as the width in `resnet18-w16`.
+
+        Args:
+            name: The whole name, for messages.
+            suffix: What follows the registered name and a hyphen: `w16`.
+
+        Returns:
+            Values of `named_sizes`; None if it is not the name of such a backbone.
+
+        Raises:
+            ValueError: If it is, and a value is wrong.
+        """
+        _ = name, suffix
+        return None
 
     @abstractmethod
     def forward_features(self, inputs: Tensor) -> Tensor:

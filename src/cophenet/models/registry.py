@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -115,7 +114,8 @@ def backbone_maker(name: str) -> tuple[Callable[..., Backbone], frozenset[str]]:
         ValueError: If there is no such backbone.
     """
     make = BACKBONES.get(_parse(name)[0])
-    return make, frozenset({"width", *(make.keywords if isinstance(make, partial) else {})})
+    decided = make.keywords if isinstance(make, partial) else {}
+    return make, frozenset({*_class_of(make).named_sizes, *decided})
 
 
 def _create_own(name: str, input_shape: Sequence[int], options: dict[str, Any]) -> Backbone:
@@ -125,11 +125,14 @@ def _create_own(name: str, input_shape: Sequence[int], options: dict[str, Any]) 
 
 
 def _parse(name: str) -> tuple[str, dict[str, int]]:
-    """The registered name, and the width if there is one."""
-    match = re.fullmatch(r"(resnet\d+)-w(\d+)", name)
-    if match is None:
+    """The registered name, and the sizes that follow it, as in `resnet18-w16`."""
+    registered, _, suffix = name.rpartition("-")
+    if registered not in BACKBONES.names() or name in BACKBONES.names():
         return name, {}
-    width = int(match[2])
-    if width == 0 or width % 4:
-        raise ValueError(f"the width in backbone {name!r} must be a positive multiple of 4, got {width}")
-    return match[1], {"width": width}
+    sizes = _class_of(BACKBONES.get(registered)).parse_sizes(name, suffix)
+    return (name, {}) if sizes is None else (registered, sizes)
+
+
+def _class_of(make: Callable[..., Backbone]) -> type[Backbone]:
+    cls: type[Backbone] = make.func if isinstance(make, partial) else make  # type: ignore[assignment]
+    return cls

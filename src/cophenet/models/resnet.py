@@ -5,6 +5,7 @@ Parameter names are those of torchvision's checkpoints.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import gcd
 from typing import ClassVar, Literal, get_args
@@ -115,6 +116,7 @@ class ResNet(Backbone):
         "conv1.weight": "the stem or the number of channels differs; "
         "ImageNet checkpoints need stem='imagenet' and 3 channels"
     }
+    named_sizes = ("width",)
     layer1: nn.Module
     layer2: nn.Module
     layer3: nn.Module
@@ -154,6 +156,17 @@ class ResNet(Backbone):
         # benchmarks/models.py: narrow networks are faster this way on a CPU, wide ones are not.
         self.channels_last = width < 32
         _initialize(self)
+
+    @classmethod
+    def parse_sizes(cls, name: str, suffix: str) -> dict[str, int] | None:
+        """The width: 16 of `resnet18-w16`."""
+        match = re.fullmatch(r"w(\d+)", suffix)
+        if match is None:
+            return None
+        width = int(match[1])
+        if width == 0 or width % 4:
+            raise ValueError(f"the width in backbone {name!r} must be a positive multiple of 4, got {width}")
+        return {"width": width}
 
     def forward_features(self, inputs: Tensor) -> Tensor:
         """(B, channels, height, width) -> (B, num_features, h, w)."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cophenet._common.files import write_text
+from cophenet._common.packages import import_optional
 from cophenet.evaluation.keys import describe
 from cophenet.report.comparison import distinct_names, make_table, open_runs
 from cophenet.report.formats import legend
@@ -91,13 +92,10 @@ def write_report(runs: Sequence[Run | str | Path], output: str | Path) -> Path:
 def render_report(runs: Sequence[Run | str | Path]) -> str:
     """The page about some runs, as text; see `write_report`."""
     opened = open_runs(runs)
-    try:
-        import jinja2
-        import matplotlib
-        import safetensors
-    except ImportError as error:
-        raise ImportError(f"reports need {error.name}: pip install 'cophenet[report]'") from error
-    _ = matplotlib, safetensors
+    for package in ("jinja2", "matplotlib", "safetensors"):
+        import_optional(package, "reports need", "cophenet[report]")
+    import jinja2
+
     from cophenet.report.sections import metric_list, run_section
 
     names = distinct_names(opened)

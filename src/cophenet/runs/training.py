@@ -171,10 +171,10 @@ def _check_chunks(strategy: str) -> None:
 
 
 def _checked(loggers: Sequence[str], checkpoint_minutes: float, progress: bool | None) -> Options:
-    require("lightning", "training", "cophenet[train]")
+    require("lightning", "training needs", "cophenet[train]")
     check_number("checkpoint_minutes", checkpoint_minutes)
     for name in loggers:
         check_choice("loggers", name, _LOGGERS)
         if name != "csv":
-            require(name, f"logger {name!r}", "cophenet[train]" if name == "tensorboard" else name)
+            require(name, f"logger {name!r} needs", "cophenet[train]" if name == "tensorboard" else name)
     return Options(tuple(loggers), checkpoint_minutes, progress)

@@ -66,8 +66,10 @@ class ClassDistance(nn.Module, ABC):
             ValueError: If the distance has no transport plan.
         """
         _ = batch
+        members, none = DISTANCES.members().items(), ClassDistance.with_plan
+        *names, last = (name for name, cls in members if cls.with_plan is not none)
         raise ValueError(
-            f"distance {self.name!r} has no transport plan; emd, sinkhorn, ft and fastft have one"
+            f"distance {self.name!r} has no transport plan; {', '.join(names)} and {last} have one"
         )
 
     def skip(self, batch: ClassBatch) -> None:
@@ -237,10 +239,9 @@ def class_distances(
     Args:
         features: (B, d) floating point; half precision is computed in float32.
         labels: (B,) integers; with a tree, positions in its classes.
-        distance: "l2", "l1", "poincare", "emd", "sinkhorn", "swd", "twd", "ft", "fastft", "bures",
-            or a distance object.
+        distance: One of `distance_names()`, such as "l2", "emd" or "fastft", or a distance object.
         flow_weights: "uniform", "distance", "inverse", or masses (B,), scaled to sum to one in each class.
-        tree: The label tree; only "twd" uses it.
+        tree: The label tree, for distances with `needs_tree`, such as "twd".
         return_plan: Also return the transport plans, in the batch's sample numbers.
         **options: The distance's own options, such as `reg=10.0` for "sinkhorn".
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cophenet.tree.parts import FloatArray, IntArray, Parts, canonical, edge_depths, sealed
+from cophenet.tree.parts import FloatArray, IntArray, Parts, canonical, edge_depths, read_only
 
 
 class TreeArrays:
@@ -59,7 +59,7 @@ class TreeArrays:
     @cached_property
     def depths(self) -> IntArray:
         """Edges between the root and each node, shape (num_nodes,)."""
-        return sealed(edge_depths(self.parents))
+        return read_only(edge_depths(self.parents))
 
     @cached_property
     def weighted_depths(self) -> FloatArray:
@@ -67,7 +67,7 @@ class TreeArrays:
         result = self.edge_weights.tolist()
         for node, parent in enumerate(self.parents[1:].tolist(), start=1):
             result[node] += result[parent]
-        return sealed(np.array(result))
+        return read_only(np.array(result))
 
     @cached_property
     def heights(self) -> IntArray:
@@ -75,7 +75,7 @@ class TreeArrays:
         result = [0] * self.num_nodes
         for node, parent in zip(range(self.num_nodes - 1, 0, -1), self.parents[:0:-1].tolist(), strict=True):
             result[parent] = max(result[parent], result[node] + 1)
-        return sealed(np.array(result, dtype=np.int64))
+        return read_only(np.array(result, dtype=np.int64))
 
     @cached_property
     def sizes(self) -> IntArray:
@@ -86,7 +86,7 @@ class TreeArrays:
         result = [1] * self.num_nodes
         for node, parent in zip(range(self.num_nodes - 1, 0, -1), self.parents[:0:-1].tolist(), strict=True):
             result[parent] += result[node]
-        return sealed(np.array(result, dtype=np.int64))
+        return read_only(np.array(result, dtype=np.int64))
 
     def index(self, name: str) -> int:
         """Label of a class.
@@ -115,7 +115,7 @@ class TreeArrays:
     @cached_property
     def _first_leaf(self) -> IntArray:
         """Place in tree order of the first class at or below each node, shape (num_nodes,)."""
-        return sealed(np.searchsorted(np.sort(self.leaves), np.arange(self.num_nodes)))
+        return read_only(np.searchsorted(np.sort(self.leaves), np.arange(self.num_nodes)))
 
     @cached_property
     def _leaf_gaps(self) -> IntArray:
@@ -124,7 +124,7 @@ class TreeArrays:
         The last leaf has no right neighbour.
         """
         # The node after a leaf hangs on the lowest common ancestor of that leaf and the next leaf.
-        return sealed(np.append(self.parents[np.sort(self.leaves)[:-1] + 1], self.num_nodes))
+        return read_only(np.append(self.parents[np.sort(self.leaves)[:-1] + 1], self.num_nodes))
 
     @cached_property
     def _gap_minima(self) -> IntArray:
@@ -139,7 +139,7 @@ class TreeArrays:
         for row in range(1, rows):
             half = 1 << (row - 1)
             np.minimum(result[row - 1, :-half], result[row - 1, half:], out=result[row, :-half])
-        return sealed(result)
+        return read_only(result)
 
 
 def lowest_common_ancestors(library: Any, first_leaf: Any, minima: Any, one: Any, other: Any) -> Any:

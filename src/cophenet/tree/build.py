@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cophenet._common.limits import NODES
 from cophenet.tree.names import fresh_names
-from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, complain, is_number, too_many_nodes
+from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, is_number, raise_error, too_many_nodes
 
 
 def parts_from_paths(
@@ -41,7 +41,7 @@ def parts_from_paths(
                 if child >= most:
                     raise too_many_nodes(most)
             elif edge_weights[child] != weight:
-                complain(
+                raise_error(
                     f"the edge above {name!r} has two weights: {edge_weights[child]} and {weight}", lines, row
                 )
             node = child
@@ -56,18 +56,18 @@ def _split_path(
 ) -> Sequence[str]:
     if isinstance(path, str):
         if sep is None:
-            complain(
+            raise_error(
                 f"paths must be sequences of names, got the string {path!r}; give sep= to split it",
                 lines,
                 row,
             )
         path = path.split(sep)
     elif sep is not None:
-        complain(f"paths must be strings when sep is given, got {path!r}", lines, row)
+        raise_error(f"paths must be strings when sep is given, got {path!r}", lines, row)
     if not isinstance(path, (Sequence, np.ndarray)):
-        complain(f"paths must be sequences of names, got {path!r}", lines, row)
+        raise_error(f"paths must be sequences of names, got {path!r}", lines, row)
     if len(path) == 0:
-        complain("paths must not be empty: each class needs at least its own name", lines, row)
+        raise_error("paths must not be empty: each class needs at least its own name", lines, row)
     for name in path:
         check_name(name, lines, row)
     return path
@@ -80,9 +80,11 @@ def _check_ends(
     seen: set[int] = set()
     for row, node in enumerate(ends):
         if node in inner:
-            complain(f"class {names[node]!r} is also an inner node: other paths go on below it", lines, row)
+            raise_error(
+                f"class {names[node]!r} is also an inner node: other paths go on below it", lines, row
+            )
         if node in seen:
-            complain(f"duplicate class name: {names[node]!r} has the same path twice", lines, row)
+            raise_error(f"duplicate class name: {names[node]!r} has the same path twice", lines, row)
         seen.add(node)
 
 
@@ -166,7 +168,9 @@ def parts_from_edges(
     rows: list[int] = []
     for row, edge in enumerate(edges):
         if isinstance(edge, str) or not isinstance(edge, (Sequence, np.ndarray)) or len(edge) not in (2, 3):
-            complain(f"an edge must be (parent, child) or (parent, child, weight), got {edge!r}", lines, row)
+            raise_error(
+                f"an edge must be (parent, child) or (parent, child, weight), got {edge!r}", lines, row
+            )
         for name in edge[:2]:
             check_name(name, lines, row)
             if number.setdefault(name, len(parents)) == len(parents):
@@ -177,7 +181,7 @@ def parts_from_edges(
         if parents[below] != -1:
             first = list(number)[parents[below]]
             problem = "is given twice" if first == edge[0] else f"has two parents: {first!r} and {edge[0]!r}"
-            complain(f"the node {edge[1]!r} {problem}", lines, row)
+            raise_error(f"the node {edge[1]!r} {problem}", lines, row)
         parents[below], weights[below], rows[below] = above, _edge_weight(edge, lines, row), row
     node_lines = None if lines is None else [lines[row] for row in rows]
     return Parts(parents, list(number), weights, classes, level_names, node_lines)
@@ -186,7 +190,7 @@ def parts_from_edges(
 def _edge_weight(edge: Sequence[Any], lines: Sequence[int] | None, row: int) -> float:
     weight: float = edge[2] if len(edge) == 3 else 1.0
     if not is_number(weight):
-        complain(
+        raise_error(
             f"the weight of the edge {edge[0]!r} -> {edge[1]!r} must be a number, got {weight!r}", lines, row
         )
     return weight

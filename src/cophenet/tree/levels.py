@@ -11,7 +11,7 @@ import numpy as np
 from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.tree.arrays import TreeArrays
 from cophenet.tree.names import free_names, tell_apart
-from cophenet.tree.parts import IntArray, Parts, check_positive, default_level_names, sealed
+from cophenet.tree.parts import IntArray, Parts, check_positive, default_level_names, read_only
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -166,7 +166,7 @@ class Levels(TreeArrays):
             classes=[names[node] for node in nodes[by_label]],
             level_names=self.level_names[:depth],
         )
-        return type(self)(parts), sealed(new_label[inverse])
+        return type(self)(parts), read_only(new_label[inverse])
 
     def insert_level(
         self,

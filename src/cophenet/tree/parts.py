@@ -43,7 +43,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Form:
+class CanonicalTree:
     """A checked tree in canonical order: depth first, siblings by the smallest label below them."""
 
     names: tuple[str, ...]
@@ -53,12 +53,12 @@ class Form:
     level_names: tuple[str, ...]
 
 
-def complain(message: str, lines: Sequence[int] | None = None, item: int = 0) -> NoReturn:
+def raise_error(message: str, lines: Sequence[int] | None = None, item: int = 0) -> NoReturn:
     """Raise a ValueError, headed by the line that ``item`` came from if lines are known."""
     raise ValueError(message if lines is None else f"line {lines[item]}: {message}")
 
 
-def sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Make an array read-only."""
     array.setflags(write=False)
     return array
@@ -78,7 +78,7 @@ def check_name(name: object, lines: Sequence[int] | None = None, item: int = 0) 
     """Refuse what cannot be the name of a node or a level."""
     if not is_name(name):
         wanted = "a non-empty string of valid Unicode without control characters"
-        complain(f"a name must be {wanted}, got {name!r:.200}", lines, item)
+        raise_error(f"a name must be {wanted}, got {name!r:.200}", lines, item)
 
 
 def too_many_nodes(most: int) -> ValueError:
@@ -97,7 +97,7 @@ def check_positive(argument: str, value: float) -> None:
         raise ValueError(f"{argument} must be positive and finite, got {value!r}")
 
 
-def canonical(parts: Parts) -> Form:
+def canonical(parts: Parts) -> CanonicalTree:
     """Check the parts of a tree and put them in canonical order.
 
     The order depends only on the tree and its label order, so equal trees have equal arrays. As it is depth
@@ -119,7 +119,7 @@ def canonical(parts: Parts) -> Form:
             children[parent].append(node)
     topological = _depth_first(root, children)
     if len(topological) < size:
-        _complain_of_cycle(parts, set(topological))
+        _raise_cycle_error(parts, set(topological))
     weights = _checked_weights(parts, root)
     _check_paths(parts, children)
     leaves = _leaves_in_label_order(parts, children)
@@ -130,10 +130,10 @@ def canonical(parts: Parts) -> Form:
 def _find_root(parts: Parts) -> int:
     roots = [node for node, parent in enumerate(parts.parents) if parent == -1]
     if not roots:
-        _complain_of_cycle(parts, set())
+        _raise_cycle_error(parts, set())
     if len(roots) > 1:
         named = ", ".join(repr(parts.names[node]) for node in roots[:3])
-        complain(f"the tree has {len(roots)} roots ({named}); it must have one", parts.lines, roots[1])
+        raise_error(f"the tree has {len(roots)} roots ({named}); it must have one", parts.lines, roots[1])
     return roots[0]
 
 
@@ -147,7 +147,7 @@ def _depth_first(root: int, children: Sequence[Sequence[int]]) -> list[int]:
     return order
 
 
-def _complain_of_cycle(parts: Parts, reached: set[int]) -> NoReturn:
+def _raise_cycle_error(parts: Parts, reached: set[int]) -> NoReturn:
     node = next(node for node in range(len(parts.parents)) if node not in reached)
     seen: dict[int, int] = {}
     while node not in seen:
@@ -155,7 +155,7 @@ def _complain_of_cycle(parts: Parts, reached: set[int]) -> NoReturn:
         node = parts.parents[node]
     cycle = [repr(parts.names[member]) for member, place in seen.items() if place >= seen[node]][::-1]
     shown = [*cycle, cycle[0]] if len(cycle) <= 5 else [*cycle[:5], "..."]
-    complain(f"the tree has a cycle: {' -> '.join(shown)}", parts.lines, node)
+    raise_error(f"the tree has a cycle: {' -> '.join(shown)}", parts.lines, node)
 
 
 def _checked_weights(parts: Parts, root: int) -> FloatArray:
@@ -169,7 +169,7 @@ def _checked_weights(parts: Parts, root: int) -> FloatArray:
     for node, weight in enumerate(parts.weights):
         if not is_number(weight):
             message = f"weights must be numbers: the edge above {parts.names[node]!r} has weight {weight!r}"
-            complain(message, parts.lines, node)
+            raise_error(message, parts.lines, node)
     try:
         weights = np.array(parts.weights, dtype=np.float64)
     except OverflowError:
@@ -179,9 +179,9 @@ def _checked_weights(parts: Parts, root: int) -> FloatArray:
     if not good.all():
         node = int(np.argmin(good))
         if node == root:
-            complain(f"the weight of the root must be 0, got {float(weights[node])}", parts.lines, node)
+            raise_error(f"the weight of the root must be 0, got {float(weights[node])}", parts.lines, node)
         message = f"edge weights must be positive and finite: the edge above {parts.names[node]!r} has weight"
-        complain(f"{message} {float(weights[node])}", parts.lines, node)
+        raise_error(f"{message} {float(weights[node])}", parts.lines, node)
     if float(weights.max()) * 2 * size == np.inf:
         raise ValueError(
             f"edge weights must not overflow when added up, the largest is {float(weights.max())}"
@@ -198,7 +198,7 @@ def _check_paths(parts: Parts, children: Sequence[Sequence[int]]) -> None:
             name = parts.names[child]
             if name in seen:
                 where = f"{parts.names[parent]!r} has two children called {name!r}"
-                complain(f"duplicate name: {where}", parts.lines, child)
+                raise_error(f"duplicate name: {where}", parts.lines, child)
             seen.add(name)
 
 
@@ -207,7 +207,7 @@ def _leaves_in_label_order(parts: Parts, children: Sequence[Sequence[int]]) -> l
     by_name: dict[str, int] = {}
     for node in leaves:
         if by_name.setdefault(parts.names[node], node) != node:
-            complain(f"duplicate class name: {parts.names[node]!r}", parts.lines, node)
+            raise_error(f"duplicate class name: {parts.names[node]!r}", parts.lines, node)
     if parts.classes is None:
         return leaves
     if isinstance(parts.classes, str):
@@ -241,16 +241,16 @@ def _sort_siblings(
         group.sort(key=first.__getitem__)
 
 
-def _renumbered(parts: Parts, weights: FloatArray, order: list[int], leaves: Sequence[int]) -> Form:
+def _renumbered(parts: Parts, weights: FloatArray, order: list[int], leaves: Sequence[int]) -> CanonicalTree:
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     parents = np.array(parts.parents, dtype=np.int64)[order]
     parents[1:] = place[parents[1:]]
-    return Form(
+    return CanonicalTree(
         names=tuple(str(parts.names[node]) for node in order),
-        parents=sealed(parents),
-        edge_weights=sealed(weights[order]),
-        leaves=sealed(place[leaves]),
+        parents=read_only(parents),
+        edge_weights=read_only(weights[order]),
+        leaves=read_only(place[leaves]),
         level_names=_checked_level_names(parts.level_names, int(edge_depths(parents).max())),
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cophenet.tree.distances import ClassList, to_labels
-from cophenet.tree.parts import IntArray, is_number, sealed
+from cophenet.tree.parts import IntArray, is_number, read_only
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
@@ -57,7 +57,7 @@ def split_classes(
 def _label_map(tree: Hierarchy, labels: IntArray) -> IntArray:
     result = np.full(tree.num_classes, -1, dtype=np.int64)
     result[labels] = np.arange(len(labels))
-    return sealed(result)
+    return read_only(result)
 
 
 def _by_rule(tree: Hierarchy, fraction: float, level: int | str | None) -> tuple[IntArray, IntArray]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from cophenet._common.files import replaced_file
 from cophenet._common.limits import check_unpacked
+from cophenet._common.packages import import_optional
 from cophenet.vectors.formats import (
     Array,
     Columns,
@@ -74,11 +75,7 @@ class Parquet(VectorFormat):
 
 
 def _packages() -> tuple[Any, Any]:
-    try:
-        import pyarrow  # type: ignore[import-untyped]
-        import pyarrow.parquet  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError("parquet files need pyarrow: pip install 'cophenet[data]'") from error
+    pyarrow = import_optional("pyarrow.parquet", "parquet files need", "cophenet[data]")
     return pyarrow, pyarrow.parquet
 
 

@@ -49,7 +49,7 @@ def _format_name(path: Path, format: str | None) -> str:
 def read_tree(
     path: str | os.PathLike[str], format: str | None, header: bool | None, make: type[Hierarchy]
 ) -> Hierarchy:
-    """Read a file and make its tree; every complaint names the file."""
+    """Read a file and make its tree; every error names the file."""
     path = Path(path)
     name = _format_name(path, format)
     parse = FORMATS[name].parse

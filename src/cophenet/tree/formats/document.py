@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cophenet._common import files
 from cophenet._common.limits import DEPTH, NODES, TooDeepError
+from cophenet._common.packages import import_optional
 from cophenet.tree.build import parts_from_nested, parts_from_parents
 from cophenet.tree.parts import Parts, default_level_names
 
@@ -106,8 +107,4 @@ def parse_yaml(text: str) -> Parts:
 
 
 def _yaml() -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise ImportError("YAML files need pyyaml: pip install cophenet[yaml]") from error
-    return yaml
+    return import_optional("yaml", "YAML files need", "cophenet[yaml]", called="pyyaml")
