@@ -5,15 +5,15 @@ distance, an objective, a metric, a data set and a backbone. Every part then kno
 """
 
 import json
-import os
-import shutil
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import cophenet
+from commands import Outcome, copy_library, run_commands
 
 DISTANCE = '''
 import torch
@@ -152,57 +152,35 @@ laptop:
   batch_size: 20
   epochs: 1
 """
-# Runs commands one after the other, each with its exit code and what it prints; then asks the library itself.
-RUN = """
-import contextlib, io, json, shlex, sys
+# Asks the library itself, after the commands.
+ASK = """
 import numpy as np
-from cophenet import CPCCLoss, HierarchicalEmbedder, Hierarchy
-from cophenet.cli import main
+from cophenet import HierarchicalEmbedder, Hierarchy
 from cophenet.cli.train import complete_objectives
-outcomes = []
-for command in json.loads(sys.argv[1]):
-    with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.redirect_stderr(text):
-        try:
-            main(shlex.split(command))
-        except SystemExit as end:
-            outcomes.append((end.code, text.getvalue()))
 features = np.random.default_rng(0).normal(size=(24, 3)).astype(np.float32)
 labels = np.array(["a", "b", "c", "d"] * 6)
 tree = Hierarchy.from_paths(["low/a", "low/b", "high/c", "high/d"], sep="/")
 embedded = {}
-for name in json.loads(sys.argv[2]):
+for name in sys.argv[2:]:
     estimator = HierarchicalEmbedder(tree=tree, objective=name, max_iter=1).fit(features, labels)
     embedded[name] = bool(np.isfinite(estimator.transform(features)).all())
-print(json.dumps({"outcomes": outcomes, "embedded": embedded, "completed": complete_objectives("")}))
+answer = {"embedded": embedded, "completed": complete_objectives("")}
 """
 
 
-def ask(folder: Path, commands: list[str], objectives: list[str]) -> dict[str, object]:
+def ask(folder: Path, commands: list[str], objectives: list[str]) -> tuple[list[Outcome], dict[str, Any]]:
     """Run commands in a folder, with what lies in it importable, and fit estimators with some objectives."""
-    source = Path(cophenet.__file__).parents[1]
-    path = os.pathsep.join([str(folder), str(source)])
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, json.dumps(commands), json.dumps(objectives)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=folder,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return run_commands(folder, [shlex.split(command) for command in commands], ASK, objectives)
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     """A copy of the library with one more file in each of three rooms."""
     folder = tmp_path_factory.mktemp("library")
-    package = Path(cophenet.__file__).parent
-    shutil.copytree(package, folder / "cophenet", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "cophenet/transport/chebyshev.py").write_text(DISTANCE)
-    (folder / "cophenet/objectives/smooth.py").write_text(OBJECTIVE)
-    (folder / "cophenet/models/linear.py").write_text(BACKBONE)
+    package = copy_library(folder)
+    (package / "transport/chebyshev.py").write_text(DISTANCE)
+    (package / "objectives/smooth.py").write_text(OBJECTIVE)
+    (package / "models/linear.py").write_text(BACKBONE)
     return folder
 
 
@@ -249,9 +227,9 @@ def test_a_file_is_all_that_a_distance_an_objective_or_a_backbone_needs(library)
         "evaluate near",
         "compare near -m source/cpcc/chebyshev",
     ]
-    answers = ask(library, commands, ["chebyshev", "smooth"])
-    texts = [text for _, text in answers["outcomes"]]
-    assert [code for code, _ in answers["outcomes"]] == [2, 2, 2, 2, 0, 0, 0, 0], texts
+    outcomes, answer = ask(library, commands, ["chebyshev", "smooth"])
+    texts = [text for _, text in outcomes]
+    assert [code for code, _ in outcomes] == [2, 2, 2, 2, 0, 0, 0, 0], texts
     assert "did you mean 'chebyshev'" in texts[0]
     assert "smooth" in texts[0]
     assert "has no option 'amont'; its options are amount" in texts[1]
@@ -259,8 +237,8 @@ def test_a_file_is_all_that_a_distance_an_objective_or_a_backbone_needs(library)
     assert "has no option 'featurs'; its options are features" in texts[3]
     assert "cpcc/chebyshev" in "".join(json.loads((library / "near/results.json").read_text())["metrics"])
     assert "chebyshev" in texts[7]
-    assert answers["embedded"] == {"chebyshev": True, "smooth": True}
-    assert {"chebyshev", "smooth"} <= set(answers["completed"])
+    assert answer["embedded"] == {"chebyshev": True, "smooth": True}
+    assert {"chebyshev", "smooth"} <= set(answer["completed"])
 
 
 def test_an_installed_package_adds_to_all_rooms(installed):
@@ -276,9 +254,9 @@ def test_an_installed_package_adds_to_all_rooms(installed):
         "compare near smooth -m full/toy-norm",
         "train digits --objective broken -o never",
     ]
-    answers = ask(installed, commands, ["toy-chebyshev", "toy-smooth"])
-    texts = [text for _, text in answers["outcomes"]]
-    assert [code for code, _ in answers["outcomes"]] == [0, 2, 2, 2, 0, 0, 0, 0, 0, 2], texts
+    outcomes, answer = ask(installed, commands, ["toy-chebyshev", "toy-smooth"])
+    texts = [text for _, text in outcomes]
+    assert [code for code, _ in outcomes] == [0, 2, 2, 2, 0, 0, 0, 0, 0, 2], texts
     assert "points on a line" in texts[0]
     assert "did you mean 'toy-points'" in texts[1]
     assert "did you mean 'toy-chebyshev'" in texts[2]
@@ -290,5 +268,5 @@ def test_an_installed_package_adds_to_all_rooms(installed):
     assert "Norm" in texts[8]
     assert "distance 'broken' of toy-members (toy_members.no_such_module:Broken) cannot be loaded" in texts[9]
     assert not (installed / "never").exists()
-    assert answers["embedded"] == {"toy-chebyshev": True, "toy-smooth": True}
-    assert {"toy-chebyshev", "toy-smooth", "broken"} <= set(answers["completed"])
+    assert answer["embedded"] == {"toy-chebyshev": True, "toy-smooth": True}
+    assert {"toy-chebyshev", "toy-smooth", "broken"} <= set(answer["completed"])

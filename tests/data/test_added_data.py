@@ -1,14 +1,11 @@
 """A data set is one file in `data/` and its recipe; or an entry point of another package."""
 
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import cophenet
+from commands import copy_library, run_commands
 
 SOURCE = '''
 """Points on a line."""
@@ -52,20 +49,6 @@ laptop:
   batch_size: 20
   epochs: 1
 """
-# Runs commands one after the other, each with its exit code and what it prints.
-RUN = """
-import contextlib, io, json, sys
-from cophenet.cli import main
-outcomes = []
-for command in json.loads(sys.argv[1]):
-    with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.redirect_stderr(text):
-        try:
-            main(command)
-        except SystemExit as end:
-            outcomes.append((end.code, text.getvalue()))
-print(json.dumps(outcomes))
-"""
-
 
 OUT = "run"
 COMMANDS = {
@@ -84,9 +67,9 @@ COMMANDS = {
 def folder(tmp_path_factory) -> Path:
     """A copy of the library with one more data set and its recipe, and a package installed beside it."""
     folder = tmp_path_factory.mktemp("library")
-    shutil.copytree(Path(cophenet.__file__).parent, folder / "cophenet")
-    (folder / "cophenet/data/points.py").write_text(SOURCE)
-    (folder / "cophenet/recipes/files/points.yaml").write_text(RECIPE)
+    package = copy_library(folder)
+    (package / "data/points.py").write_text(SOURCE)
+    (package / "recipes/files/points.yaml").write_text(RECIPE)
     foreign = SOURCE.replace("@register_source\n", "").replace('"points"', '"foreign"')
     (folder / "toy_points.py").write_text(foreign.replace("points on", "foreign points on"))
     info = folder / "toy_points-1.0.dist-info"
@@ -99,17 +82,8 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def outcomes(folder) -> dict[str, tuple[int, str]]:
     """Exit code and text of every command."""
-    given = json.dumps([command.split() for command in COMMANDS.values()])
-    environment = {"PYTHONPATH": str(folder), "PATH": "", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, given],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-        cwd=folder,
-    )
-    return dict(zip(COMMANDS, json.loads(done.stdout.splitlines()[-1]), strict=True))
+    outcomes, _ = run_commands(folder, [command.split() for command in COMMANDS.values()])
+    return dict(zip(COMMANDS, outcomes, strict=True))
 
 
 def test_a_file_and_a_recipe_are_all_that_a_data_set_needs(outcomes, folder):

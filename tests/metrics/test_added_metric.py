@@ -1,15 +1,12 @@
 """A metric is one file in `metrics/`, or an entry point of another package: all else asks its card."""
 
 import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-import cophenet
+from commands import copy_library, run_commands
 from cophenet.evaluation import describe
 from cophenet.evaluation.keys import key_order
 from cophenet.evaluation.results import Numbers
@@ -48,26 +45,10 @@ CARD = register_metric(
     )
 )
 '''
-# Runs commands one after the other, each with its exit code and what it prints.
-RUN = """
-import contextlib, io, json, sys
-from cophenet.cli import main
-outcomes = []
-for command in json.loads(sys.argv[1]):
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        try:
-            main(command)
-        except SystemExit as stop:
-            outcomes.append((stop.code, out.getvalue()))
-print(json.dumps(outcomes))
-"""
 
 
 def as_file_of_the_room(folder: Path) -> None:
-    package = Path(cophenet.__file__).parent
-    shutil.copytree(package, folder / "cophenet", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "cophenet" / "metrics" / "feature_norm.py").write_text(METRIC)
+    (copy_library(folder) / "metrics" / "feature_norm.py").write_text(METRIC)
 
 
 def as_package(folder: Path) -> None:
@@ -86,19 +67,12 @@ def test_it_is_measured_and_compared(tmp_path, install):
     modules.mkdir()
     install(modules)
     commands = [
-        ["evaluate", run],
-        ["compare", run, "--format", "markdown"],
-        ["compare", run, "-m", "source/norm"],
-        ["compare", run, "-m", "source/nrm"],
+        ["evaluate", str(run)],
+        ["compare", str(run), "--format", "markdown"],
+        ["compare", str(run), "-m", "source/norm"],
+        ["compare", str(run), "-m", "source/nrm"],
     ]
-    search = f"import sys; sys.path.insert(0, {str(modules)!r})\n"
-    done = subprocess.run(
-        [sys.executable, "-c", search + RUN, json.dumps([[str(word) for word in line] for line in commands])],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    evaluated, compared, chosen, wrong = json.loads(done.stdout.splitlines()[-1])
+    (evaluated, compared, chosen, wrong), _ = run_commands(modules, commands)
     assert [code for code, _ in (evaluated, compared, chosen, wrong)] == [0, 0, 0, 2]
     results = json.loads((run / "results.json").read_text())
     keys = list(results["metrics"])
