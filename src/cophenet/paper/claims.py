@@ -15,8 +15,8 @@ from cophenet.paper.expressions import (
     AllOf,
     AnyOf,
     Comparison,
+    Criterion,
     Expression,
-    Requirement,
     average_of,
     best_of,
     value,
@@ -60,13 +60,13 @@ class Claim:
     text: str
     where: str
     item: str
-    requires: Requirement
+    requires: Criterion
     data: tuple[str, ...] = ()
     most: bool = False
     across: bool = False
     untrained: bool = False
     gpu: str = ""
-    also_shown: Mapping[str, Requirement] = field(default_factory=dict)
+    also_shown: Mapping[str, Criterion] = field(default_factory=dict)
 
 
 OT = tuple(name for name in DISTANCES if name != "l2")

@@ -18,8 +18,8 @@ __all__ = [
     "AllOf",
     "AnyOf",
     "Comparison",
+    "Criterion",
     "Expression",
-    "Requirement",
     "Term",
     "average_of",
     "best_of",
@@ -161,27 +161,27 @@ class Comparison:
 
 @dataclass(frozen=True)
 class AllOf:
-    """That all of several requirements hold."""
+    """That all of several criteria hold."""
 
-    parts: tuple[Requirement, ...]
+    parts: tuple[Criterion, ...]
 
-    def __init__(self, parts: Iterable[Requirement]) -> None:
+    def __init__(self, parts: Iterable[Criterion]) -> None:
         """From any iterable."""
         object.__setattr__(self, "parts", tuple(parts))
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """That at least one of several requirements holds."""
+    """That at least one of several criteria holds."""
 
-    parts: tuple[Requirement, ...]
+    parts: tuple[Criterion, ...]
 
-    def __init__(self, parts: Iterable[Requirement]) -> None:
+    def __init__(self, parts: Iterable[Criterion]) -> None:
         """From any iterable."""
         object.__setattr__(self, "parts", tuple(parts))
 
 
-Requirement: TypeAlias = Comparison | AllOf | AnyOf
+Criterion: TypeAlias = Comparison | AllOf | AnyOf
 
 
 def shown(number: float, unit: Unit, sign: str = "") -> str:

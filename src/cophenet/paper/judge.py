@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from cophenet.paper.expressions import AnyOf, Comparison, Expression, Requirement, Term, shown
+from cophenet.paper.expressions import AnyOf, Comparison, Criterion, Expression, Term, shown
 from cophenet.paper.observations import Condition, Observations, unit_of, with_breeds
 from cophenet.paper.plan import recipe_label
 from cophenet.paper.published import printed
@@ -55,12 +55,12 @@ class Judgement:
 
 
 def judge(
-    requirement: Requirement, observations: Observations, recipe: str, *, untrained: bool = False
+    criterion: Criterion, observations: Observations, recipe: str, *, untrained: bool = False
 ) -> Judgement | None:
-    """Judge a requirement on a data set.
+    """Judge a criterion on a data set.
 
     Args:
-        requirement: What a claim asks for.
+        criterion: What a claim asks for.
         observations: What was measured.
         recipe: The data set, by the recipe; "" for studies without one.
         untrained: Whether it is about what networks show that have hardly learned, such as times.
@@ -78,11 +78,11 @@ def judge(
         >>> judge(value("emd", "cpcc/l2") > value("flat", "cpcc/l2") + 0.1, table, "digits").verdict
         'holds'
     """
-    if isinstance(requirement, Comparison):
-        return _Judge(observations, recipe, untrained).compare(requirement)
-    parts = [judge(part, observations, recipe, untrained=untrained) for part in requirement.parts]
+    if isinstance(criterion, Comparison):
+        return _Judge(observations, recipe, untrained).compare(criterion)
+    parts = [judge(part, observations, recipe, untrained=untrained) for part in criterion.parts]
     known = [part for part in parts if part is not None]
-    return combine(known, max if isinstance(requirement, AnyOf) else min) if known else None
+    return combine(known, max if isinstance(criterion, AnyOf) else min) if known else None
 
 
 _ORDER: tuple[Verdict, ...] = ("does not hold", "cannot be told", "holds")

@@ -135,8 +135,8 @@ def _judged(claim: Claim, document: Document | None) -> tuple[str, str]:
         return f"`cophenet reproduce {claim.item}`", "cannot be told: not run yet"
     judgement, data = judged
     parts = [_numbers(judgement)]
-    for label, requirement in claim.also_shown.items():
-        beside = judge_claim(replace(claim, requires=requirement), document.observations)
+    for label, criterion in claim.also_shown.items():
+        beside = judge_claim(replace(claim, requires=criterion), document.observations)
         if beside is not None:
             parts.append(f"beside, {label}: {_numbers(beside[0], 1)}")
     reasons = judgement.reasons[:_SHOWN]

@@ -90,8 +90,12 @@ class RecipeError(ValueError):
 
     def __init__(self, where: str, problem: str) -> None:
         """With the file or the overrides, and what is wrong there."""
-        super().__init__(f"{where}: {problem}")
+        super().__init__(where, problem)
         self.problem = problem
+
+    def __str__(self) -> str:
+        """In one line."""
+        return ": ".join(self.args)
 
 
 def explain(error: ValidationError, model: type[BaseModel], where: str, also: Sequence[str] = ()) -> str:
