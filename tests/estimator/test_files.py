@@ -138,7 +138,24 @@ def _config(**values):
     return apply
 
 
+def _parameter(**values):
+    def apply(folder):
+        path = folder / "config.json"
+        config = json.loads(path.read_text())
+        path.write_text(json.dumps({**config, "params": {**config["params"], **values}}))
+
+    return apply
+
+
 DAMAGES = {
+    "long text": (_config(classes_dtype="<U100000000"), r"text of more than 1000 letters \(limit\)"),
+    "bytes": (_config(classes_dtype="|S1000000000"), "text of more than 1000 letters"),
+    "huge network": (_parameter(hidden_size=10**12), "model.safetensors has tensors .*, config.json needs"),
+    "deep": (
+        lambda folder: (folder / "config.json").write_text("[" * 10**5),
+        "nested deeper than 500 levels",
+    ),
+    "type": (_config(params=[1]), "damaged or incomplete"),
     "fewer classes": (_config(classes=["bus", "cat", "husky", "poodle"]), "damaged"),
     "twice a class": (_config(classes=["bus", "bus", "husky", "poodle", "van"]), "other classes"),
     "other order": (_config(classes=["cat", "bus", "husky", "poodle", "van"]), "other classes"),

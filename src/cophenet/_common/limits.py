@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,8 +28,11 @@ __all__ = [
     "UNPACKED_BYTES",
     "Limit",
     "TooDeepError",
+    "TooLargeError",
     "Unpacked",
     "check_unpacked",
+    "check_zip",
+    "one_line",
     "read_bytes",
     "read_stream",
     "read_text",
@@ -106,6 +110,10 @@ class TooDeepError(ValueError):
         super().__init__(f"{where}nested deeper than {depth} levels (limit)")
 
 
+class TooLargeError(ValueError):
+    """A file unpacks to more than the limit."""
+
+
 NODES = Limit("COPHENET_MAX_NODES", 5_000_000)
 TEXT_BYTES = Limit("COPHENET_MAX_TEXT_BYTES", 1 << 30)
 UNPACKED_BYTES = Limit("COPHENET_MAX_UNPACKED_BYTES", 1 << 30)
@@ -138,7 +146,7 @@ def reading(where: str | Path, kind: str = "") -> Iterator[None]:
     except Exception as error:
         if isinstance(error, FileNotFoundError) or getattr(error, "filename", None) is not None:
             raise
-        message = _one_line(error)
+        message = one_line(error)
         if _is_ours(error) and message.startswith(f"{where}"):
             raise
         if not _is_ours(error):
@@ -151,7 +159,13 @@ def _is_ours(error: Exception) -> bool:
     return isinstance(error, ValueError) and not isinstance(error, UnicodeError)
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    r"""The message of an error, on one line and not too long.
+
+    Example:
+        >>> one_line(RuntimeError("two\n lines"))
+        'two lines'
+    """
     text = " ".join(str(error).split())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
@@ -263,12 +277,24 @@ def check_unpacked(packed: int, unpacked: int) -> None:
     Example:
         >>> check_unpacked(26_000_000, 6_400_000_000)
         Traceback (most recent call last):
-        ValueError: 26 MB unpack to more than 1.07 GB (limit; COPHENET_MAX_UNPACKED_BYTES sets another)
+        cophenet._common.limits.TooLargeError: 26 MB unpack to more than 1.07 GB (limit; ...)
     """
     limit = max(UNPACKED_BYTES.value, _RATIO * packed)
     if unpacked > limit:
         problem = f"{size_text(packed)} unpack to more than {size_text(limit)}"
-        raise ValueError(f"{problem} {UNPACKED_BYTES.note}")
+        raise TooLargeError(f"{problem} {UNPACKED_BYTES.note}")
+
+
+def check_zip(path: Path) -> None:
+    """Refuse a zip file that unpacks to much more than it is.
+
+    Raises:
+        TooLargeError: If it does.
+        zipfile.BadZipFile: If it is none.
+    """
+    with zipfile.ZipFile(path) as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+    check_unpacked(path.stat().st_size, unpacked)
 
 
 def size_text(count: int) -> str:

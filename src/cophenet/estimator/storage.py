@@ -6,15 +6,18 @@ import json
 import numbers
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cophenet._common.checksums import check_arrays, with_checksum
-from cophenet._common.files import old_or_new_folder, replaced_folder
+from cophenet._common.files import old_or_new_folder, parse_json, read_json, replaced_folder
+from cophenet._common.limits import one_line, read_text
 from cophenet._common.packages import import_optional
 from cophenet.estimator.labels import find_nodes
 from cophenet.estimator.network import Adapter, VectorNetwork
@@ -30,6 +33,9 @@ __all__ = ["FORMAT", "check_place", "load", "save"]
 
 FORMAT = 1
 CONFIG, TENSORS, TREE, GIVEN = "config.json", "model.safetensors", "tree.json", "given_tree.json"
+
+# Longest text in the type of the classes, unless a name is longer.
+_LETTERS = 1000
 
 _Estimator = TypeVar("_Estimator", bound="HierarchicalEmbedder")
 
@@ -71,10 +77,10 @@ def _is_saved_model(folder: Path) -> bool:
     if {file.name for file in folder.iterdir()} - {CONFIG, TENSORS, TREE, GIVEN}:
         return False
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        config = read_json(folder / CONFIG)
     except ValueError:
         return False
-    return isinstance(config, dict) and {"format", "cophenet"} <= config.keys()
+    return {"format", "cophenet"} <= config.keys()
 
 
 def load(estimator: _Estimator, path: str | os.PathLike[str], device: str | None = None) -> _Estimator:
@@ -97,8 +103,10 @@ def load(estimator: _Estimator, path: str | os.PathLike[str], device: str | None
         check_parameters(estimator)
         _fill(estimator, config, tensors, tree)
         _check(estimator, config)
+    except MemoryError:
+        raise
     except Exception as error:
-        raise ValueError(f"{folder}: the saved model is damaged or incomplete: {error}") from error
+        raise ValueError(f"{folder}: the saved model is damaged or incomplete: {one_line(error)}") from error
     return estimator
 
 
@@ -129,14 +137,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"{folder}: no saved model there: {CONFIG} is missing")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = parse_json(read_text(path))
         version = config["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not the configuration of a saved model: {error}") from error
     if isinstance(version, bool) or version != FORMAT:
         newer = isinstance(version, int) and version > FORMAT
         advice = "; it was saved by a newer cophenet: update cophenet to read it" if newer else ""
-        raise ValueError(f"{path}: format {version!r}, but this version reads format {FORMAT}{advice}")
+        raise ValueError(f"{path}: format {version!r:.200}, but this version reads format {FORMAT}{advice}")
     return dict(config)
 
 
@@ -195,9 +203,12 @@ def _fill(
     with torch.device("meta"):
         adapter = Adapter(inputs, estimator.hidden_size, outputs)
         network = VectorNetwork(adapter, nn.Linear(outputs, len(config["classes"])))
+    # Before memory is taken: sizes in the configuration need not be those of the tensors.
+    if (shapes := _shapes(network.state_dict())) != _shapes(state):
+        raise ValueError(f"{TENSORS} has tensors {_shapes(state)}, {CONFIG} needs {shapes}")
     network.to_empty(device="cpu").float().load_state_dict(state)
     estimator.network_ = network.to(torch.device(estimator.device))
-    estimator.classes_ = np.array(config["classes"], dtype=np.dtype(config["classes_dtype"]))
+    estimator.classes_ = _classes(config["classes"], np.dtype(config["classes_dtype"]))
     estimator.tree_ = tree
     estimator.input_scale_ = Scale(tensors["scale.mean"].numpy(), tensors["scale.deviation"].numpy())
     estimator.n_features_in_, estimator._n_features_out = inputs, outputs
@@ -214,6 +225,19 @@ def _fill(
     if config["backend"] is not None:
         vectors, nodes = tensors["index.vectors"].numpy(), tensors["index.nodes"].numpy()
         estimator.index_ = SearchIndex(vectors, nodes, config["backend"])
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(values.shape) for name, values in tensors.items()}
+
+
+def _classes(names: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The classes in the type they had; text of any declared length takes that memory for each."""
+    longest = max((len(name) for name in names if isinstance(name, str)), default=0)
+    if dtype.kind in "SUV" and dtype.itemsize > 4 * max(longest, _LETTERS):
+        raise ValueError(f"classes_dtype {dtype.str} is text of more than {_LETTERS} letters (limit)")
+    classes: NDArray[Any] = np.array(names, dtype=dtype)
+    return classes
 
 
 def _check(estimator: HierarchicalEmbedder, config: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from cophenet._common.checks import check_choice
 from cophenet._common.checksums import check_arrays, with_checksum
 from cophenet._common.files import write_bytes
+from cophenet._common.limits import one_line
 from cophenet._common.packages import import_optional
 from cophenet.metrics.cards import FeatureSet, Missing
 from cophenet.runs import load_experiment, load_network
@@ -260,11 +261,28 @@ def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
             # Copies lie in memory as freshly computed tensors do, so that sums add up in the same order.
             features, labels, logits = tensors = [file.get_tensor(key).clone() for key in _KEYS]
         check_arrays({key: values.numpy() for key, values in zip(_KEYS, tensors, strict=True)}, metadata)
-        return FeatureSet(features, labels, logits, Hierarchy(parse_json(metadata["tree"])))
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        tree = Hierarchy(parse_json(metadata["tree"]))
+        _check_features(features, labels, logits, tree)
+        return FeatureSet(features, labels, logits, tree)
+    except (MemoryError, FileNotFoundError):
+        raise
+    except Exception as error:  # damaged files fail in any way
+        reason = one_line(error)
         raise ValueError(
-            f"{path}: truncated, damaged or not a file of features ({error}); remove it to have it made anew"
+            f"{path}: truncated, damaged or not a file of features ({reason}); remove it to have it made anew"
         ) from error
+
+
+def _check_features(features: Tensor, labels: Tensor, logits: Tensor, tree: Hierarchy) -> None:
+    """Refuse tensors that do not belong together."""
+    if labels.ndim != 1 or labels.dtype != torch.int64:
+        raise ValueError(f"labels must be (n,) int64, got {tuple(labels.shape)} {labels.dtype}")
+    count = len(labels)
+    for name, values in (("features", features), ("logits", logits)):
+        if values.ndim != 2 or len(values) != count or not values.is_floating_point():
+            raise ValueError(f"{name} must be ({count}, d) numbers, got {tuple(values.shape)}")
+    if count and not 0 <= int(labels.min()) <= int(labels.max()) < tree.num_classes:
+        raise ValueError(f"labels must be 0 to {tree.num_classes - 1}")
 
 
 def require_safetensors() -> Any:

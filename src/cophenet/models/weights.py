@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tarfile
+import zipfile
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from cophenet._common.limits import TooLargeError, check_zip
 from cophenet.models.base import Backbone
 
 __all__ = ["load_weights", "read_state"]
@@ -80,7 +82,11 @@ def _read_torch(path: Path) -> object:
         # Before 2.6, torch itself can be made to run code by a file in its oldest format.
         if tarfile.is_tarfile(path):
             raise ValueError("a tar file")
+        if zipfile.is_zipfile(path):
+            check_zip(path)
         return torch.load(path, map_location="cpu", weights_only=True)
+    except MemoryError:
+        raise
     except Exception as error:  # foreign and damaged files fail in any way
         raise ValueError(
             f"weights {path} are no file of tensors that torch can read{_reason(error)}; "
@@ -92,6 +98,8 @@ def _reason(error: Exception) -> str:
     """Why the system refused a file; other errors tell of the reader and not of the file."""
     if isinstance(error, OSError) and error.strerror:
         return f" ({error.strerror})"
+    if isinstance(error, TooLargeError):
+        return f" ({error})"
     return ", it is damaged or holds something else"
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from cophenet._common.files import write_bytes
+from cophenet._common.limits import reading
 from cophenet.report.style import hide_axes, look, marker_svg, scatter_groups, styled
 from cophenet.tree import Hierarchy
 from cophenet.vectors import map_arrays
@@ -94,7 +95,10 @@ def _load(path: Path) -> tuple[Floats, npt.NDArray[np.int64]]:
         arrays = map_arrays(path)
     except ValueError as error:
         raise ValueError(f"{path.name} is no file of features: {error}") from error
-    features, labels = np.array(arrays["features"].numpy()), np.array(arrays["labels"].numpy())
+    with reading(path, "a file of features"):
+        features, labels = np.array(arrays["features"].numpy()), np.array(arrays["labels"].numpy())
+    if features.ndim != 2 or labels.shape != (len(features),) or not len(features):
+        raise ValueError(f"{path} holds features {features.shape} and labels {labels.shape}")
     if not np.isfinite(features).all():
         raise ValueError(f"{path} holds features that are not finite")
     return features, labels
@@ -132,7 +136,7 @@ def _pca(features: Floats) -> Floats:
 
 def _cached(cache: Path, digest: str, count: int) -> Floats | None:
     """The points saved for the same features; None if there are none that can be read."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
     if not cache.is_file():
         return None
@@ -141,7 +145,7 @@ def _cached(cache: Path, digest: str, count: int) -> Floats | None:
             if (file.metadata() or {}).get("features") != digest:
                 return None
             points: Floats = file.get_tensor("points")
-    except SafetensorError:
+    except Exception:  # damaged files fail in any way; it is made again
         return None
     return points if points.shape == (count, 2) else None
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import pickle
 import re
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import write_bytes
+from cophenet._common.limits import TooLargeError, check_zip
 
 if TYPE_CHECKING:
     from torch import device as Device
@@ -49,7 +48,13 @@ def checkpoint_step(path: Path) -> int:
 def is_good(path: Path) -> bool:
     """Whether the bytes of a checkpoint are those that were written."""
     match = _NAME.fullmatch(path.name)
-    return match is not None and _checksum(path.read_bytes()) == match[2]
+    if match is None:
+        return False
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while part := stream.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()[:16] == match[2]
 
 
 def newest_good(folder: Path) -> tuple[Path | None, list[Path]]:
@@ -99,12 +104,15 @@ def read_checkpoint(path: Path, device: str | Device = "cpu") -> dict[str, Any]:
 
     try:
         # Before 2.6, torch itself can be made to run code by a file in its oldest formats.
-        if not zipfile.is_zipfile(path):
-            raise ValueError("not in the format that torch writes")
+        check_zip(path)
         content = torch.load(path, map_location=device, weights_only=True)
         if not isinstance(content, dict):
             raise ValueError("not a mapping")
-    except (ValueError, RuntimeError, EOFError, KeyError, AttributeError, pickle.UnpicklingError):
+    except (FileNotFoundError, MemoryError):
+        raise
+    except TooLargeError as error:
+        raise ValueError(f"checkpoint {path}: {error}") from error
+    except Exception:  # damaged files fail in any way
         # Without torch's words, which advise to read such a file with less care.
         raise ValueError(
             f"checkpoint {path} is damaged, or asks for more than tensors and plain values: "

@@ -234,12 +234,41 @@ def load_network(run: Run, device: torch.device | str = "cpu", *, trust: bool = 
     """
     seed, recipe = run.seed, run.recipe.with_trust() if trust else run.recipe
     check_trust(recipe)
-    content = read_checkpoint(run.checkpoint())
+    path = run.checkpoint()
+    state = _network_state(path)
+    _check_shapes(path, state, recipe, run)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         objective = recipe.create_objective(run.tree)
         network = build_network(recipe, objective, run.info["input_shape"])
-    prefix = "network."
-    state = content["state_dict"]
-    network.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+    network.load_state_dict(state)
     return network.to(device).eval()
+
+
+def _network_state(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of the network in a checkpoint."""
+    prefix = "network."
+    state = read_checkpoint(path).get("state_dict")
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise ValueError(f"checkpoint {path} holds no tensors of a network")
+    named = {str(name): value for name, value in state.items()}
+    return {name.removeprefix(prefix): named[name] for name in named if name.startswith(prefix)}
+
+
+def _check_shapes(path: Path, state: dict[str, torch.Tensor], recipe: Recipe, run: Run) -> None:
+    """Refuse a checkpoint that is not of the recipe's network, before memory is taken for that."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            objective = recipe.create_objective(run.tree)
+            with torch.device("meta"):
+                expected = build_network(recipe, objective, run.info["input_shape"]).state_dict()
+    except Exception:  # a backbone that cannot be made without its numbers; or it is wrong, then that is next
+        return
+    for name in (*expected, *state):
+        one, other = (tuple(group[name].shape) if name in group else None for group in (state, expected))
+        if one != other:
+            raise ValueError(
+                f"checkpoint {path} does not fit the recipe of its run: {name} "
+                f"{'is missing' if one is None else f'has shape {one}'}, "
+                f"{'there should be none' if other is None else f'it should be {other}'}"
+            )

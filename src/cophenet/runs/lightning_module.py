@@ -15,6 +15,7 @@ from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor
 
+from cophenet._common.limits import one_line
 from cophenet.data import Loader
 from cophenet.models import Network, cached_backward
 from cophenet.objectives import Objective, Phase, StepOutput
@@ -249,6 +250,19 @@ class TrainingModule(pl.LightningModule):
         checkpoint["epoch"], checkpoint["global_step"] = self.epoch, self.total_step
         checkpoint["position"] = {"epoch": self.epoch, "step": self.step, "seconds": self.seconds}
         checkpoint["meter"] = self.meter.state()
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Set all parameters.
+
+        Raises:
+            ValueError: If they are not those of this network.
+        """
+        try:
+            return super().load_state_dict(state_dict, strict, assign)
+        except RuntimeError as error:
+            raise ValueError(f"the checkpoint is not of this training: {one_line(error)}") from error
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Go on at the position of the checkpoint."""

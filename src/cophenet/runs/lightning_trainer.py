@@ -139,7 +139,7 @@ def _train_one(
     module = build_module(run, experiment, fresh=checkpoint is None)
     if len(module.stages) > 1:
         log.write(_plan(module))
-    position = {"epoch": 0} if checkpoint is None else read_checkpoint(checkpoint)["position"]
+    position = {"epoch": 0} if checkpoint is None else _position(checkpoint)
     recorder = EpochRecorder(run)
     if position["epoch"] < module.total_epochs:
         bar = sys.stdout.isatty() if options.progress is None else options.progress
@@ -182,9 +182,26 @@ def _choose_checkpoint(run: Run, log: RunLog) -> Path | None:
         log.write(f"checkpoint {path.name} is damaged: {instead}")
     if checkpoint is not None:
         log.write(f"seed {run.seed}: continuing from {checkpoint.name}")
+        began = run.info.get("versions", {}).get("torch", torch.__version__)
+        if began != torch.__version__:
+            now = f"this is torch {torch.__version__}"
+            log.write(f"the run began with torch {began}, {now}: what follows may differ in its last digits")
     else:
         log.write(f"seed {run.seed}: {run.recipe.name} with {run.recipe.objective.name}")
     return checkpoint
+
+
+def _position(path: Path) -> dict[str, Any]:
+    """Where a checkpoint left off.
+
+    Raises:
+        ValueError: If it does not say so.
+    """
+    position = read_checkpoint(path).get("position")
+    whole = isinstance(position, dict) and all(type(position.get(key)) is int for key in ("epoch", "step"))
+    if not isinstance(position, dict) or not whole or not isinstance(position.get("seconds"), (int, float)):
+        raise ValueError(f"checkpoint {path} does not say where the training left off: it is none of a run")
+    return position
 
 
 def build_module(run: Run, experiment: Experiment, *, fresh: bool) -> TrainingModule:

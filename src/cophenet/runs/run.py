@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import io
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from cophenet._common.checks import check_text
 from cophenet._common.csv_cells import from_cell
-from cophenet._common.files import read_json
+from cophenet._common.limits import read_text, reading
 from cophenet._common.shell import command
 from cophenet.recipes import Recipe, load_recipe
 from cophenet.runs.checkpoints import newest_good
+from cophenet.runs.documents import read_details, read_results, read_run_info
 from cophenet.tree import Hierarchy
 
 __all__ = ["FORMAT", "Run"]
@@ -130,7 +133,7 @@ class Run:
     @property
     def info(self) -> dict[str, Any]:
         """How it was made: versions, threads, data folder, times; as the file says now."""
-        return read_json(self.path / "run.json")
+        return read_run_info(self.path / "run.json")
 
     @cached_property
     def tree(self) -> Hierarchy:
@@ -151,12 +154,14 @@ class Run:
     @property
     def results(self) -> dict[str, Any] | None:
         """The results of evaluation; None before it."""
-        return self._json("results.json")
+        path = self.path / "results.json"
+        return read_results(path) if path.is_file() else None
 
     @property
     def details(self) -> dict[str, Any] | None:
         """What a report draws; None before evaluation, and above several seeds."""
-        return self._json("details.json")
+        path = self.path / "details.json"
+        return read_details(path) if path.is_file() else None
 
     @property
     def metrics(self) -> list[Row]:
@@ -167,9 +172,11 @@ class Run:
         path = self.path / "metrics.csv"
         if not path.is_file():
             return []
-        with path.open(newline="", encoding="utf-8") as file:
-            lines = list(csv.DictReader(file))
-        return [{from_cell(key): _value(cell) for key, cell in row.items()} for row in lines]
+        with reading(path, "a table of epochs"):
+            rows = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+            for column in rows.fieldnames or ():
+                check_text("a column", column)
+            return [_row(row, rows.line_num) for row in rows]
 
     def features_path(self, name: str, epoch: int | None = None) -> Path:
         """Where features are saved.
@@ -196,13 +203,17 @@ class Run:
             raise ValueError(f"run {self.path} has a damaged checkpoint, {damaged[0].name}: {again}")
         return path
 
-    def _json(self, name: str) -> dict[str, Any] | None:
-        path = self.path / name
-        return read_json(path) if path.is_file() else None
+
+def _row(cells: dict[str | Any, Any], line: int) -> Row:
+    if None in cells:
+        raise ValueError(f"line {line} has more cells than there are columns")
+    return {from_cell(key): _value(cell) for key, cell in cells.items()}
 
 
-def _value(cell: str) -> float | str | None:
+def _value(cell: str | None) -> float | str | None:
+    if not cell:
+        return None
     try:
-        return float(cell) if cell else None
+        return float(cell)
     except ValueError:
         return from_cell(cell)

@@ -1,0 +1,221 @@
+"""What the JSON files of a run folder hold, checked when they are read: a folder may come from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import AfterValidator, BaseModel, Field, Strict, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from cophenet._common.checks import check_text
+from cophenet._common.files import read_json
+from cophenet._common.limits import reading
+from cophenet.recipes.errors import wording
+from cophenet.tree import Hierarchy
+
+__all__ = ["Document", "read_details", "read_results", "read_run_info"]
+
+
+def _plain(text: str) -> str:
+    check_text("it", text)
+    return text
+
+
+_Kind = TypeVar("_Kind")
+_Text = Annotated[str, Strict(), AfterValidator(_plain)]
+_Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+_Count = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
+_Seed = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
+_Flag = Annotated[bool, Strict()]
+
+
+class _Samples(TypedDict, total=False):
+    count: _Count
+    labels: _Text
+    inputs: _Text
+
+
+class _Info(TypedDict, total=False):
+    """`run.json`."""
+
+    seed: _Seed
+    seeds: list[_Seed]
+    finished: _Flag
+    data_dir: _Text | None
+    versions: dict[_Text, _Text]
+    accelerator: _Text
+    devices: _Count | _Text
+    strategy: _Text
+    num_nodes: Annotated[_Count, Field(ge=1)]
+    threads: Annotated[_Count, Field(ge=1, le=65536)]
+    input_shape: Annotated[list[Annotated[_Count, Field(ge=1)]], Field(min_length=1, max_length=8)]
+    samples: dict[_Text, _Samples]
+    seconds_per_epoch: list[_Number | None]
+
+
+class _Metric(TypedDict):
+    mean: _Number | None
+    std: _Number | None
+    values: list[_Number | None]
+
+
+class _Results(TypedDict, total=False):
+    """`results.json`."""
+
+    name: _Text
+    recipe_name: _Text
+    scale: _Text
+    data: _Text
+    objective: _Text
+    recipe: dict[str, Any]
+    seeds: list[_Seed]
+    levels: list[_Text]
+    versions: dict[_Text, _Text]
+    threads: _Count
+    seconds_per_epoch: _Number | None
+    epochs: _Count
+    samples: dict[_Text, _Count]
+    metrics: dict[_Text, _Metric]
+    missing: dict[_Text, _Text]
+
+
+class _Nodes(TypedDict):
+    names: list[_Text]
+    parents: list[Annotated[int, Strict()]]
+
+
+class _Accuracy(TypedDict):
+    accuracy: _Number | None
+    samples: _Count
+
+
+class _Mistake(TypedDict):
+    index: _Count
+    true: _Count
+    predicted: _Count
+    tree_distance: _Number
+    probability: _Number
+
+
+class _Details(TypedDict):
+    """`details.json`."""
+
+    tree: _Nodes
+    classes: list[_Text]
+    levels: list[_Text]
+    class_distances: dict[_Text, list[_Number | None]]
+    confusion: list[Annotated[list[_Count], Field(min_length=3, max_length=3)]]
+    node_accuracy: dict[_Text, _Accuracy]
+    worst_mistakes: list[_Mistake]
+
+
+class Document(dict[str, Any]):
+    """A mapping read from a file; a key that it lacks is an error which names the file.
+
+    Args:
+        path: The file.
+        content: What it holds.
+
+    Example:
+        >>> Document(Path("run.json"), {"seed": 0})["threads"]
+        Traceback (most recent call last):
+        ValueError: run.json has no 'threads': damaged, or of another version
+    """
+
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        super().__init__(content)
+        self.path = path
+
+    def __missing__(self, key: str) -> Any:
+        """The error."""
+        raise ValueError(f"{self.path} has no {key!r}: damaged, or of another version")
+
+
+class _Schema(Generic[_Kind]):
+    """What a file must hold; made when it is first needed."""
+
+    def __init__(self, kind: type[_Kind]) -> None:
+        self._kind = kind
+        self._adapter: TypeAdapter[_Kind] | None = None
+
+    def read(self, path: Path) -> Document:
+        """The document, of which keys may be missing, and others are left alone."""
+        content = read_json(path)
+        self._adapter = self._adapter or TypeAdapter(self._kind)
+        try:
+            self._adapter.validate_python(content)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = ".".join(_place(content, first["loc"]))
+            problem = "lacks a key" if first["type"] == "missing" else wording(first, BaseModel)
+            raise ValueError(f"{path}: {key} {problem}") from error
+        return Document(path, content)
+
+
+def _place(content: Any, loc: Sequence[int | str]) -> Iterator[str]:
+    """The keys down to a problem, without the kinds of values that pydantic tried there."""
+    for part in loc:
+        count = len(content) if isinstance(content, list) else 0
+        if part not in (content if isinstance(content, dict) else range(count)):
+            return
+        yield str(part)
+        content = content[part]
+
+
+_INFO, _RESULTS, _DETAILS = _Schema(_Info), _Schema(_Results), _Schema(_Details)
+
+
+def read_run_info(path: Path) -> Document:
+    """`run.json`: how a run was made.
+
+    Raises:
+        ValueError: If it is no such file; names the file and the key.
+    """
+    return _INFO.read(path)
+
+
+def read_results(path: Path) -> Document:
+    """`results.json`: the numbers of an evaluation.
+
+    Raises:
+        ValueError: If it is no such file; names the file and the key.
+    """
+    return _RESULTS.read(path)
+
+
+def read_details(path: Path) -> Document:
+    """`details.json`: what a report draws.
+
+    Raises:
+        ValueError: If it is no such file, or its parts do not belong together; names the file.
+    """
+    details = _DETAILS.read(path)
+    with reading(path):
+        _check_details(details)
+    return details
+
+
+def _check_details(details: Document) -> None:
+    """Refuse numbers that are not about the tree they come with."""
+    nodes = details["tree"]
+    tree = Hierarchy.from_parents(
+        nodes["parents"], nodes["names"], classes=details["classes"], level_names=details["levels"]
+    )
+    count = tree.num_classes
+    for name, distances in details["class_distances"].items():
+        if len(distances) != count * (count - 1) // 2:
+            raise ValueError(f"class_distances.{name} has {len(distances)} distances of {count} classes")
+    lacking = next(
+        (node for node in range(tree.num_nodes) if str(node) not in details["node_accuracy"]), None
+    )
+    if lacking is not None:
+        raise ValueError(f"node_accuracy has no node {lacking}")
+    pairs = [(one["true"], one["predicted"]) for one in details["worst_mistakes"]]
+    for pair in pairs:
+        if max(pair) >= count or pair[0] == pair[1]:
+            raise ValueError(f"worst_mistakes has one of class {pair[0]} as {pair[1]}, of {count} classes")
+    for true, predicted, _ in details["confusion"]:
+        if max(true, predicted) >= count:
+            raise ValueError(f"confusion has class {max(true, predicted)} of {count} classes")
