@@ -105,6 +105,27 @@ def error_case(rank: int, name: str, parts: Parts) -> list[str]:
     ]
 
 
+def share_error_case(rank: int, name: str) -> str:
+    """An error in the pairs of process 1 alone."""
+    criterion = CPCCLoss(TREE, name)
+
+    def fail(*_: Any) -> None:
+        if rank == 1:
+            raise ValueError("these pairs have no distance")
+
+    criterion.distance.register_forward_pre_hook(fail)
+    return message_of(lambda: criterion(torch.randn(4, 3), torch.arange(4) * 2))
+
+
+def collapsed_case(rank: int, name: str, parts: Parts) -> Any:
+    """Loss and gradient of features that are all equal."""
+    x, y = parts[rank]
+    z = x.clone().requires_grad_()
+    loss = CPCCLoss(TREE, name)(z, y)
+    loss.backward()
+    return loss.item(), z.grad
+
+
 def objective_error_case(rank: int, name: str, parts: Parts) -> str:
     x, y = parts[rank]
     heads = {"level2": torch.zeros(len(y), TREE.num_classes)}

@@ -171,10 +171,18 @@ def test_a_missing_head_on_one_process(ranks, options):
 
 
 def test_an_error_in_one_share_of_the_pairs_reaches_all(ranks):
-    parts = [(torch.randn(4, 3) * 1e30, torch.arange(4) * 2) for _ in range(ranks.count)]
-    told = [message for message, *_ in ranks(cases.error_case, "emd", parts)]
-    assert set(told) == {told[0]}
-    assert "features must be smaller: their distances overflow torch.float32" in told[0]
+    assert set(ranks(cases.share_error_case, "emd")) == {"process 1: these pairs have no distance"}
+
+
+@pytest.mark.parametrize("name", ["l2", "swd", "bures", "emd"])
+def test_collapsed_features_are_undefined_for_all(ranks, name):
+    """Each process has its share of the classes, all of them in one place."""
+    y = torch.arange(40) * 7 % 9
+    z = torch.randn(6, generator=torch.Generator().manual_seed(0), dtype=torch.float64).repeat(40, 1)
+    parts = [(z[y % ranks.count == rank], y[y % ranks.count == rank]) for rank in range(ranks.count)]
+    for loss, gradient in ranks(cases.collapsed_case, name, parts):
+        assert loss == 1
+        assert not gradient.any()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from cophenet.cpcc.memory import FeatureMemory, amplify_gradients
 from cophenet.cpcc.module_setup import Setup, setup_of
 from cophenet.cpcc.pearson import correlation, is_constant, unit_vector
 from cophenet.transport.base import ClassDistance, create_distance
-from cophenet.transport.batch import ClassBatch
+from cophenet.transport.batch import ClassBatch, refuse_transforms
 from cophenet.transport.ground import first_order
 from cophenet.transport.grouping import (
     Scheme,
@@ -44,7 +44,7 @@ _TABLE_CLASSES = 2048
 _ARGUMENTS = ("distance", "weight", "flow_weights", "level", "gather", "memory", "memory_age")
 
 
-def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
+def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64], rounding: Tensor | float = 0.0) -> Tensor:
     """Cophenetic correlation: Pearson's correlation of class distances and tree distances.
 
         CPCC(t, rho) = sum (t - mean t) (rho - mean rho) / (|t - mean t| |rho - mean rho|),
@@ -59,6 +59,8 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
     Args:
         rho: (P,) distances of class pairs in feature space.
         t: (P,) distances of the same pairs in the tree.
+        rounding: Where the features are known: how far apart their rounding alone can set two distances, as
+            `ClassDistance.rounding` tells. Up to that much max - min of rho is constant, too.
 
     Returns:
         A scalar in [-1, 1], differentiable in `rho`.
@@ -73,6 +75,7 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
     if not isinstance(rho, Tensor):
         raise ValueError(f"rho must be a torch tensor, got {type(rho).__name__}")
     t = torch.as_tensor(t)
+    refuse_transforms(rho, t)
     if t.requires_grad:
         raise ValueError("t is the tree's side and gets no gradient, but requires it; are rho and t swapped?")
     if rho.ndim != 1 or rho.shape != t.shape:
@@ -86,7 +89,7 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64]) -> Tensor:
         tolerance = 1e-12 if t.dtype == torch.float64 else 1e-6
         if not is_constant(t.min().item(), t.max().item(), tolerance):
             wide = rho if rho.dtype == torch.float64 else rho.float()
-            r, undefined = correlation(wide, unit_vector(t.double()))
+            r, undefined = correlation(wide, unit_vector(t.double()), rounding=rounding)
             if not undefined:
                 return r
         reason = "one side is constant"
@@ -106,7 +109,8 @@ class CPCCLoss(nn.Module):
     arXiv:2410.03052.
 
     Add it to any training loss. Where the correlation is undefined (fewer than two class pairs,
-    or one side constant) the loss is exactly `weight`, with zero gradients.
+    or one side constant) the loss is exactly `weight`, with zero gradients. Distances are constant also if
+    they differ by no more than rounding of the features explains: those of collapsed features.
 
     On several processes of torch.distributed the batch is that of all of them, in the order of their ranks:
     each returns the loss of the whole batch, and gradients that DistributedDataParallel averages are those of
@@ -251,11 +255,16 @@ def _loss_of_checked(
             batch, direction = _grouped(criterion, features, labels, weights)
             if direction is None:
                 return (batch.features * 0).sum() + criterion.weight
-            rho, weight = criterion.distance(batch), criterion.weight
-            return correlation(rho, direction, scale=-weight, offset=weight)[0]
+            return _weighted(criterion, criterion.distance(batch), direction, batch)
         wide = features if features.dtype == torch.float64 else features.float()
         loss: Tensor = _SharedLoss.apply(wide, criterion, labels, weights, shards.differentiable)  # type: ignore[no-untyped-call]
         return loss
+
+
+def _weighted(criterion: CPCCLoss, rho: Tensor, direction: Tensor, batch: ClassBatch) -> Tensor:
+    """`weight * (1 - CPCC)`, given the batch's distances and the tree's side."""
+    weight, rounding = criterion.weight, criterion.distance.rounding(batch)
+    return correlation(rho, direction, -weight, weight, rounding)[0]
 
 
 def _meet(criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None) -> Shards:
@@ -302,6 +311,9 @@ def _grouped(
     # The tree's side is known on the host: its part of the correlation costs the device nothing.
     direction = t - t.mean()
     direction /= np.linalg.norm(direction)
+    # A correlation does not see scale: the distances of rescaled features will do, and cannot overflow.
+    if criterion.distance.degree is not None:
+        batch = batch.rescaled()
     return batch, batch.on_device(direction)
 
 
@@ -334,7 +346,7 @@ class _SharedLoss(torch.autograd.Function):
         gradient = torch.zeros_like(own)
         with torch.enable_grad():
             leaf = rho.requires_grad_()
-            loss = correlation(leaf, direction, scale=-criterion.weight, offset=criterion.weight)[0]
+            loss = _weighted(criterion, leaf, direction, batch)
             if differentiable:
                 (slopes,) = torch.autograd.grad(loss, leaf)
                 try:

@@ -42,12 +42,13 @@ class _Correlation(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, rho: Tensor, direction: Tensor, scale: float, offset: float
+        ctx: Any, rho: Tensor, direction: Tensor, scale: float, offset: float, rounding: Tensor | float
     ) -> tuple[Tensor, Tensor]:
         tolerance = 1e-12 if rho.dtype == torch.float64 else 1e-6
         low, high = rho.aminmax()
         spread = high - low
-        undefined = (spread <= tolerance * torch.maximum(high, -low)) & torch.isfinite(spread)
+        alike = (spread <= tolerance * torch.maximum(high, -low)) | (spread <= rounding)
+        undefined = alike & torch.isfinite(spread)
         centered = (rho - rho.mean()).div_(spread)
         norm: Tensor = torch.linalg.vector_norm(centered)
         unit = centered.div_(norm)
@@ -59,20 +60,27 @@ class _Correlation(torch.autograd.Function):
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None, None, None, None]:
         (slope,) = ctx.saved_tensors
-        return grad * slope, None, None, None
+        return grad * slope, None, None, None, None
 
 
 def correlation(
-    rho: Tensor, direction: Tensor, scale: float = 1.0, offset: float = 0.0
+    rho: Tensor,
+    direction: Tensor,
+    scale: float = 1.0,
+    offset: float = 0.0,
+    rounding: Tensor | float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """`offset + scale * r`, r the correlation of rho (P,) and a unit vector (P,); and if r is undefined.
+
+    It is undefined if rho is constant: if its spread is at most 1e-6 of its largest absolute value (1e-12 in
+    float64), or at most `rounding`, what rounding of the features can do to it.
 
     Example:
         >>> correlation(torch.tensor([1.0, 2.0]), unit_vector(torch.tensor([4.0, 3.0])))[0].round()
         tensor(-1.)
     """
     result: tuple[Tensor, Tensor]
-    result = _Correlation.apply(rho, direction.to(rho), scale, offset)  # type: ignore[no-untyped-call]
+    result = _Correlation.apply(rho, direction.to(rho), scale, offset, rounding)  # type: ignore[no-untyped-call]
     return result

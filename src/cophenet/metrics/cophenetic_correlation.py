@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from cophenet.transport import ClassDistance
+    from cophenet.transport.base import MeasuredClasses
     from cophenet.transport.grouping import Scheme
     from cophenet.tree import Hierarchy
 
@@ -63,20 +64,24 @@ class ClassGeometry:
         return self.tree if self.level is None else self.tree.cut(self.level)[0]
 
     @cached_property
-    def distances(self) -> tuple[Tensor, Tensor]:
-        """(k,) classes present; (P,) distances of their pairs."""
-        from cophenet.transport import class_distances
+    def _measured(self) -> MeasuredClasses:
+        from cophenet.transport.base import measure_classes
 
-        if not len(self.features):
-            return self.labels, self.features.new_zeros(0)
         labels = self.labels if self.level is None else level_labels(self.labels, self.tree, self.level)
         # A copy, so that a random distance draws the same directions each time it is asked. There is no later
         # call of it, so it must say at once if it did not converge.
         distance = copy.deepcopy(self.distance)
         distance.lazy_checks = False
-        return class_distances(
+        return measure_classes(
             self.features, labels, distance, flow_weights=self.flow_weights, tree=self.level_tree
         )
+
+    @property
+    def distances(self) -> tuple[Tensor, Tensor]:
+        """(k,) classes present; (P,) distances of their pairs."""
+        if not len(self.features):
+            return self.labels, self.features.new_zeros(0)
+        return self._measured.classes, self._measured.distances
 
     @property
     def tree_distances(self) -> Tensor:
@@ -88,10 +93,11 @@ class ClassGeometry:
         """Correlation of both; NaN, with a warning, where it is undefined."""
         from cophenet.cpcc.loss import cpcc
 
-        _, rho = self.distances
-        with torch.autocast(rho.device.type, enabled=False):
+        with torch.autocast(self.features.device.type, enabled=False):
+            if not len(self.features):
+                return cpcc(self.features.new_zeros(0), self.tree_distances)
             # In the precision of the distances, so that rounding does not look like a difference.
-            return cpcc(rho, self.tree_distances)
+            return cpcc(self._measured.scaled, self.tree_distances, self._measured.rounding)
 
     def reordered(self, order: Tensor) -> ClassGeometry:
         """The same, with the samples in another order (N,)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, overload
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from cophenet._common.checks import check_options, wrong_argument
 from cophenet._common.registry import Registry
-from cophenet.transport.batch import ClassBatch
+from cophenet.transport.batch import ClassBatch, times_power_of_two
 from cophenet.transport.ground import planned_cost
 from cophenet.transport.grouping import FlowWeights, group_by_class, without_autocast
 from cophenet.transport.plan import TransportPlan
@@ -25,6 +26,7 @@ __all__ = [
     "class_distances",
     "create_distance",
     "distance_names",
+    "measure_classes",
     "register_distance",
 ]
 
@@ -44,6 +46,9 @@ class ClassDistance(nn.Module, ABC):
         pair_cost: What the work of a pair grows with, the sum or the product of its class sizes, by which
             several processes share the pairs; "none" where pairs cost little beside what they have in
             common, so that every process computes them all.
+        degree: What the distances do as all features are multiplied by c > 0: 1, they are multiplied by c;
+            0, nothing; None, something else. Unless it is None, very large and very small features are
+            divided by a power of two (see `ClassBatch.rescaled`) before `forward` sees them.
         lazy_checks: Whether to read on an accelerator what shows convergence only in the next call, so that
             a training step does not wait for it; `CPCCLoss` sets it.
     """
@@ -53,11 +58,33 @@ class ClassDistance(nn.Module, ABC):
     needs_tree: ClassVar[bool] = False
     plans_on_host: ClassVar[bool] = False
     pair_cost: ClassVar[Literal["none", "sum", "product"]] = "sum"
+    degree: ClassVar[Literal[0, 1] | None] = None
     lazy_checks: bool = False
+
+    def __call__(self, batch: ClassBatch) -> Tensor:
+        """(P,) distances of the batch's pairs, at any scale of its features."""
+        rho: Tensor = super().__call__(self.in_range(batch))
+        return self.back_from_range(rho, batch)
 
     @abstractmethod
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs, differentiable in its features."""
+
+    def in_range(self, batch: ClassBatch) -> ClassBatch:
+        """The batch as `forward` wants it."""
+        return batch if self.degree is None else batch.rescaled(straight=self.degree == 1)
+
+    def back_from_range(self, rho: Tensor, batch: ClassBatch) -> Tensor:
+        """What distances (P,) of the batch `in_range` are in the batch itself."""
+        return times_power_of_two(rho, batch.excess, straight=True) if self.degree and batch.excess else rho
+
+    def rounding(self, batch: ClassBatch) -> Tensor:
+        """How far apart rounding of the features alone can set the distances of two pairs, a scalar."""
+        return self.magnitude(batch) * batch.resolution
+
+    def magnitude(self, batch: ClassBatch) -> Tensor:
+        """How large the features are, as the distance measures them: a scalar, 0 if it is of no matter."""
+        return batch.largest_norm() if self.degree else batch.features.new_zeros(())
 
     def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
         """The distances and the plan behind them.
@@ -78,6 +105,8 @@ class ClassDistance(nn.Module, ABC):
 
 class PlanDistance(ClassDistance):
     """A distance that is the cost of a plan which is constant in the backward pass."""
+
+    degree = 1
 
     @abstractmethod
     def plan(self, batch: ClassBatch) -> TransportPlan:
@@ -259,6 +288,72 @@ def class_distances(
         >>> classes, rho
         (tensor([4, 9]), tensor([3.]))
     """
+    measure, batch = _grouped(features, labels, distance, flow_weights, tree, **options)
+    classes = batch.on_device(batch.classes)
+    with without_autocast(features):
+        if not return_plan:
+            return classes, measure(batch)
+        rho, plan = measure.with_plan(measure.in_range(batch))
+        return classes, measure.back_from_range(rho, batch), plan.in_batch_order(batch)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredClasses:
+    """Distances between the classes of a batch, with what a correlation of them must know.
+
+    Attributes:
+        classes: (k,) the classes present, ascending.
+        scaled: (P,) distances of their pairs divided by 2^exponent, so that they are finite at any scale.
+        exponent: 0 unless the features are very large or very small.
+        rounding: How far apart rounding of the features alone can set two of the scaled distances.
+    """
+
+    classes: Tensor
+    scaled: Tensor
+    exponent: int
+    rounding: Tensor
+
+    @property
+    def distances(self) -> Tensor:
+        """(P,) distances of the pairs of classes."""
+        return times_power_of_two(self.scaled, self.exponent) if self.exponent else self.scaled
+
+
+def measure_classes(
+    features: Tensor,
+    labels: Tensor,
+    distance: ClassDistance,
+    *,
+    flow_weights: FlowWeights = "uniform",
+    tree: Hierarchy | None = None,
+) -> MeasuredClasses:
+    """Distances between the classes of a batch, as `class_distances`, for a correlation of them.
+
+    Example:
+        >>> import torch
+        >>> z = torch.tensor([[0.0, 0.0], [3.0, 4.0]])
+        >>> measured = measure_classes(1e30 * z, torch.tensor([0, 1]), create_distance("l2"))
+        >>> measured.distances, measured.exponent
+        (tensor([5.0000e+30]), 101)
+    """
+    _, batch = _grouped(features, labels, distance, flow_weights, tree)
+    with without_autocast(features):
+        if distance.degree is not None:
+            batch = batch.rescaled()
+        exponent = batch.exponent if distance.degree else 0
+        rho, rounding = distance(batch), distance.rounding(batch)
+        return MeasuredClasses(batch.on_device(batch.classes), rho, exponent, rounding)
+
+
+def _grouped(
+    features: Tensor,
+    labels: Tensor,
+    distance: str | ClassDistance,
+    flow_weights: FlowWeights,
+    tree: Hierarchy | None,
+    **options: Any,
+) -> tuple[ClassDistance, ClassBatch]:
+    """The distance, and the batch grouped for it."""
     if tree is not None and not isinstance(tree, Hierarchy):
         raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
     measure = create_distance(distance, tree, **options)
@@ -271,8 +366,4 @@ def class_distances(
             num_classes=known,
             keep_host=measure.plans_on_host,
         )
-        classes = batch.on_device(batch.classes)
-        if not return_plan:
-            return classes, measure(batch)
-        rho, plan = measure.with_plan(batch)
-        return classes, rho, plan.in_batch_order(batch)
+    return measure, batch

@@ -2,20 +2,113 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["ClassBatch", "is_host"]
+__all__ = [
+    "ClassBatch",
+    "is_host",
+    "is_transformed",
+    "out_of_range",
+    "refuse_transforms",
+    "resolution",
+    "times_power_of_two",
+]
+
+# Largest entries of features from 2^-range to 2^range are computed with as they are: squares, their sums and
+# the squares of differences 10^-14 times as large stay far from the ends of the type.
+_RANGE = {torch.float32: 16, torch.float64: 128}
 
 
 def is_host(values: Tensor) -> bool:
     """Whether reading values costs no transfer from a device."""
     return values.device.type == "cpu"
+
+
+def is_transformed(values: object) -> bool:
+    """Whether values are those of a transform of `torch.func`, such as `vmap`, or batched gradients."""
+    if not isinstance(values, Tensor):
+        return False
+    kinds = torch._C._functorch
+    return kinds.is_functorch_wrapped_tensor(values) or kinds.is_legacy_batchedtensor(values)
+
+
+def refuse_transforms(*values: object) -> None:
+    """Refuse what a transform of `torch.func` hands on in place of a tensor.
+
+    Raises:
+        ValueError: If one of the values is such.
+    """
+    if any(is_transformed(value) for value in values):
+        raise ValueError(
+            "class distances and CPCC cannot be transformed by torch.func (vmap, grad, jacrev, jvp), because "
+            "which samples are matched is read from their values; call them on plain tensors and use "
+            "backward(), torch.autograd.grad or torch.autograd.functional.jacobian"
+        )
+
+
+class _TimesPowerOfTwo(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, exponent: int, straight: bool) -> Tensor:
+        ctx.exponent = 0 if straight else exponent
+        return _shifted(values, exponent)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        # The gradient of a loss by features of 1e-40 is 1e40: the largest number of the type stands for more.
+        largest = torch.finfo(grad.dtype).max
+        return _shifted(grad, ctx.exponent).clamp(-largest, largest), None, None
+
+
+def _shifted(values: Tensor, exponent: int) -> Tensor:
+    # In two steps: the power alone may lie outside of the type.
+    return values * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2)
+
+
+def times_power_of_two(values: Tensor, exponent: int, straight: bool = False) -> Tensor:
+    """Multiply by 2^exponent, exactly; `straight` passes the gradient through as it is.
+
+    A function f with f(c z) = c f(z) has the same gradient at z and at c z: scaling down before it and up
+    after it, both straight, is exact for values and gradients of any size.
+
+    Example:
+        >>> times_power_of_two(torch.tensor([1e-40, 3.0]), 10)
+        tensor([1.0240e-37, 3.0720e+03])
+    """
+    scaled: Tensor = _TimesPowerOfTwo.apply(values, exponent, straight)  # type: ignore[no-untyped-call]
+    return scaled
+
+
+def out_of_range(peak: float, dtype: torch.dtype) -> int:
+    """The power of two to divide features by whose largest absolute entry is `peak`; 0 if they may stay.
+
+    Example:
+        >>> out_of_range(3.0, torch.float32), out_of_range(3e30, torch.float32)
+        (0, 101)
+    """
+    exponent = math.frexp(peak)[1] - 1 if peak else 0
+    return exponent if abs(exponent) > _RANGE[dtype] else 0
+
+
+def resolution(dtype: torch.dtype, samples: int) -> float:
+    """What of the magnitude of features is rounding, as a share of it.
+
+    Every entry z of a feature is known to eps |z|, its last place: so a feature is known to eps times its
+    norm, and the difference of two to twice that; twice again, for what the network before rounded. Means and
+    projections of n samples are summed in float64, which adds n eps of that type.
+
+    Args:
+        dtype: What is computed in, float32 or float64.
+        samples: Samples of the largest class.
+    """
+    return 4 * torch.finfo(dtype).eps + samples * torch.finfo(torch.float64).eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +128,8 @@ class ClassBatch:
         second: (P,) position in `classes` of the second class of every pair.
         copy: The same batch on the host, if it was asked for and the features are elsewhere.
         constant: (B,) which rows are of earlier batches and need no gradient; None if all need one.
+        peak: The largest absolute entry of the features.
+        exponent: The features are those that were given divided by 2^exponent; see `rescaled`.
     """
 
     features: Tensor
@@ -46,6 +141,8 @@ class ClassBatch:
     second: NDArray[np.int64]
     copy: ClassBatch | None = None
     constant: Tensor | None = None
+    peak: float = 1.0
+    exponent: int = 0
 
     @property
     def on_host(self) -> ClassBatch:
@@ -89,6 +186,48 @@ class ClassBatch:
         mass = self.mass.double()
         return mass / self.class_sums(mass)[self.segments]
 
+    @property
+    def unit(self) -> float:
+        """What a distance of 1 between these features is between those that were given."""
+        return 2.0**self.exponent
+
+    @property
+    def excess(self) -> int:
+        """The power of two to divide the features by, so that what is computed of them stays in range."""
+        return out_of_range(self.peak, self.features.dtype)
+
+    def rescaled(self, straight: bool = False) -> ClassBatch:
+        """The batch with features of about 1 where theirs are very large or very small, else as it is.
+
+        Divided by a power of two, so nothing is rounded: every distance then works at every scale.
+
+        Args:
+            straight: Leave the gradient as it is, for `times_power_of_two` afterwards.
+        """
+        excess = self.excess
+        if not excess:
+            return self
+        return replace(
+            self,
+            features=times_power_of_two(self.features, -excess, straight),
+            copy=None if self.copy is None else self.copy.rescaled(),
+            peak=math.ldexp(self.peak, -excess),
+            exponent=self.exponent + excess,
+        )
+
+    @property
+    def resolution(self) -> float:
+        """What of the features' magnitude is rounding, see `resolution`."""
+        return resolution(self.features.dtype, int(self.counts.max()))
+
+    def largest_norm(self, order: float = 2.0) -> Tensor:
+        """The largest norm of a sample that carries mass, a scalar."""
+        norms: Tensor = torch.linalg.vector_norm(self.features.detach(), order, dim=1)
+        if self.weights is not None:
+            norms = norms * (self.weights > 0)
+        largest: Tensor = norms.amax()
+        return largest
+
     def on_device(self, array: NDArray[np.generic]) -> Tensor:
         """Move a host array to the device of the features."""
         return torch.from_numpy(array).to(self.features.device, non_blocking=True)
@@ -108,10 +247,12 @@ class ClassBatch:
     def sort_within_classes(self, scores: Tensor) -> Tensor:
         """Rows in ascending order of a score, class by class, for every score: (L, B) -> (L, B).
 
-        One sort of keys instead of two: the class, plus where in its spread a row stands, which float64
+        One sort of keys instead of two: the class, plus where in its own spread a row stands, which float64
         resolves as finely as the scores themselves.
         """
         starts = self.on_device(np.repeat(self.offsets[:-1], self.counts))
         spread = scores.double() - scores.double().index_select(1, starts)
-        reach = spread.abs().amax(dim=1, keepdim=True).clamp_(min=torch.finfo(torch.float64).tiny)
-        return (spread.div_(4 * reach)).add_(self.segments).argsort(dim=1, stable=True)
+        reach = spread.new_full((len(scores), self.num_classes), torch.finfo(torch.float64).tiny)
+        reach.scatter_reduce_(1, self.segments.expand_as(spread), spread.abs(), "amax")
+        keys = spread.div_(4 * reach.index_select(1, self.segments)).add_(self.segments)
+        return keys.argsort(dim=1, stable=True)

@@ -81,6 +81,7 @@ class Bures(ClassDistance):
     """
 
     name = "bures"
+    degree = 1
     pair_cost = "product"
 
     def forward(self, batch: ClassBatch) -> Tensor:

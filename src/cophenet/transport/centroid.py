@@ -45,6 +45,7 @@ class L2(ClassDistance):
 
     name = "l2"
     pair_cost = "none"
+    degree = 1
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
@@ -68,12 +69,17 @@ class L1(ClassDistance):
 
     name = "l1"
     pair_cost = "none"
+    degree = 1
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
         means = batch.means()
         table = torch.cdist(means, means, p=1.0)
         return table[batch.on_device(batch.first), batch.on_device(batch.second)].to(batch.features.dtype)
+
+    def magnitude(self, batch: ClassBatch) -> Tensor:
+        """The largest sum of absolute entries of a sample."""
+        return batch.largest_norm(1.0)
 
 
 @register_distance
@@ -87,7 +93,9 @@ class Poincare(ClassDistance):
     Representations", NeurIPS 2017, arXiv:1705.08039, equation 1.
 
     All means get the same norm, also those that lay inside the ball, so that training and
-    evaluation use one formula.
+    evaluation use one formula. Means that lie in the same direction, but for rounding of the features, are 0
+    apart; one that is 0 but for rounding has no direction and stays at the origin. Without this the factor
+    1 / (1 - norm^2) would make distances of what is only rounding.
 
     Args:
         norm: The norm every mean is rescaled to, below 1.
@@ -101,6 +109,7 @@ class Poincare(ClassDistance):
 
     name = "poincare"
     pair_cost = "none"
+    degree = 0
 
     def __init__(self, norm: float = 1 - 1e-5) -> None:
         super().__init__()
@@ -112,10 +121,15 @@ class Poincare(ClassDistance):
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
         means = batch.means()
-        length = torch.linalg.vector_norm(means, dim=1, keepdim=True)
-        # A mean at the origin has no direction: it stays there, with gradient zero.
-        points = torch.where(length > 0, means * (self.norm / length.where(length > 0, 1.0)), 0.0)
-        slack = torch.ones_like(length).masked_fill(length > 0, 1 - self.norm**2).flatten().sqrt()
-        scale = slack[batch.on_device(batch.first)] * slack[batch.on_device(batch.second)]
+        first, second = batch.on_device(batch.first), batch.on_device(batch.second)
+        rounding = batch.largest_norm() * batch.resolution
+        length = torch.linalg.vector_norm(means, dim=1)
+        directed = length > rounding
+        reach = length.where(directed, 1.0)
+        points = torch.where(directed[:, None], means * (self.norm / reach)[:, None], 0.0)
+        slack = torch.ones_like(length).masked_fill(directed, 1 - self.norm**2).sqrt()
+        chord = _euclidean(points, batch)
+        blur = (rounding / reach.detach()).where(directed, 0.0)
+        chord = chord.where(chord > blur[first] + blur[second], 0.0)
         # arccosh(1 + 2 x^2) = 2 arcsinh(x), whose derivative is finite at 0.
-        return (2 * torch.asinh(_euclidean(points, batch) / scale)).to(batch.features.dtype)
+        return (2 * torch.asinh(chord / (slack[first] * slack[second]))).to(batch.features.dtype)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cophenet.transport.batch import is_host
+from cophenet.transport.batch import is_host, is_transformed
 from cophenet.transport.plan import TransportPlan
 
 __all__ = ["CANCELS", "distance_strip", "first_order", "planned_cost", "pull_direct", "sample_distances"]
@@ -37,6 +37,10 @@ def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
     def checked(ctx: Any, *grads: Any) -> Any:
         if torch.is_grad_enabled():
             raise RuntimeError("class distances have first derivatives only; leave out create_graph=True")
+        if any(is_transformed(grad) for grad in grads):
+            raise RuntimeError(
+                "class distances have no batched gradients; leave out is_grads_batched=True or vectorize=True"
+            )
         return backward(ctx, *grads)
 
     return checked

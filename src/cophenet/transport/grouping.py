@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.transport.batch import ClassBatch, is_host
+from cophenet.transport.batch import ClassBatch, is_host, refuse_transforms
 
 __all__ = [
     "ABSENT",
@@ -57,6 +57,7 @@ def check_batch(features: Tensor, labels: Tensor, flow_weights: FlowWeights = "u
         Traceback (most recent call last):
         ValueError: labels must be integers, got torch.float32
     """
+    refuse_transforms(features, labels, flow_weights)
     _check_shapes(features, labels)
     _check_flow_weights(flow_weights, features)
 
@@ -119,20 +120,19 @@ def _weights_usable(weights: Tensor, ordered_labels: Tensor) -> Tensor:
 
 def _raise_not_finite(features: Tensor) -> None:
     bad = (~torch.isfinite(features)).any(dim=1).nonzero().flatten()
-    # A finite batch whose sum overflows also lands here, and is fine.
-    if len(bad):
-        where = f"{len(bad)} of {len(features)} samples (first: sample {int(bad[0])})"
-        raise ValueError(f"features must be finite, got NaN or inf in {where}")
+    where = f"{len(bad)} of {len(features)} samples (first: sample {int(bad[0])})"
+    raise ValueError(f"features must be finite, got NaN or inf in {where}")
 
 
 def _softmax_weights(batch: ClassBatch, sign: float) -> Tensor:
     """Softmax over each class of the signed distance to the class mean."""
+    batch = batch.rescaled()
     z = batch.features.detach()
     offset = z - batch.means().detach()[batch.segments]
     distance: Tensor = torch.linalg.vector_norm(offset, dim=1).to(z.dtype)
     peak = z.new_full((batch.num_classes,), -torch.inf)
     peak = peak.scatter_reduce(0, batch.segments, sign * distance, "amax")
-    raw = (sign * distance - peak[batch.segments]).exp()
+    raw = (sign * distance - peak[batch.segments]).mul_(batch.unit).exp()
     return raw / batch.class_sums(raw)[batch.segments]
 
 
@@ -169,8 +169,8 @@ def _check_host(
     host_labels: NDArray[np.int64], flags: Tensor, features: Tensor, labels: Tensor, num_classes: int | None
 ) -> None:
     """Raise for what only the values could show."""
-    total, *usable = flags.numpy()
-    if not math.isfinite(total):
+    low, high, *usable = flags.numpy()
+    if not (math.isfinite(low) and math.isfinite(high)):
         _raise_not_finite(features.detach())
     if not all(usable):
         allowed = "finite, not negative, and positive for a sample of every class"
@@ -256,8 +256,8 @@ def group_checked(
     ordered_labels, order = torch.sort(groups, stable=True)
     z = z.index_select(0, order)
     given = None if given is None else given[order]
-    # The sum of the features shows whether any is not finite, at a fraction of the cost of asking each.
-    flags = z.detach().sum().double().view(1)
+    # The extremes show whether any feature is not finite, and how large they are.
+    flags = torch.stack(z.detach().aminmax()).double()
     if given is not None:
         flags = torch.cat((flags, _weights_usable(given, ordered_labels).double().view(1)))
     sent = [ordered_labels, flags]
@@ -270,7 +270,7 @@ def group_checked(
         host_labels, z, order = host_labels[:kept], z[:kept], order[:kept]
         given, values = None if given is None else given[:kept], [value[:kept] for value in values]
     _check_host(host_labels, flags, features, labels, num_classes)
-    batch = _sorted_batch(z, order, host_labels)
+    batch = _sorted_batch(z, order, host_labels, peak=float(np.abs(flags.numpy()[:2]).max()))
     if recalled is not None:
         batch = replace(batch, constant=order >= len(features))
     if not values:
@@ -290,9 +290,9 @@ def _with_recalled(
     return torch.cat((groups, recalled.classes)), torch.cat((z, recalled.features.to(z.dtype))), given
 
 
-def _sorted_batch(z: Tensor, order: Tensor, host_labels: NDArray[np.int64]) -> ClassBatch:
+def _sorted_batch(z: Tensor, order: Tensor, host_labels: NDArray[np.int64], peak: float) -> ClassBatch:
     """The batch of samples that stand class by class, without weights."""
     starts = np.flatnonzero(np.concatenate(([True], host_labels[1:] != host_labels[:-1])))
     counts = np.diff(starts, append=len(host_labels))
-    pairs = (side.copy() for side in _all_pairs(len(starts)))
-    return ClassBatch(z, order, host_labels[starts], counts, None, *pairs)
+    first, second = (side.copy() for side in _all_pairs(len(starts)))
+    return ClassBatch(z, order, host_labels[starts], counts, None, first, second, peak=peak)

@@ -28,8 +28,12 @@ _FIRST_BUDGET = 64
 # With cost differences of at most this many regs no entry of the kernel and no scaling
 # leaves the range of the type, whatever the weights: exp(-87) and exp(-708) are the smallest numbers.
 _SAFE_RANGE = {torch.float32: 30.0, torch.float64: 300.0}
+# The summed error of marginals above which no plan counts as converged, unless a larger one is asked for.
+_LARGEST_ERROR = 1e-6
 # Keeps the factorisation positive where a plan falls into parts that exchange no mass.
 _RIDGE = 1e-12
+# Relative accuracy of what that factorisation solves.
+_SOLVED = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +167,7 @@ class Sinkhorn(ClassDistance):
     """
 
     name = "sinkhorn"
+    degree = 1
     pair_cost = "product"
 
     def __init__(
@@ -232,11 +237,14 @@ class Sinkhorn(ClassDistance):
             split = len(strip.rows.rows)
             cost = strip.take(distance_strip(samples, slice(0, split), slice(split, len(samples))))
             a, b = strip.row_mass, strip.column_mass
-            reg = cost.new_full(cost.shape[:1], self.reg)
+            # In float64, which holds what features and reg of any size give.
+            reg = torch.full_like(cost[:, 0, 0], self.reg, dtype=torch.float64)
             if self.relative:
                 mean = torch.einsum("pi,pij,pj->p", a, cost, b)
                 # All samples of the pair coincide: any reg gives the same plan.
                 reg = (reg * mean).masked_fill_(mean == 0, 1)
+            else:
+                reg /= batch.unit
             plan, done = entropic_plan(cost, a, b, reg, tolerance, iterations)
             converged.append(done.all())
             yield _Solution(strip, cost, plan, reg)
@@ -248,11 +256,11 @@ class Sinkhorn(ClassDistance):
         cost, plan, reg = solution.cost, solution.plan, solution.reg
         if self.differentiate == "plan-constant":
             return plan.clone()
-        change = implicit_gradient(cost, plan).div_(reg[:, None, None])
+        change = implicit_gradient(cost, plan, reg)
         if self.relative:
             # reg = r <a b^T, D> scales D / reg down as D grows.
             a, b = solution.strip.row_mass, solution.strip.column_mass
-            mean = (reg / self.reg)[:, None, None]
+            mean = (reg / self.reg).to(cost.dtype)[:, None, None]
             along = (change * cost).sum((1, 2))[:, None, None] / mean
             change -= along * a[:, :, None] * b[:, None, :]
         return change.add_(plan)
@@ -314,7 +322,10 @@ def _scale(kernel: Tensor, a: Tensor, b: Tensor, tolerance: float, iterations: i
 def _scale_logarithms(
     logits: Tensor, a: Tensor, b: Tensor, tolerance: Tensor, iterations: int
 ) -> tuple[Tensor, Tensor]:
-    """The same iteration on logarithms; the logits become the plan."""
+    """The same iteration on logarithms. The plan has mass one, whatever its error."""
+    # Reduced costs give the same plan; those of a class with one sample are all 0.
+    logits = logits.sub_(logits.amax(2, keepdim=True))
+    logits = logits.sub_(logits.amax(1, keepdim=True))
     log_a, log_b = a.log(), b.log()
     f = log_a - logits.logsumexp(2)
     for _ in range(iterations):
@@ -324,7 +335,9 @@ def _scale_logarithms(
         last, f = f, log_a - row_sums
         if is_host(error) and bool((error <= tolerance).all()):
             break
-    return logits.add_(last[:, :, None]).add_(g[:, None, :]).exp_(), error
+    # Shares of every column, which add up to one where logarithms are too large for exp(f + g - C) to do so.
+    plan = logits.add_(last[:, :, None]).softmax(1).mul_(b[:, None, :])
+    return plan, plan.sum(2).sub_(a).abs_().sum(1)
 
 
 def entropic_plan(
@@ -341,7 +354,7 @@ def entropic_plan(
         cost: (p, m, n) ground costs.
         a: (p, m) masses of the rows.
         b: (p, n) masses of the columns.
-        reg: (p,) positive.
+        reg: (p,) positive, in float64.
         tolerance: Summed error of the marginals at which the iteration ends.
         iterations: How many there are at most; on an accelerator exactly so many are made,
             because looking at the error would stall the device every time.
@@ -352,24 +365,25 @@ def entropic_plan(
     Example:
         >>> plan, converged = entropic_plan(
         ...     torch.tensor([[[0.0, 1.0], [1.0, 0.0]]]), torch.full((1, 2), 0.5), torch.full((1, 2), 0.5),
-        ...     torch.tensor([0.1]), tolerance=1e-6, iterations=10,
+        ...     torch.tensor([0.1]).double(), tolerance=1e-6, iterations=10,
         ... )
         >>> plan.round(decimals=3), converged
         (tensor([[[0.5000, 0.0000], [0.0000, 0.5000]]]), tensor([True]))
     """
     low, high = cost.amin((1, 2)), cost.amax((1, 2))
-    spread = (high - low) / reg
+    spread = (high - low).double() / reg
     # An accelerator is not asked whether scaling is safe, and always takes the safe way.
     widest = float(spread.max()) if is_host(cost) else float("inf")
     kind = cost.dtype if widest <= _SAFE_RANGE[cost.dtype] else torch.float64
-    logits = (low[:, None, None] - cost).to(kind).div_(reg.to(kind)[:, None, None])
+    scale = reg.to(kind).clamp_(min=torch.finfo(kind).tiny)
+    logits = (low[:, None, None] - cost).to(kind).div_(scale[:, None, None])
     a, b = a.to(kind), b.to(kind)
     if widest <= _SAFE_RANGE[kind]:
         plan, error = _scale(logits.exp_(), a, b, tolerance, iterations)
         return plan.to(cost.dtype), error <= tolerance
     # A logarithm of size L has a rounding error of L * eps, which exp makes a relative error of
-    # the mass; nothing below that can be asked of the marginals.
-    reachable = (4 * torch.finfo(kind).eps * spread.to(kind)).clamp(min=tolerance)
+    # the mass; nothing below that can be asked of the marginals. Above a limit it is no plan any more.
+    reachable = (4 * torch.finfo(kind).eps * spread.to(kind)).clamp(max=_LARGEST_ERROR).clamp(min=tolerance)
     plan, error = _scale_logarithms(logits.clamp_(min=-1e300), a, b, reachable, iterations)
     return plan.to(cost.dtype), error <= reachable
 
@@ -378,8 +392,8 @@ def _inverse_root(mass: Tensor) -> Tensor:
     return torch.where(mass > 0, mass, 1.0).rsqrt() * (mass > 0)
 
 
-def implicit_gradient(cost: Tensor, plan: Tensor) -> Tensor:
-    """How <P(X), C> changes with X = C / reg through the plan alone, (p, m, n).
+def implicit_gradient(cost: Tensor, plan: Tensor, reg: Tensor) -> Tensor:
+    """How <P(C / reg), C> changes with the first C, that is through the plan alone, (p, m, n).
 
     With P = exp(f + g - X) the marginals stay, which determines df and dg linearly. The adjoint of
     that linear system is solved here once, on the side of the rows, so no iteration is differentiated.
@@ -398,5 +412,8 @@ def implicit_gradient(cost: Tensor, plan: Tensor) -> Tensor:
     half = torch.linalg.solve_triangular(factor, (left - _times(q, right))[:, :, None], upper=False)
     x = torch.linalg.solve_triangular(factor.mT, half, upper=True)[:, :, 0]
     y = right - _times_transposed(q, x)
-    change: Tensor = p * ((x * root_a)[:, :, None] + (y * root_b)[:, None, :] - c)
-    return change.to(cost.dtype)
+    row, column = (x * root_a)[:, :, None], (y * root_b)[:, None, :]
+    change: Tensor = row + column - c
+    # Of a plan that is all but fixed only the solution's rounding is left, which a small reg would magnify.
+    change.masked_fill_(change.abs() <= _SOLVED * (row.abs() + column.abs() + c), 0.0)
+    return change.mul_(p).div_(reg[:, None, None]).to(cost.dtype)

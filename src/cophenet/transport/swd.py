@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -86,6 +87,7 @@ class SlicedWasserstein(SeededDistance):
     """
 
     name = "swd"
+    degree = 1
     directions: Tensor | None
 
     def __init__(
@@ -129,6 +131,16 @@ class SlicedWasserstein(SeededDistance):
             rows = zip(ordered, batch.exact_mass[ranks], strict=True)
             power = torch.stack([self._cost(row[None], weighted_plan(batch, w)) for row, w in rows]).mean(0)
         return _root(power, self.p).to(batch.features.dtype)
+
+    def magnitude(self, batch: ClassBatch) -> Tensor:
+        """What directions see of a feature whose entries are independent: the root of the mean square."""
+        if self.directions is None:  # of length 1, in any direction
+            return batch.largest_norm() / math.sqrt(batch.features.shape[1])
+        peaks = batch.features.detach().abs()
+        if batch.weights is not None:
+            peaks = peaks * (batch.weights > 0)[:, None]
+        seen: Tensor = torch.linalg.vector_norm(self.directions * peaks.amax(0).double()[:, None])
+        return (seen / math.sqrt(self.directions.shape[1])).to(peaks.dtype)
 
     def _cost(self, ordered: Tensor, plan: TransportPlan) -> Tensor:
         exact = TransportPlan(plan.source, plan.target, plan.mass.double(), plan.offsets)

@@ -24,6 +24,8 @@ Fit = Literal["batch", "pair"]
 
 _BISECTIONS = 60
 _TINY = 1e-12
+# A penalty beside which all distances of features of about 1 vanish.
+_HUGE = 1e100
 _STRIP_ELEMENTS = 1 << 20
 
 
@@ -117,6 +119,7 @@ class TreeWasserstein(ClassDistance):
     """
 
     name = "twd"
+    degree = 1
     pair_cost = "none"  # one fit, or sums over all samples, for all pairs together
     needs_tree = True
 
@@ -132,10 +135,11 @@ class TreeWasserstein(ClassDistance):
         """(P,) tree Wasserstein distances of the batch's pairs."""
         if batch.num_pairs == 0:
             return batch.features.sum() * batch.features.new_zeros(0)
+        penalty = min(self.penalty / batch.unit, _HUGE)
         if self.fit == "pair" or self.tree is None:
-            square = _pair_fits(batch, self.penalty)
+            square = _pair_fits(batch, penalty)
         else:
-            square = _batch_fit(batch, self.tree, self.penalty)
+            square = _batch_fit(batch, self.tree, penalty)
         first, second = batch.on_device(batch.first), batch.on_device(batch.second)
         return square[first, second].to(batch.features.dtype)
 
@@ -170,16 +174,17 @@ def _pair_fits(batch: ClassBatch, penalty: float) -> Tensor:
     means = distance_sums(batch, mass[:, 0])
     counts = batch.on_device(batch.counts).double()
     share = penalty / (counts[:, None] * counts)
-    # A sample without mass is not fitted at all; the smallest number keeps its 0 / 0 finite.
-    lean = means - share[batch.segments] / mass.clamp(min=torch.finfo(mass.dtype).tiny)
+    # A sample without mass, or with next to none, is not fitted at all: lean is -inf, its edge 0.
+    lean = means - torch.where(mass > 0, share[batch.segments] / mass, torch.inf)
     free_path = batch.class_sums(mass * means) - share
     lowest = torch.full_like(free_path, torch.inf)
-    lowest = lowest.scatter_reduce(0, batch.segments[:, None].expand_as(lean), lean.detach(), "amin")
+    fitted = lean.detach().masked_fill(mass == 0, torch.inf)
+    lowest = lowest.scatter_reduce(0, batch.segments[:, None].expand_as(lean), fitted, "amin")
     if is_host(lowest) and bool((lowest + lowest.T >= free_path.detach()).all()):
         return free_path
     partner = _mean_edges(batch, mass, lean.detach()).T
     free = mass * (lean.detach() > partner[batch.segments])
-    held, total = batch.class_sums(free), batch.class_sums(free * lean)
+    held, total = batch.class_sums(free), batch.class_sums(free * lean.where(free > 0, 0.0))
     # On the free edges x = total - held y, and y likewise: two linear equations.
     determinant = 1 - held * held.T
     unique = determinant > _TINY

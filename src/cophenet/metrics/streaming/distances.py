@@ -26,6 +26,7 @@ from cophenet.metrics.streaming import StreamedDistance
 from cophenet.metrics.streaming.passes import add_blocks
 from cophenet.metrics.streaming.scores import class_sums
 from cophenet.metrics.streaming.shards import FeatureShards
+from cophenet.transport.batch import out_of_range, resolution, times_power_of_two
 from cophenet.transport.ground import sample_distances
 from cophenet.transport.plan import ragged_range
 from cophenet.tree import Hierarchy
@@ -37,6 +38,8 @@ Indices = NDArray[np.int64]
 # Numbers of a slice that the cache of a machine holds, and samples that every class should have in one.
 _SLICE_NUMBERS = 1 << 21
 _LEAST_SAMPLES = 4
+# A spread of distances so many times what rounding makes of a part of the features is none of rounding.
+_FAR = 1e3
 
 
 def stream_distances(
@@ -76,7 +79,15 @@ def stream_distances(
 
         def work(number: int) -> None:
             rows, base = walk.slice(number)
-            advance(shards.take(torch.from_numpy(rows)), base, number, total)
+            z = shards.take(torch.from_numpy(rows))
+            excess = out_of_range(float(z.abs().max()), z.dtype)
+            if not excess:
+                advance(z, base, number, total)
+                return
+            # Squares of very large or very small features leave the type; a power of two is exact.
+            part = torch.zeros_like(total)
+            advance(times_power_of_two(z, -excess), base, number, part)
+            total.add_(times_power_of_two(part, excess))
 
         total = add_blocks(range(walk.slices), work, total, "fastft", progress)
     return torch.from_numpy(walk.classes), total.to(shards.dtype)
@@ -116,7 +127,22 @@ def stream_cpcc(
     if level is not None:
         shards, tree = shards.at_level(tree, level), tree.cut(level)[0]
     classes, rho = stream_distances(shards, distance, progress=progress)
-    return cpcc(rho, tree.condensed(classes.numpy())).double()
+    return cpcc(rho, tree.condensed(classes.numpy()), _rounding(shards, rho)).double()
+
+
+def _rounding(shards: FeatureShards, rho: Tensor) -> float:
+    """How far apart rounding of the features alone can set two distances; 0 where they are far from it."""
+    counts = torch.bincount(shards.labels)
+    blocks = shards.blocks(max(1, _SLICE_NUMBERS // max(1, shards.width)))
+    largest = 0.0
+    for block in blocks:
+        norms: Tensor = torch.linalg.vector_norm(shards.read(block)[0], dim=1, dtype=torch.float64)
+        largest = max(largest, float(norms.max()))
+        rounding = largest * resolution(shards.dtype, int(counts.max()))
+        # Collapsed features are all of one size: the first block tells whether to look at the others.
+        if len(rho) < 2 or float(rho.max() - rho.min()) > _FAR * rounding:
+            return 0.0
+    return rounding
 
 
 @dataclass(frozen=True, eq=False)
