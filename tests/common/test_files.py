@@ -1,6 +1,8 @@
 """Files that are whole or absent."""
 
 import itertools
+import os
+import stat
 import sys
 from pathlib import Path
 
@@ -110,6 +112,35 @@ def test_an_error_while_a_folder_is_moved_leaves_the_old_one(tmp_path, monkeypat
         _replace(tmp_path / "model", "new")
     assert (tmp_path / "model" / "one").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_link_is_replaced_and_what_it_leads_to_is_left_alone(tmp_path):
+    (tmp_path / "target").write_text("mine")
+    for target in ("target", "nowhere", "link"):
+        path = tmp_path / "link"
+        path.unlink(missing_ok=True)
+        path.symlink_to(tmp_path / target)
+        write_text(path, "new")
+        assert not path.is_symlink()
+        assert path.read_text() == "new"
+        assert not (tmp_path / "nowhere").exists()
+    assert (tmp_path / "target").read_text() == "mine"
+
+
+def test_a_second_name_of_a_file_is_replaced_and_the_first_is_left_alone(tmp_path):
+    (tmp_path / "first").write_text("mine")
+    (tmp_path / "second").hardlink_to(tmp_path / "first")
+    write_text(tmp_path / "second", "new")
+    assert (tmp_path / "first").read_text() == "mine"
+
+
+def test_devices_and_pipes_are_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/null")
+    for path in (Path("/dev/null"), tmp_path / "pipe", tmp_path / "link"):
+        with pytest.raises(ValueError, match="is a device or a pipe, and is not written to"):
+            write_text(path, "new")
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
 def test_text_keeps_its_line_ends(tmp_path):

@@ -52,3 +52,21 @@ def test_a_lock_is_for_one_thread(tmp_path, platform):
             pass
     with locked(tmp_path):
         pass
+
+
+def test_a_lock_touches_nothing_that_is_not_its_own(tmp_path, platform):
+    _ = platform
+    folder, mine = tmp_path / "run", tmp_path / "mine"
+    folder.mkdir()
+    mine.write_text("mine")
+    for make in ("symlink_to", "hardlink_to"):
+        getattr(folder / "lock", make)(mine)
+        with pytest.raises(ValueError, match=r"lock is (a link|another name)"), locked(folder):
+            pass
+        (folder / "lock").unlink()
+    (folder / "lock").write_text("left as it is")
+    with locked(folder):
+        pass
+    if platform == "linux":
+        assert (folder / "lock").read_text() == "left as it is"
+    assert mine.read_text() == "mine"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cophenet._common.limits import DEPTH, NODES, TooDeepError, read_text
+from cophenet._common.places import check_file_place
 
 __all__ = [
     "is_temporary",
@@ -39,10 +40,12 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """A temporary path to write to, in the same folder; at the end the file there takes the place of `path`.
 
     A reader sees the old file or the new one, also after the machine was lost. After an error, such as a full
-    disk, the old file is untouched and the temporary one is removed.
+    disk, the old file is untouched and the temporary one is removed. A link is replaced itself: what it leads
+    to is left as it is.
 
     Raises:
         OSError: If it cannot be written; names `path`, not the temporary file.
+        ValueError: If there is a device or a pipe.
 
     Example:
         >>> import tempfile
@@ -54,6 +57,7 @@ def replaced_file(path: Path) -> Iterator[Path]:
         >>> path.read_text(), len(list(path.parent.iterdir()))
         ('animal cat', 1)
     """
+    check_file_place(path, links=True)
     part = _beside(path, "tmp")
     try:
         yield part

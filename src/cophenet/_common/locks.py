@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from cophenet._common.places import check_file_place, open_in_place
 
 __all__ = ["InUseError", "locked"]
 
@@ -30,6 +33,7 @@ def locked(folder: Path, name: str = "lock", *, what: str = "folder") -> Iterato
 
     Raises:
         InUseError: If another process or thread has it.
+        ValueError: If the file is a link or no plain file.
 
     Example:
         >>> import tempfile
@@ -63,7 +67,7 @@ def _lockf(place: Path, subject: str) -> Iterator[None]:
     """A lock of POSIX; not flock, which the workers of a killed process would hold on to for seconds."""
     import fcntl
 
-    with place.open("w") as file:
+    with os.fdopen(open_in_place(place, os.O_RDWR), "r+b") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
@@ -76,6 +80,7 @@ def _filelock(place: Path, subject: str) -> Iterator[None]:
     """A lock of Windows, which has no `fcntl`."""
     import filelock
 
+    check_file_place(place)
     lock = filelock.FileLock(place, timeout=0)
     try:
         lock.acquire()

@@ -113,12 +113,20 @@ def train(
         if trust:
             raise ValueError("--trust is for --resume: a recipe that you give is your own")
         made = _recipe(recipe or "digits", scale, objective, seeds, settings or ())
-        folder = output or Path("runs", f"{made.name}-{made.objective.name}")
+        folder = output or _folder(made)
         run = _guarded("train", folder, {"recipe": made, **machine, **common})
     if is_first_process():
         trusted = ("--trust",) if own_code(run.recipe) else ()
         typer.echo(f"next: {command('evaluate', run.path, *trusted)}")
         typer.echo(f"      {command('report', run.path, '-o', 'report.html')}")
+
+
+def _folder(recipe: Recipe) -> Path:
+    """Where a run goes that is given no place; the name of a recipe may be anyone's."""
+    name = f"{recipe.name}-{recipe.objective.name}"
+    if Path(name).name != name or "\\" in name or ":" in name:
+        raise ValueError(f"the name of recipe {recipe.name!r} is no name of a folder: give one with -o")
+    return Path("runs", name)
 
 
 def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:

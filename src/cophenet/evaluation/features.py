@@ -15,6 +15,7 @@ from cophenet._common.checksums import check_arrays, with_checksum
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import one_line
 from cophenet._common.packages import import_optional
+from cophenet._common.places import make_real_folder
 from cophenet.metrics.cards import FeatureSet, Missing
 from cophenet.runs import load_experiment, load_network
 from cophenet.runs.folder import check_same_data
@@ -239,7 +240,7 @@ def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str,
     }
     tensors = {key: getattr(samples, key).contiguous() for key in _KEYS}
     metadata = with_checksum({key: values.numpy() for key, values in tensors.items()}, metadata)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_real_folder(path.parent, parents=True)
     write_bytes(path, save(tensors, metadata=metadata))
 
 

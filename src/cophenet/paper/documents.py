@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cophenet._common.files import read_json, write_bytes, write_json, write_text
+from cophenet._common.places import make_real_folder
 from cophenet.paper.figures import draw, item_figures
 from cophenet.paper.items import find_items, item_names
 from cophenet.paper.observations import Observations
@@ -192,7 +193,7 @@ def write_document(document: Document, output: Path) -> list[Path]:
     """
     written = [document_path(output, document.item)]
     folder = written[0].parent
-    folder.mkdir(parents=True, exist_ok=True)
+    make_real_folder(folder, parents=True)
     write_json(written[0], document.to_json())
     for name, table in item_tables(document).items():
         texts = {"md": table.to_markdown(), "csv": table.to_csv(), "tex": table.to_latex()}

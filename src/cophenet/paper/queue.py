@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cophenet._common.locks import InUseError, locked
+from cophenet._common.places import check_real_folder
 from cophenet.paper.plan import FEATURES_EVERY, VariantRuns
 from cophenet.recipes import Recipe
 from cophenet.recipes.load import flatten
@@ -44,7 +45,13 @@ class Report:
 
 
 def state_of(path: Path) -> State:
-    """How far a run has come; a folder that is not yet whole counts as none."""
+    """How far a run has come; a folder that is not yet whole counts as none.
+
+    Raises:
+        ValueError: If it, or the folder of all seeds, is a link.
+    """
+    for place in (path.parent, path):
+        check_real_folder(place)
     if not all((path / name).is_file() for name in ("recipe.yaml", "run.json")):
         return "missing"
     run = Run.open(path)

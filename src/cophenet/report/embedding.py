@@ -153,6 +153,8 @@ def _cached(cache: Path, digest: str, count: int) -> Floats | None:
 def _save(cache: Path, digest: str, points: Floats) -> None:
     from safetensors.numpy import save
 
+    if cache.parent.is_symlink():  # leads out of the run folder
+        return
     try:
         write_bytes(cache, save({"points": points}, metadata={"features": digest}))
     except OSError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from lightning.pytorch.plugins.io import CheckpointIO
 from cophenet._common.checksums import with_checksum
 from cophenet._common.csv_cells import to_cell
 from cophenet._common.files import write_bytes, write_text
+from cophenet._common.places import make_real_folder, open_in_place
 from cophenet._common.processes import is_first_process
 from cophenet._common.progress import Progress
 from cophenet.runs.checkpoints import read_checkpoint, write_checkpoint
@@ -164,7 +166,7 @@ class EpochRecorder(_TrainingCallback):
         tensors = {name: torch.cat([part[name] for part in parts]).contiguous() for name in parts[0]}
         metadata = with_checksum({name: values.numpy() for name, values in tensors.items()}, {})
         path = self.run.features_path(f"{self.module.recipe.data.domain}-test", self.module.epoch + 1)
-        path.parent.mkdir(exist_ok=True)
+        make_real_folder(path.parent)
         write_bytes(path, save(tensors, metadata=metadata))
 
 
@@ -219,7 +221,8 @@ class RunLog:
     def record(self, line: str) -> None:
         """One line for the file alone."""
         if is_first_process():
-            with self.path.open("a", encoding="utf-8") as file:
+            descriptor = open_in_place(self.path, os.O_WRONLY | os.O_APPEND)
+            with os.fdopen(descriptor, "a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
     def write(self, line: str) -> None:

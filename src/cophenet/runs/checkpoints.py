@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import TooLargeError, check_zip
+from cophenet._common.places import make_real_folder
 
 if TYPE_CHECKING:
     from torch import device as Device
@@ -28,7 +29,7 @@ _NAME = re.compile(r"step(\d+)-([0-9a-f]{16})\.ckpt")
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a folder, the newest first; damaged ones too."""
-    paths = (path for path in folder.glob("*.ckpt") if _NAME.fullmatch(path.name))
+    paths = (path for path in folder.glob("*.ckpt") if _NAME.fullmatch(path.name) and path.is_file())
     return sorted(paths, key=checkpoint_step, reverse=True)
 
 
@@ -86,7 +87,7 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
     buffer = io.BytesIO()
     torch.save(content, buffer)
     data = buffer.getvalue()
-    folder.mkdir(exist_ok=True)
+    make_real_folder(folder)
     path = folder / f"step{step:08d}-{_checksum(data)}.ckpt"
     write_bytes(path, data)
     for old in list_checkpoints(folder)[_COUNT:]:

@@ -23,12 +23,25 @@ def _plain(text: str) -> str:
     return text
 
 
+def _different(seeds: list[int]) -> list[int]:
+    if len(set(seeds)) < len(seeds):
+        raise ValueError("must differ")
+    return seeds
+
+
 _Kind = TypeVar("_Kind")
 _Text = Annotated[str, Strict(), AfterValidator(_plain)]
 _Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 _Count = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 _Seed = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 _Flag = Annotated[bool, Strict()]
+# Names that Lightning is asked for, and no others.
+_Name = Annotated[str, Strict(), Field(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+_Devices = (
+    Annotated[int, Strict(), Field(ge=-1, le=4096)]
+    | Annotated[str, Strict(), Field(max_length=1000, pattern=r"^(auto|-1|\d+( *, *\d+)* *,? *)$")]
+    | Annotated[list[_Count], Field(min_length=1, max_length=4096)]
+)
 
 
 class _Samples(TypedDict, total=False):
@@ -41,13 +54,13 @@ class _Info(TypedDict, total=False):
     """`run.json`."""
 
     seed: _Seed
-    seeds: list[_Seed]
+    seeds: Annotated[list[_Seed], Field(min_length=1), AfterValidator(_different)]
     finished: _Flag
     data_dir: _Text | None
     versions: dict[_Text, _Text]
-    accelerator: _Text
-    devices: _Count | _Text
-    strategy: _Text
+    accelerator: _Name
+    devices: _Devices
+    strategy: _Name
     num_nodes: Annotated[_Count, Field(ge=1)]
     threads: Annotated[_Count, Field(ge=1, le=65536)]
     input_shape: Annotated[list[Annotated[_Count, Field(ge=1)]], Field(min_length=1, max_length=8)]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import is_temporary, read_json, write_json, write_text
 from cophenet._common.locks import locked
+from cophenet._common.places import check_file_place, check_real_folder, make_real_folder
 from cophenet._common.processes import rank_variables
 from cophenet._common.shell import command
 from cophenet.recipes.load import flatten
@@ -39,6 +40,7 @@ __all__ = [
     "wait_for_run",
 ]
 
+_FOLDERS = ("checkpoints", "features", "tensorboard", "wandb")
 _PACKAGES = ("cophenet", "torch", "lightning", "numpy", "scipy", "POT", "numba")
 
 
@@ -214,8 +216,14 @@ def lock_run_folder(folder: Path) -> Iterator[None]:
 
     Raises:
         InUseError: If another process or thread trains there.
+        ValueError: If lock, log or a folder inside is a link: nothing is written or removed elsewhere.
     """
     with locked(folder, what="run folder"):
+        for name in _FOLDERS:
+            check_real_folder(folder / name)
+        # Lightning writes into the second, and would write where a link leads.
+        for path in (folder / "log.txt", *(folder / "tensorboard").glob("*")):
+            check_file_place(path)
         for place in (folder, folder / "checkpoints", folder / "features"):
             for path in place.glob(".*.tmp"):
                 if is_temporary(path.name):
@@ -276,8 +284,7 @@ def _is_refused(recipe: Recipe, output: Path, again: bool) -> bool:
 def _write_seed(
     output: Path, recipe: Recipe, seed: int, info: dict[str, Any], experiment: Experiment
 ) -> None:
-    folder = output / f"seed{seed}"
-    folder.mkdir(exist_ok=True)
+    folder = make_real_folder(output / f"seed{seed}")
     _write(folder, recipe_of_seed(recipe, seed), {**info, "seed": seed}, experiment)
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from cophenet._common.checks import check_text
 from cophenet._common.csv_cells import from_cell
 from cophenet._common.limits import read_text, reading
+from cophenet._common.places import check_real_folder
 from cophenet._common.shell import command
 from cophenet.recipes import Recipe, load_recipe
 from cophenet.runs.checkpoints import newest_good
@@ -101,8 +102,15 @@ class Run:
     @property
     def present_parts(self) -> tuple[Run, ...]:
         """The runs of those seeds of several whose folder is there."""
-        seeds = [seed for seed in self.info.get("seeds", ()) if seed not in self.missing_seeds]
-        return tuple(Run.open(self.path / f"seed{seed}", trust=self.trust) for seed in seeds)
+        parts, missing = [], self.missing_seeds
+        for seed in self.info.get("seeds", ()):
+            if seed not in missing:
+                folder = self.path / f"seed{seed}"
+                check_real_folder(folder)
+                parts.append(Run.open(folder, trust=self.trust))
+                if not parts[-1].is_single:
+                    raise ValueError(f"run folder {folder} must be of one seed, its run.json has several")
+        return tuple(parts)
 
     @property
     def is_single(self) -> bool:
@@ -138,8 +146,10 @@ class Run:
     @cached_property
     def tree(self) -> Hierarchy:
         """The tree it was trained on."""
-        part = self.parts[0]
-        return Hierarchy.read(part.path / "tree.json")
+        path = self.parts[0].path / "tree.json"
+        if not path.is_file():
+            raise ValueError(f"run {self.path} has no tree: {path} is missing, or no file")
+        return Hierarchy.read(path)
 
     @property
     def finished(self) -> bool:
