@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import AfterValidator, BaseModel, Field, Strict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from cophenet._common.checks import check_text
+from cophenet._common.checks import is_plain_text
 from cophenet._common.files import read_json
 from cophenet._common.limits import reading
 from cophenet.recipes.errors import wording
@@ -19,13 +20,26 @@ __all__ = ["Document", "read_details", "read_results", "read_run_info"]
 
 
 def _plain(text: str) -> str:
-    check_text("it", text)
+    if not is_plain_text(text):
+        raise ValueError(f"must be text without control characters, got {text!r:.200}")
+    return text
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", text):
+        raise ValueError(f"must be a name of letters, digits and underscores, got {text!r:.200}")
+    return text
+
+
+def _devices(text: str) -> str:
+    if not re.fullmatch(r"auto|-1|\d{1,4}( *, *\d{1,4}){0,255} *,? *", text):
+        raise ValueError(f"must be 'auto', or numbers of devices with commas, got {text!r:.200}")
     return text
 
 
 def _different(seeds: list[int]) -> list[int]:
     if len(set(seeds)) < len(seeds):
-        raise ValueError("must differ")
+        raise ValueError(f"must differ, got {seeds!r:.200}")
     return seeds
 
 
@@ -36,10 +50,10 @@ _Count = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 _Seed = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 _Flag = Annotated[bool, Strict()]
 # Names that Lightning is asked for, and no others.
-_Name = Annotated[str, Strict(), Field(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+_Name = Annotated[str, Strict(), AfterValidator(_name)]
 _Devices = (
     Annotated[int, Strict(), Field(ge=-1, le=4096)]
-    | Annotated[str, Strict(), Field(max_length=1000, pattern=r"^(auto|-1|\d+( *, *\d+)* *,? *)$")]
+    | Annotated[str, Strict(), AfterValidator(_devices)]
     | Annotated[list[_Count], Field(min_length=1, max_length=4096)]
 )
 
@@ -163,6 +177,8 @@ class _Schema(Generic[_Kind]):
             first = error.errors(include_url=False)[0]
             key = ".".join(_place(content, first["loc"]))
             problem = "lacks a key" if first["type"] == "missing" else wording(first, BaseModel)
+            if first["type"] == "value_error":
+                problem = str(first["ctx"]["error"])
             raise ValueError(f"{path}: {key} {problem}") from error
         return Document(path, content)
 
