@@ -39,8 +39,9 @@ demo: $(VENV)/installed-demo
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/run.py
 
+# Ten minutes on two cores.
 soak: $(VENV)/installed-dev
-	$(BIN)/python tests/soak/kill_and_resume.py --kills 20
+	$(BIN)/python tests/soak/kill_and_resume.py --kills 50
 
 clean:
 	rm -rf $(VENV)
