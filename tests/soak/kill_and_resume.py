@@ -57,8 +57,8 @@ def kill_all(arguments: argparse.Namespace, root: Path, rng: random.Random) -> t
         began = time.monotonic()
         if name not in cases:
             cases[name] = (TrainingCase if name in TRAININGS else CommandCase)(name, root)
-        share = -(-arguments.kills // len(counts)) - counts[name]
-        kills, wrong = cases[name].kill(min(max(share, 1), arguments.per_run, arguments.kills - total), rng)
+        share = max(arguments.kills // len(counts) - counts[name], 1)
+        kills, wrong = cases[name].kill(min(share, arguments.per_run, arguments.kills - total), rng)
         counts[name] += kills
         differences += bool(wrong)
         result = "DIFFERS: " + ", ".join(wrong) if wrong else "same"
