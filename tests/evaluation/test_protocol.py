@@ -16,8 +16,11 @@ from cophenet._common.files import write_json
 from cophenet.data import create_source
 from cophenet.data.breeds import breeds_classes
 from cophenet.evaluation import describe, evaluate, features
+from cophenet.evaluation.features import load_features, save_features
+from cophenet.metrics.cards import FeatureSet
 from cophenet.runs import load_network
 from cophenet.runs.checkpoints import write_checkpoint
+from cophenet.tree import Hierarchy
 from cophenet.vectors import map_arrays
 from data.pictures import fill
 from evaluation.runs import ONE_SHOT, TINY, make_run
@@ -417,3 +420,15 @@ def test_every_key_is_described(tmp_path):
     assert not infos["source/calibration/level1"].higher_is_better
     with pytest.raises(ValueError, match="key must be DOMAIN/METRIC"):
         describe("source/speed")
+
+
+def test_the_same_features_are_the_same_bytes(tmp_path):
+    tree = Hierarchy.from_paths([("kätzchen",), ("dog",)])
+    samples = FeatureSet(torch.eye(2), torch.arange(2), torch.ones(2, 2), tree)
+    for number in range(8):
+        save_features(tmp_path / f"{number}", samples, "step00000001-0123456789abcdef", "source", "test")
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+    loaded = load_features(tmp_path / "0", "step00000001-0123456789abcdef", "test")
+    assert loaded is not None
+    assert loaded.tree == tree
+    assert torch.equal(loaded.features, samples.features)

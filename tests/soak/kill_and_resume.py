@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from commands import COMMANDS, CommandCase, prepare
+from killed_commands import COMMANDS, CommandCase, prepare
 from trainings import TRAININGS, TrainingCase, write_images
 
 _NAMES = (*TRAININGS, *COMMANDS)

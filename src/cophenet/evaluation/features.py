@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -241,7 +242,17 @@ def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str,
     tensors = {key: getattr(samples, key).contiguous() for key in _KEYS}
     metadata = with_checksum({key: values.numpy() for key, values in tensors.items()}, metadata)
     make_real_folder(path.parent, parents=True)
-    write_bytes(path, save(tensors, metadata=metadata))
+    write_bytes(path, _with_sorted_metadata(save(tensors, metadata=metadata)))
+
+
+def _with_sorted_metadata(data: bytes) -> bytes:
+    """A safetensors file with its texts in the order of their names; safetensors writes them in any order."""
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + data[begin:]
 
 
 def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
