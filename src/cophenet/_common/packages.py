@@ -47,9 +47,9 @@ def import_optional(package: str, purpose: str, install: str, *, called: str = "
     """
     try:
         importlib.import_module(package)
+        return importlib.import_module(package.partition(".")[0])
     except ImportError as error:
         raise ImportError(_message(called or package.partition(".")[0], purpose, install)) from error
-    return importlib.import_module(package.partition(".")[0])
 
 
 def _message(package: str, purpose: str, install: str) -> str:
