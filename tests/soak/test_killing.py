@@ -45,3 +45,9 @@ def test_moments_are_within_the_command_and_the_same_for_the_same_seed():
     assert moments == [Moment.draw(random.Random(seed), whole) for seed in range(50)]
     assert {moment.change for moment in moments} == {None, 0, 1, 2}
     assert all(0 <= moment.seconds <= 2 for moment in moments if moment.seconds is not None)
+
+
+def test_files_that_are_cut_off_are_compared_as_they_are(tmp_path):
+    (tmp_path / "results.json").write_text('{"seconds": 1')
+    (tmp_path / "metrics.csv").write_text("epoch,sec")
+    assert read_files(tmp_path) == {"results.json": b'{"seconds": 1', "metrics.csv": b"epoch,sec"}
