@@ -1,10 +1,12 @@
 """Run folders and models of somebody else: whatever they name, nothing of it is imported or called."""
 
 import importlib
+import itertools
 import json
 import os
 import pickle
 import shutil
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -170,6 +172,14 @@ HOSTILE = {
     "weights to begin with": weights_of_a_fresh_run,
     "pickled features": features_as_pickle,
 }
+# Of these the commands that need no network read something.
+READ = (
+    "a shell",
+    "a module in the current folder",
+    "a tag in YAML",
+    "a seed below a harmless recipe",
+    "pickled features",
+)
 COMMANDS = {
     "evaluate": ["evaluate", "sent"],
     "resume": ["train", "--resume", "sent"],
@@ -203,8 +213,14 @@ def sent(place, finished, request):
     sys.modules.pop("timm", None)
 
 
-@pytest.mark.parametrize("sent", HOSTILE, indirect=True)
-@pytest.mark.parametrize("command", ["evaluate", "resume", "predict", "report", "compare"])
+@pytest.mark.parametrize(
+    ("command", "sent"),
+    [
+        *itertools.product(["evaluate", "resume", "predict"], HOSTILE),
+        *itertools.product(["report", "compare"], READ),
+    ],
+    indirect=["sent"],
+)
 def test_no_command_runs_what_a_folder_names(sent, command, capfd):
     if command != "resume":
         for info in sent.rglob("run.json"):
@@ -450,4 +466,14 @@ def test_studies_do_not_import_from_the_current_folder(place, monkeypatch):
     monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder not in ("", str(place))])
     with pytest.raises(RuntimeError, match="unexpected keyword argument 'none'"):
         run_isolated("synthetic", {"none": 1})
+    assert not Path(MARKER).exists()
+
+
+def test_the_command_does_not_import_from_the_current_folder(place):
+    for name in ("typer", "torch", "json", "yaml", "umap"):
+        (place / f"{name}.py").write_text(EVIL)
+    ended = subprocess.run(
+        [sys.executable, "-m", "cophenet", "recipes", "digits"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
     assert not Path(MARKER).exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main"]
@@ -25,4 +26,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # `python -m` searches the current folder first, which may be anyone's; only a checkout is run from there.
+    here = os.getcwd()  # noqa: PTH109
+    if sys.path[0] == here and __file__ != os.path.join(here, "cophenet", "__main__.py"):  # noqa: PTH118
+        del sys.path[0]
     main()
