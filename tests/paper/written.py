@@ -48,8 +48,17 @@ def _write_run(runs, seed, path):
     results = _results(recipe, seed, tree, rng)
     (path / "results.json").write_text(json.dumps(results))
     size = tree.num_classes * (tree.num_classes - 1) // 2
-    distances = {name: rng.uniform(1, 2, size).tolist() for name in {"l2", recipe.objective.name}}
-    (path / "details.json").write_text(json.dumps({"class_distances": distances}))
+    distances = {name: rng.uniform(1, 2, size).tolist() for name in sorted({"l2", recipe.objective.name})}
+    details = {
+        "tree": {"names": list(tree.names), "parents": tree.parents.tolist()},
+        "classes": list(tree.classes),
+        "levels": list(tree.level_names),
+        "class_distances": distances,
+        "confusion": [],
+        "node_accuracy": {str(node): {"accuracy": None, "samples": 0} for node in range(tree.num_nodes)},
+        "worst_mistakes": [],
+    }
+    (path / "details.json").write_text(json.dumps(details))
     return results
 
 
