@@ -186,3 +186,16 @@ def test_checksums_are_md5():
         assert len(file.md5) == 32
         assert int(file.md5, 16) > 0
         assert file.size > 5000
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_nothing_is_written_through_a_link(server, tmp_path, there):
+    target = tmp_path / "target"
+    if there:
+        target.write_bytes(b"mine")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "archive.tar.gz.part").symlink_to(target)
+    with pytest.raises(ValueError, match=r"archive\.tar\.gz\.part is a link, and is not written to"):
+        fetch(server.file(), tmp_path / "data")
+    assert target.read_bytes() == b"mine" if there else not target.exists()
+    assert server.asked == []

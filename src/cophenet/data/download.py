@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import HTTPError, URLError
@@ -14,6 +15,7 @@ from urllib.request import Request, urlopen
 
 from cophenet._common.checks import check_choice
 from cophenet._common.limits import DOWNLOAD_BYTES, size_text
+from cophenet._common.places import check_file_place, open_in_place
 from cophenet._common.progress import Progress
 from cophenet.data.source import SOURCES
 
@@ -71,8 +73,8 @@ def fetch(file: RemoteFile, folder: Path) -> Path:
     Bytes gather in `<name>.part`, which gets its final name once the checksum is right.
 
     Raises:
-        ValueError: If the checksum is wrong, of the download or of a file that was there before; or if there
-            is more than the file has.
+        ValueError: If the checksum is wrong, of the download or of a file that was there before; if there is
+            more than the file has; or if the partial file is a link.
         ConnectionError: If the server cannot be reached or keeps breaking off.
     """
     path, part = folder / file.name, folder / f"{file.name}.part"
@@ -81,6 +83,7 @@ def fetch(file: RemoteFile, folder: Path) -> Path:
             raise ValueError(f"{path} is there with another checksum than {file.md5}; remove it first")
         return path
     folder.mkdir(parents=True, exist_ok=True)
+    check_file_place(part)
     _download(file, part)
     md5 = _md5(part)
     if md5 != file.md5:
@@ -127,8 +130,9 @@ def _read_rest(file: RemoteFile, part: Path, start: int) -> bool:
         total = start + int(length) if length.isascii() and length.isdigit() else None
         _check_size(file, part, total or 0)
         every = max(total // 10, 1) if total else 10_000_000
+        flags = os.O_WRONLY | (os.O_APPEND if start else os.O_TRUNC)
         with (
-            part.open("ab" if start else "wb") as out,
+            os.fdopen(open_in_place(part, flags), "ab" if start else "wb") as out,
             Progress(f"{file.name}:", total, done=start, count=_megabytes, every=every) as progress,
         ):
             while chunk := answer.read(_CHUNK):
