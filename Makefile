@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install test lint check browser demo bench soak clean
+.PHONY: install test lint check browser demo bench soak fuzz clean
 
 install: $(VENV)/installed-dev
 
@@ -42,6 +42,11 @@ bench: $(VENV)/installed-dev
 # Ten minutes on two cores.
 soak: $(VENV)/installed-dev
 	$(BIN)/python tests/soak/kill_and_resume.py --kills 50
+
+# All targets of tests/fuzz in turn; failures are saved in tests/fuzz/corpus.
+MINUTES ?= 60
+fuzz: $(VENV)/installed-dev
+	$(BIN)/python tests/fuzz/run.py --minutes $(MINUTES)
 
 clean:
 	rm -rf $(VENV)
