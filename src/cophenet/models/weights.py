@@ -31,7 +31,7 @@ def load_weights(backbone: Backbone, path: str | Path) -> tuple[str, ...]:
             shape; all of them are named.
 
     Example:
-        >>> import tempfile
+        >>> import tempfile, torch
         >>> from cophenet.models import create_backbone
         >>> net = create_backbone("resnet10-w8", input_shape=(1, 8, 8), stem="cifar")
         >>> with tempfile.TemporaryDirectory() as folder:
