@@ -18,8 +18,9 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# One process runs a whole file, whose tests share expensive fixtures; the doctests, which are quick, come last.
 check: $(VENV)/installed-dev
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # For the tests of the report page. Does nothing where $CHROMIUM or a browser on PATH is there already.
 browser:
