@@ -1,9 +1,9 @@
 """Fuzzing: changed files are read, and every outcome but a result or one clear sentence is a failure.
 
 A target has a `name` and a method `run(seed, folder)`, which tries one input that follows from the seed alone
-and raises `Failure` if it is not dealt with as it should. A module of this folder lists its targets in
-`TARGETS`; `run.py` finds them there and goes on for as long as it is told, the tests try a few of each.
-`FileTarget` is the one for readers of files.
+and raises `Failure` if it is not dealt with as it should; `check(content, folder)` tries one that was saved.
+A module of this folder lists its targets in `TARGETS`; `run.py` finds them there and goes on for as long as
+it is told, the tests try a few of each. `FileTarget` is the one for readers of files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONGEST = 2000
 class Failure(AssertionError):  # noqa: N818 - it is what a test fails with
     """An input that is not dealt with as it should; `content` is what to save of it."""
 
-    def __init__(self, message: str, content: bytes = b"") -> None:
+    def __init__(self, message: str, content: bytes) -> None:
         super().__init__(message)
         self.content = content
 
@@ -39,6 +39,8 @@ class Target(Protocol):
     name: str
 
     def run(self, seed: int, folder: Path) -> None: ...
+
+    def check(self, content: bytes, folder: Path) -> None: ...
 
 
 class _HangError(BaseException):
@@ -107,7 +109,7 @@ def valid_input() -> Iterator[None]:
 
 
 @contextmanager
-def expect_sentence(names: str, content: bytes = b"") -> Iterator[None]:
+def expect_sentence(names: str, content: bytes) -> Iterator[None]:
     """Fail at any error but a ValueError or OSError of one line with this name; and at much memory."""
     start = time.perf_counter()
     try:
