@@ -18,6 +18,7 @@ from cophenet._common.processes import is_first_process
 from cophenet.recipes import load_recipe
 from cophenet.runs import Run, lightning_trainer, load_experiment, load_network, resume
 from cophenet.runs import training as training_module
+from cophenet.runs.callbacks import EpochRecorder
 from cophenet.runs.checkpoints import list_checkpoints, read_checkpoint
 from cophenet.runs.folder import check_same_data, describe_data, wait_for_run
 from cophenet.runs.stop_signals import InterruptionError
@@ -274,3 +275,16 @@ def test_checkpoints_say_where_they_stand_after_a_resume(tmp_path):
     steps = len(load_experiment(run.recipe).training_loader(0))
     assert (found["epoch"], found["global_step"]) == (3, 3 * steps)
     assert json.loads((run.path / "run.json").read_text())["finished"]
+
+
+def test_a_training_killed_in_its_first_epoch_leaves_no_empty_table(tmp_path, monkeypatch):
+    def killed(*_):
+        raise SystemError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EpochRecorder, "on_train_epoch_start", killed)
+        with pytest.raises(SystemError):
+            quick(tmp_path / "run")
+    assert not (tmp_path / "run" / "metrics.csv").exists()
+    run = resume(tmp_path / "run", loggers=(), progress=False)
+    assert [row["epoch"] for row in run.metrics] == [1, 2]

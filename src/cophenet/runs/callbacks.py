@@ -187,7 +187,13 @@ def _loss_values(module: TrainingModule, terms: Mapping[str, float]) -> dict[str
 
 
 def _write_rows(path: Path, rows: list[Row]) -> None:
-    """All rows; phases may have different terms, so the columns are those of all of them."""
+    """All rows; phases may have different terms, so the columns are those of all of them.
+
+    Without rows there are no columns either, and no file: an empty one is no table for other readers.
+    """
+    if not rows:
+        path.unlink(missing_ok=True)
+        return
     columns = list(dict.fromkeys(key for row in rows for key in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
