@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cophenet._common.mapped import release_pages
+
 __all__ = ["check_arrays", "has_checksum", "with_checksum"]
 
 _KEY = "checksum"
+_BLOCK = 1 << 24
 
 
 def with_checksum(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> dict[str, str]:
@@ -58,5 +61,8 @@ def _checksum(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -
     digest = hashlib.sha256(json.dumps(dict(metadata), sort_keys=True).encode())
     for name, values in sorted(arrays.items()):
         digest.update(f"{name} {values.dtype.str} {values.shape} ".encode())
-        digest.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+        data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        for start in range(0, len(data), _BLOCK):
+            digest.update(data[start : start + _BLOCK].data)
+            release_pages(values)
     return digest.hexdigest()[:16]

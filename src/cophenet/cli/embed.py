@@ -118,7 +118,7 @@ def search(
         check_output(output)
     embedder = load_model(model, trust=trust)
     if index is not None:
-        index_file(embedder, index, labels, backend)
+        index_file(embedder, index, labels, backend, None if output is None else output.parent)
     results = search_file(embedder, file, k, level)
     if output is None:
         _print_groups(results)

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from cophenet._common.mapped import release_pages
 from cophenet.estimator import storage
 from cophenet.estimator.from_run import flat_inputs, read_run
 from cophenet.estimator.onnx import write_onnx
@@ -251,6 +252,7 @@ class HierarchicalEmbedder(
             for part in blocks(len(rows) if chosen is None else len(chosen), width):
                 block = rows[part if chosen is None else chosen[part]]
                 yield part, *network(self.input_scale_(block, dtype).to(self.device))
+                release_pages(rows)
 
     def _probabilities(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor]]:
         """Probabilities in float64 on the host, block by block."""

@@ -17,8 +17,10 @@ Example:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
@@ -118,7 +120,9 @@ def predict_file(
     return write_vectors(output, parts(), numbered=("prediction", "path"))
 
 
-def index_file(embedder: HierarchicalEmbedder, file: Path, labels: str | None, backend: str) -> None:
+def index_file(
+    embedder: HierarchicalEmbedder, file: Path, labels: str | None, backend: str, folder: Path | None = None
+) -> None:
     """Make the vectors of a file searchable; its labels group the answers, or where it has none predictions.
 
     Args:
@@ -126,13 +130,17 @@ def index_file(embedder: HierarchicalEmbedder, file: Path, labels: str | None, b
         file: The vectors.
         labels: What numbers as labels are: "names", "positions", or None to find out.
         backend: Who searches.
+        folder: Where the index lies, in a file without a name; None for beside `file` if that can be written
+            to, else for the system's folder of temporary files.
     """
-    rows, texts = map_rows(file)
+    if folder is None:
+        folder = file.parent if os.access(file.parent, os.W_OK) else Path(gettempdir())
+    rows, texts = map_rows(file, folder)
     tree = embedder.given_tree_
     if tree is None and labels is not None:
         raise ValueError("--labels is about the names of a tree, but the model has inferred its own")
     names = texts if texts is None or tree is None else _names(file, texts, tree, labels)
-    embedder.build_index(rows, None if names is None else np.array(names), backend=backend)
+    embedder.build_index(rows, None if names is None else np.array(names), backend=backend, folder=folder)
 
 
 def search_file(

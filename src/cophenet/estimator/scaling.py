@@ -48,7 +48,10 @@ class Scale:
 
     def __call__(self, rows: NDArray[Any], dtype: torch.dtype) -> Tensor:
         """Standardised rows, computed in float64 so that a large offset costs no digits. (n, d) -> (n, d)."""
-        return torch.from_numpy((rows.astype(np.float64) - self.mean) / self.deviation).to(dtype)
+        values = rows.astype(np.float64)
+        values -= self.mean
+        values /= self.deviation
+        return torch.from_numpy(values).to(dtype)
 
 
 def fit_scale(rows: NDArray[Any], chosen: NDArray[np.int64]) -> Scale:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cophenet._common.checks import check_choice, check_whole
+from cophenet._common.mapped import release_pages
 from cophenet._common.packages import import_optional
 from cophenet.estimator.labels import find_known, node_ancestors, node_labels
-from cophenet.estimator.scaling import blocks
+from cophenet.estimator.scaling import blocks, float_type
 from cophenet.tree import Hierarchy
 
 __all__ = ["BACKENDS", "Group", "SearchIndex", "SearchMixin", "SearchResult"]
 
 BACKENDS = ("exact", "faiss", "hnswlib")
+# Numbers of an index that are read at a time: 16 MB.
+_PART = 1 << 22
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -80,9 +85,10 @@ class SearchIndex:
     """Vectors of norm one, and who searches them.
 
     Args:
-        vectors: (N, d), of any norm.
+        vectors: (N, d), of any norm; a memory map if there are more than memory holds ("exact" only).
         nodes: (N,) node of the tree that each belongs to.
         backend: "exact"; or "faiss" or "hnswlib", both with a graph of neighbours: quick and almost exact.
+        unit: Whether the vectors have norm one already; they are not copied then.
 
     Example:
         >>> index = SearchIndex(np.eye(3, dtype=np.float32), np.arange(3))
@@ -90,9 +96,9 @@ class SearchIndex:
         array([[0, 1]])
     """
 
-    def __init__(self, vectors: Floats, nodes: Ints, backend: str = "exact") -> None:
+    def __init__(self, vectors: Floats, nodes: Ints, backend: str = "exact", *, unit: bool = False) -> None:
         check_choice("backend", backend, BACKENDS)
-        self.vectors, self.nodes, self.backend = _unit(vectors), nodes, backend
+        self.vectors, self.nodes, self.backend = vectors if unit else _unit(vectors), nodes, backend
         self._engine = _ENGINES[backend](self.vectors)
 
     def search(self, queries: Floats, k: int) -> tuple[Ints, Floats]:
@@ -108,7 +114,7 @@ class SearchIndex:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make the engine again."""
-        self.__init__(**state)  # type: ignore[misc]
+        self.__init__(**state, unit=True)  # type: ignore[misc]
 
 
 def _unit(vectors: Floats) -> Floats:
@@ -118,20 +124,36 @@ def _unit(vectors: Floats) -> Floats:
 
 
 def _exact(vectors: Floats) -> Any:
+    """All cosines, of some vectors and some queries at a time; the vectors are read once for all queries."""
+    step = max(1, _PART // vectors.shape[1])
+
     def search(queries: Floats, k: int) -> tuple[Ints, Floats]:
-        rows = np.empty((len(queries), k), dtype=np.int64)
-        best = np.empty((len(queries), k), dtype=np.float32)
-        for part in blocks(len(queries), len(vectors)):
-            cosines = queries[part] @ vectors.T
-            top = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
-            values = np.take_along_axis(cosines, top, axis=1)
-            # Of equal cosines the first row goes first.
-            order = np.lexsort((top, -values), axis=1)
-            rows[part] = np.take_along_axis(top, order, axis=1)
-            best[part] = np.take_along_axis(values, order, axis=1)
-        return rows, best
+        rows: Ints = np.empty((len(queries), 0), dtype=np.int64)
+        cosines: Floats = np.empty((len(queries), 0), dtype=np.float32)
+        for start in range(0, len(vectors), step):
+            more_rows, more = _best(vectors[start : start + step], queries, k)
+            rows, cosines = np.hstack((rows, start + more_rows)), np.hstack((cosines, more))
+            order = np.lexsort((rows, -cosines), axis=1)[:, :k]
+            rows, cosines = np.take_along_axis(rows, order, 1), np.take_along_axis(cosines, order, 1)
+            release_pages(vectors)
+        return rows, cosines
 
     return search
+
+
+def _best(vectors: Floats, queries: Floats, k: int) -> tuple[Ints, Floats]:
+    """The k best vectors of each query, of equal ones the first, with their cosines; in no order. (n, k)."""
+    k = min(k, len(vectors))
+    rows = np.empty((len(queries), k), dtype=np.int64)
+    cosines = np.empty((len(queries), k), dtype=np.float32)
+    for part in blocks(len(queries), len(vectors)):
+        distances = -(queries[part] @ vectors.T)
+        top = np.argpartition(distances, k - 1, axis=1)[:, :k]
+        last = np.take_along_axis(distances, top[:, -1:], axis=1)
+        tied = np.flatnonzero(np.count_nonzero(distances <= last, axis=1) > k)
+        top[tied] = np.argsort(distances[tied], axis=1, kind="stable")[:, :k]
+        rows[part], cosines[part] = top, -np.take_along_axis(distances, top, axis=1)
+    return rows, cosines
 
 
 def _load(name: str) -> Any:
@@ -175,13 +197,22 @@ class SearchMixin:
     tree_: Hierarchy
     index_: SearchIndex
 
-    def build_index(self: Any, X: Any, y: Any = None, *, backend: str = "exact") -> Any:  # noqa: N803
+    def build_index(
+        self: Any,
+        X: Any,  # noqa: N803
+        y: Any = None,
+        *,
+        backend: str = "exact",
+        folder: str | os.PathLike[str] | None = None,
+    ) -> Any:
         """Make vectors searchable.
 
         Args:
             X: (n, d) vectors.
             y: (n,) their labels, by which answers are grouped; None to take the predicted classes.
             backend: "exact", or "faiss" or "hnswlib" if installed.
+            folder: Where the reshaped vectors lie, in a file without a name, so that with "exact" there may
+                be more than memory holds; None for in memory.
 
         Returns:
             The estimator itself.
@@ -191,7 +222,15 @@ class SearchMixin:
             nodes = self._decide(rows, "argmax", None)
         else:
             nodes = find_known(y, self.classes_, self.tree_, len(rows), self.labels)
-        self.index_ = SearchIndex(self._embed(rows), nodes, backend)
+        if folder is None:
+            self.index_ = SearchIndex(self._embed(rows), nodes, backend)
+            return self
+        with TemporaryFile(dir=folder) as file:
+            for _, features, _ in self._outputs(rows):
+                file.write(_unit(features.cpu().numpy().astype(float_type(rows))).tobytes())
+            file.flush()
+            vectors = np.memmap(file, np.float32, "r", shape=(len(rows), self._n_features_out))
+        self.index_ = SearchIndex(vectors, nodes, backend, unit=True)
         return self
 
     def search(self: Any, X: Any, k: int = 10, level: int | str | None = None) -> SearchResult:  # noqa: N803

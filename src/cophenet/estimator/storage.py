@@ -206,8 +206,8 @@ def _fill(
     # Before memory is taken: sizes in the configuration need not be those of the tensors.
     if (shapes := _shapes(network.state_dict())) != _shapes(state):
         raise ValueError(f"{TENSORS} has tensors {_shapes(state)}, {CONFIG} needs {shapes}")
-    network.to_empty(device="cpu").float().load_state_dict(state)
-    estimator.network_ = network.to(torch.device(estimator.device))
+    network.load_state_dict(state, assign=True)
+    estimator.network_ = network.float().to(torch.device(estimator.device))
     estimator.classes_ = _classes(config["classes"], np.dtype(config["classes_dtype"]))
     estimator.tree_ = tree
     estimator.input_scale_ = Scale(tensors["scale.mean"].numpy(), tensors["scale.deviation"].numpy())
@@ -224,7 +224,7 @@ def _fill(
     estimator.n_iter_ = len(estimator.history_)
     if config["backend"] is not None:
         vectors, nodes = tensors["index.vectors"].numpy(), tensors["index.nodes"].numpy()
-        estimator.index_ = SearchIndex(vectors, nodes, config["backend"])
+        estimator.index_ = SearchIndex(vectors, nodes, config["backend"], unit=True)
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

@@ -13,7 +13,9 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from cophenet._common.checks import check_choice, check_number, check_whole
+from cophenet._common.mapped import release_pages
 from cophenet.estimator.decisions import check_target
+from cophenet.estimator.scaling import blocks
 from cophenet.objectives import objective_names
 
 if TYPE_CHECKING:
@@ -88,7 +90,13 @@ def check_rows(estimator: Any, rows: Any, labels: Any = "no_validation", *, rese
     Returns:
         (n, d) numbers of any type, or these and (n,) labels.
     """
-    return validate_data(estimator, to_host(rows), to_host(labels), reset=reset, dtype="numeric")
+    values = to_host(rows)
+    if isinstance(values, np.memmap) and values.ndim == 2 and len(values) and not reset:
+        for part in blocks(*values.shape):
+            validate_data(estimator, values[part], reset=False, dtype="numeric")
+            release_pages(values)
+        return values
+    return validate_data(estimator, values, to_host(labels), reset=reset, dtype="numeric")
 
 
 def check_weights(weights: Any, count: int) -> NDArray[np.float64]:

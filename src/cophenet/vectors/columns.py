@@ -17,30 +17,33 @@ __all__ = ["Column", "collect"]
 
 
 class Column:
-    """Numbers on disk, so that there may be more of them than memory; text in memory.
+    """Numbers or text on disk, so that there may be more than memory holds.
 
     Args:
         first: The first rows.
-        folder: Where the numbers lie, in a file without a name.
+        folder: Where they lie, in a file without a name.
 
     Attributes:
-        texts: The text; None for numbers.
-        dtype: Type of the numbers, that of the first rows.
+        dtype: Type of the numbers, that of the first rows; for text, of the longest so far.
     """
 
     def __init__(self, first: Array, folder: Path) -> None:
-        self.texts: list[str] | None = [] if first.dtype.kind in "OU" else None
-        self.dtype: np.dtype[Any] = first.dtype
+        self._is_text = first.dtype.kind in "OU"
+        self.dtype: np.dtype[Any] = np.dtype("<U1") if self._is_text else first.dtype
         self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `collect`
         self._rows, self._width = 0, first.shape[1:]
+        self._texts: list[tuple[int, np.dtype[Any]]] = []  # rows and type of each part
 
     def add(self, values: Array) -> None:
         """Append rows."""
         self._rows += len(values)
-        if self.texts is not None:
-            self.texts += [str(value) for value in values.tolist()]
+        if self._is_text:
+            values = np.array([str(value) for value in values.tolist()], dtype=np.str_)
+            self._texts.append((len(values), values.dtype))
+            self.dtype = max(self.dtype, values.dtype, key=lambda dtype: dtype.itemsize)
         else:
-            self._file.write(np.ascontiguousarray(values, dtype=self.dtype).tobytes())
+            values = np.ascontiguousarray(values, dtype=self.dtype)
+        self._file.write(values.tobytes())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -48,8 +51,11 @@ class Column:
         return (self._rows, *self._width)
 
     def copy_to(self, stream: IO[bytes]) -> None:
-        """Write the bytes of all numbers, row after row."""
+        """Write the bytes of all rows, one after the other."""
         self._file.seek(0)
+        for rows, dtype in self._texts:
+            part = np.frombuffer(self._file.read(rows * dtype.itemsize), dtype)
+            stream.write(part.astype(self.dtype).tobytes())
         shutil.copyfileobj(self._file, stream, 1 << 20)
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from cophenet.vectors.formats import (
     Part,
     VectorFormat,
     check_label_column,
+    fewer_rows,
     is_missing,
     register_format,
 )
@@ -88,6 +89,7 @@ def _parse(lines: Any, rows: int | None, labelled: bool) -> Iterator[Part]:
     elif header and all(_is_number(cell) for cell in header):
         raise ValueError("the first line must hold the names of the columns, but it holds numbers")
     at = header.index("label") if "label" in header else None
+    step = None if rows is None else fewer_rows(rows, len(header))
     features: list[Array] = []
     labels: list[str] = []
 
@@ -108,7 +110,7 @@ def _parse(lines: Any, rows: int | None, labelled: bool) -> Iterator[Part]:
         except ValueError:
             cell = next(cell for cell in row if not _is_number(cell))
             raise ValueError(f"{line}: {cell!r} is not a number") from None
-        if len(features) == rows:
+        if len(features) == step:
             yield part()
             features, labels = [], []
     if features or rows is None:

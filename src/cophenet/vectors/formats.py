@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias,
 import numpy as np
 from numpy.typing import NDArray
 
+from cophenet._common.mapped import release_pages
 from cophenet._common.registry import Registry
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
     "check_bytes",
     "check_features",
     "check_label_column",
+    "fewer_rows",
     "find_format",
     "is_missing",
     "is_whole",
@@ -42,6 +44,9 @@ Array: TypeAlias = NDArray[Any]
 Part: TypeAlias = tuple[Array, Array | None]
 # Columns (n,) or (n, d) of numbers or text, by name.
 Columns: TypeAlias = Mapping[str, Array]
+
+# Numbers that are read at a time, at most: 16 MB in float64.
+_PART = 1 << 21
 
 _Format = TypeVar("_Format", bound="type[VectorFormat]")
 
@@ -81,7 +86,7 @@ class VectorFormat(ABC):
 
         Args:
             path: The file, which exists.
-            rows: Rows at a time; None for one part with all of them.
+            rows: Rows at a time, fewer where they are wide (`fewer_rows`); None for all in one part.
             labelled: Whether to refuse a file without labels.
         """
 
@@ -218,6 +223,16 @@ def is_whole(text: str) -> bool:
     return re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text) is not None
 
 
+def fewer_rows(rows: int, width: int) -> int:
+    """So many rows at a time that parts of wide ones, too, take little memory.
+
+    Example:
+        >>> fewer_rows(16384, 128), fewer_rows(16384, 1024)
+        (16384, 2048)
+    """
+    return max(1, min(rows, _PART // max(1, width)))
+
+
 def split_rows(features: Array, labels: Array | None, rows: int | None) -> Iterator[Part]:
     """Arrays as parts of some rows; without `rows` as they are.
 
@@ -232,9 +247,11 @@ def split_rows(features: Array, labels: Array | None, rows: int | None) -> Itera
         check_features(features)
     if labels is not None and len(labels) != len(features):
         raise ValueError(f"{len(features)} rows of features, but {len(labels)} labels")
-    for start in range(0, len(features), rows):
-        stop = start + rows
+    step = fewer_rows(rows, features.shape[1])
+    for start in range(0, len(features), step):
+        stop = start + step
         yield np.asarray(features[start:stop]), None if labels is None else labels[start:stop]
+        release_pages(features)
 
 
 def to_tensor(array: Array) -> Tensor:

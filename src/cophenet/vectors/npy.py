@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, ClassVar, Literal
 
-import numpy as np
 from numpy.lib import format as npy_format
 
 from cophenet._common.files import replaced_file
@@ -113,9 +112,6 @@ def _check_header(path: Path) -> None:
 
 def write_array(stream: IO[bytes], column: Column) -> None:
     """Write a column as numpy does."""
-    if column.texts is not None:
-        npy_format.write_array(stream, np.array(column.texts, dtype=np.str_), allow_pickle=False)
-        return
     header = {"descr": column.dtype.str, "fortran_order": False, "shape": column.shape}
     npy_format.write_array_header_1_0(stream, header)
     column.copy_to(stream)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -22,11 +23,15 @@ from cophenet.vectors.formats import (
     Part,
     VectorFormat,
     check_bytes,
+    fewer_rows,
     register_format,
 )
 from cophenet.vectors.npy import UNREADABLE, write_array
 
 __all__ = ["Npz"]
+
+# Bytes that are unpacked at a time.
+_CHUNK = 1 << 20
 
 
 @register_format
@@ -43,12 +48,15 @@ class Npz(VectorFormat):
             for name in ("features", "labels") if labelled else ("features",):
                 if name not in names:
                     raise ValueError(f"has no array {name!r}, only {sorted(names)!r}")
-            labels = _whole(archive, "labels") if "labels" in names else None
+            labelled = "labels" in names
             if rows is None:
-                yield _whole(archive, "features"), labels
+                yield _whole(archive, "features"), _whole(archive, "labels") if labelled else None
                 return
-            with _member(archive, "features") as (stream, size):
-                yield from _rows(stream, size, labels, rows)
+            with (
+                _member(archive, "features") as features,
+                _member(archive, "labels") if labelled else nullcontext() as labels,
+            ):
+                yield from _rows(features, labels, rows)
 
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
         """One array for each column."""
@@ -116,20 +124,36 @@ def _header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dty
     return shape, by_column, dtype
 
 
-def _rows(stream: IO[bytes], size: int, labels: Array | None, rows: int) -> Iterator[Part]:
-    shape, by_column, dtype = _header(stream, size)
+def _rows(features: tuple[IO[bytes], int], labels: tuple[IO[bytes], int] | None, rows: int) -> Iterator[Part]:
+    shape, by_column, dtype = _header(*features)
     if len(shape) != 2:
         raise ValueError(f"features must be (n, d), got shape {shape}")
     if by_column:
         advice = "save np.ascontiguousarray(features) instead"
         raise ValueError(f"features lie column by column, and cannot be read in parts; {advice}")
-    if labels is not None and len(labels) != shape[0]:
-        raise ValueError(f"{shape[0]} rows of features, but {len(labels)} labels")
-    width = dtype.itemsize * shape[1]
-    for start in range(0, shape[0], rows):
-        count = min(rows, shape[0] - start)
-        data = stream.read(width * count)
-        if len(data) < width * count:
-            raise ValueError("the array 'features' is cut off")
-        features = np.frombuffer(data, dtype).reshape(count, shape[1])
-        yield features, None if labels is None else labels[start : start + count]
+    if labels is not None:
+        label_shape, _, label_dtype = _header(*labels)
+        if len(label_shape) != 1:
+            raise ValueError(f"labels must be (n,), got shape {label_shape}")
+        if label_shape != shape[:1]:
+            raise ValueError(f"{shape[0]} rows of features, but {label_shape[0]} labels")
+    step = fewer_rows(rows, shape[1])
+    for start in range(0, shape[0], step):
+        count = min(step, shape[0] - start)
+        yield (
+            _take(features[0], "features", dtype, (count, shape[1])),
+            None if labels is None else _take(labels[0], "labels", label_dtype, (count,)),
+        )
+
+
+def _take(stream: IO[bytes], name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """The next numbers or texts of an array."""
+    array = np.empty(shape, dtype)
+    size = dtype.itemsize * math.prod(shape)
+    data = array.reshape(-1).view(np.uint8).data if size else memoryview(b"")
+    for start in range(0, size, _CHUNK):
+        piece = stream.read(min(_CHUNK, size - start))
+        if len(piece) < min(_CHUNK, size - start):
+            raise ValueError(f"the array {name!r} is cut off")
+        data[start : start + len(piece)] = piece
+    return array

@@ -19,12 +19,11 @@ from cophenet.vectors.formats import (
     Part,
     VectorFormat,
     check_label_column,
+    fewer_rows,
     register_format,
 )
 
 __all__ = ["Parquet"]
-
-_FLOATS = {"float": np.float32, "halffloat": np.float16}
 
 
 @register_format
@@ -37,10 +36,11 @@ class Parquet(VectorFormat):
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
         """Batches of rows, in the float type of the columns."""
         with _opened(path) as file:
-            _check_cells(file, path.stat().st_size)
+            cells = _check_cells(file, path.stat().st_size)
             if labelled:
                 check_label_column(file.schema_arrow.names)
-            for batch in [file.read()] if rows is None else file.iter_batches(rows):
+            width = cells // max(1, file.metadata.num_rows)
+            for batch in [file.read()] if rows is None else file.iter_batches(fewer_rows(rows, width)):
                 columns = {name: batch.column(name) for name in batch.schema.names}
                 for name, column in columns.items():
                     if column.null_count:
@@ -83,33 +83,38 @@ def _packages() -> tuple[Any, Any]:
 def _opened(path: Path) -> Iterator[Any]:
     pa, pq = _packages()
     try:
-        with pq.ParquetFile(path) as file:
+        # Columns are read piece by piece, and not whole.
+        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"truncated, damaged or not a parquet file: {error}") from error
 
 
-def _check_cells(file: Any, size: int) -> None:
-    """Refuse a table whose cells are so many by compression only; eight bytes for each."""
+def _check_cells(file: Any, size: int) -> int:
+    """Count the cells; refuse a table that has so many by compression only, with eight bytes for each."""
     groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
-    cells = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
+    cells: int = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
     check_unpacked(size, 8 * max(cells, file.metadata.num_rows))
+    return cells
 
 
 def _numbers(name: str, column: Any) -> Array:
     """(n, 1) numbers, or (n, d) if every cell is a list, in the float type of the column."""
-    cells = column.to_pylist()
-    try:
-        values = np.array(cells)
-    except ValueError:
-        lengths = sorted({len(cell) for cell in cells})
-        raise ValueError(f"column {name!r} is ragged, with lists of {lengths[:5]} numbers") from None
-    if values.dtype.kind not in "fiu" or values.ndim > 2:
+    pa, _ = _packages()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    is_list = hasattr(column.type, "value_type")
+    flat = column.flatten() if is_list else column
+    lengths = np.unique(column.value_lengths()).tolist() if is_list else [1]
+    whole = pa.types.is_integer(flat.type)
+    if flat.null_count or not (whole or pa.types.is_floating(flat.type)) or lengths == [0]:
         raise ValueError(f"column {name!r} must hold numbers or lists of numbers")
-    kind = str(getattr(column.type, "value_type", column.type))
-    if kind in _FLOATS and values.dtype.kind == "f":
-        values = values.astype(_FLOATS[kind])
-    return values.reshape(len(values), -1) if len(values) else values.reshape(0, 1)
+    if len(lengths) > 1:
+        raise ValueError(f"column {name!r} is ragged, with lists of {lengths[:5]} numbers")
+    values: Array = flat.to_numpy(zero_copy_only=False).reshape(len(column), *(lengths or [1]))
+    return values.astype(np.result_type(values, np.int64)) if whole else values
 
 
 def _arrow(pa: Any, values: Array) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -241,8 +242,10 @@ def _texts(labels: Array) -> list[str]:
             raise ValueError(f"labels must be names in UTF-8: {error}") from error
     if labels.dtype.kind not in "iuU":
         raise ValueError(f"labels must be whole numbers or names, got {labels.dtype}")
-    texts = [str(label) for label in labels.tolist()]
-    if labels.dtype.kind == "U" and not is_plain_text("".join(texts)):
+    # The same text is in memory once, however many rows have it.
+    starts = range(0, len(labels), ROWS)
+    texts = [sys.intern(str(label)) for start in starts for label in labels[start : start + ROWS].tolist()]
+    if labels.dtype.kind == "U" and not is_plain_text("".join(set(texts))):
         row, text = next(item for item in enumerate(texts) if not is_plain_text(item[1]))
         raise ValueError(f"row {row}: a label must be text without control characters, got {text!r:.200}")
     return texts
