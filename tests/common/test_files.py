@@ -13,6 +13,7 @@ from cophenet._common.files import (
     old_or_new_folder,
     read_json,
     replaced_file,
+    replaced_files,
     replaced_folder,
     write_bytes,
     write_text,
@@ -155,3 +156,68 @@ def test_json_must_be_a_mapping(tmp_path, text):
     path.write_text(text)
     with pytest.raises(ValueError, match=r"run\.json"):
         read_json(path)
+
+
+def _write(path, text):
+    with replaced_file(path) as part:
+        part.write_text(text)
+
+
+@pytest.mark.parametrize("write", [_write, _replace])
+def test_the_next_writer_removes_what_a_killed_one_left(write, tmp_path):
+    path, most = tmp_path / "page", 0
+    write(path, "old")
+    for step in itertools.count():
+        killed = killed_at(step, lambda: write(path, "new"))
+        most = max(most, len(list(tmp_path.iterdir())))
+        if not killed:
+            break
+    assert most == 2
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_living_writer_writes_and_other_files_are_left_alone(tmp_path):
+    path = tmp_path / "page"
+    others = [tmp_path / name for name in (f".pages.{'0' * 32}.tmp", ".page.tmp", f".page.{'0' * 32}.old")]
+    link = tmp_path / f".page.{'1' * 32}.tmp"
+    link.symlink_to(tmp_path)
+    for other in others:
+        other.touch()
+    with replaced_file(path) as first:
+        first.write_text("first")
+        assert os.waitstatus_to_exitcode(os.waitpid(_in_child(lambda: _write(path, "second")), 0)[1]) == 0
+        _write(path, "third")
+        assert path.read_text() == "third"
+    assert path.read_text() == "first"
+    assert {*tmp_path.iterdir()} == {path, link, *others}
+
+
+def _in_child(work):
+    child = os.fork()
+    if child == 0:
+        work()
+        os._exit(0)
+    return child
+
+
+def _write_pair(folder, text):
+    with replaced_files(folder / "features", folder / "labels") as parts:
+        for part in parts:
+            part.write_text(text)
+
+
+def test_files_that_belong_together_are_never_old_and_new(tmp_path):
+    seen = set()
+    for step in itertools.count():
+        _write_pair(tmp_path, "old")
+        killed = killed_at(step, lambda: _write_pair(tmp_path, "new"))
+        features, labels = (
+            path.read_text() if path.exists() else None
+            for path in (tmp_path / "features", tmp_path / "labels")
+        )
+        assert features in (None, labels)
+        seen.add(features)
+        if not killed:
+            break
+    assert seen == {"old", None, "new"}
+    assert {path.name for path in tmp_path.iterdir()} == {"features", "labels"}

@@ -11,19 +11,20 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from cophenet._common.limits import DEPTH, NODES, TooDeepError, read_text
 from cophenet._common.places import check_file_place
+from cophenet._common.temporary import temporary_beside
 
 __all__ = [
-    "is_temporary",
     "old_or_new_folder",
     "parse_json",
     "read_json",
     "replaced_file",
+    "replaced_files",
     "replaced_folder",
     "write_bytes",
     "write_json",
@@ -32,7 +33,6 @@ __all__ = [
 
 # Text in quotes, which may hold such signs too and may lack its end, or a sign of structure.
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
 
 @contextmanager
@@ -57,19 +57,36 @@ def replaced_file(path: Path) -> Iterator[Path]:
         >>> path.read_text(), len(list(path.parent.iterdir()))
         ('animal cat', 1)
     """
-    check_file_place(path, links=True)
-    part = _beside(path, "tmp")
-    try:
+    with replaced_files(path) as (part,):
         yield part
-        with part.open("r+b") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        if error.errno is None or error.filename not in (None, part, str(part)):
-            raise
-        raise type(error)(error.errno, error.strerror, str(path)) from error
-    finally:
-        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def replaced_files(*paths: Path) -> Iterator[list[Path]]:
+    """The same for files that belong together, of which no old one may be read with a new one.
+
+    They change places one after the other. Meanwhile the first is absent: a process that is killed in this
+    instant leaves none, which every reader notices.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> with replaced_files(folder / "features", folder / "labels") as parts:
+        ...     _ = [part.write_text("new") for part in parts]
+        >>> sorted(path.name for path in folder.iterdir())
+        ['features', 'labels']
+    """
+    for path in paths:
+        check_file_place(path, links=True)
+    with ExitStack() as stack:
+        parts = [stack.enter_context(temporary_beside(path)) for path in paths]
+        yield parts
+        for part in parts:
+            _write_out(part)
+        if len(paths) > 1:
+            paths[0].unlink(missing_ok=True)
+        for part, path in reversed([*zip(parts, paths, strict=True)]):
+            part.replace(path)
 
 
 @contextmanager
@@ -88,22 +105,23 @@ def replaced_folder(path: Path) -> Iterator[Path]:
         >>> [file.name for file in path.iterdir()], len(list(path.parent.iterdir()))
         (['config.json'], 1)
     """
-    part = _beside(path, "tmp")
-    part.mkdir()
-    try:
+    with temporary_beside(path, folder=True) as part:
         yield part
         for file in part.rglob("*"):
             if file.is_file():
-                with file.open("r+b") as stream:
-                    os.fsync(stream.fileno())
+                _write_out(file)
         if not path.exists():
             part.replace(path)
         elif not _exchange(part, path):
             _move_away_and_replace(part, path)
         for old in _old_folders(path):
             shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+
+
+def _write_out(path: Path) -> None:
+    """Have the bytes of a file on the disk."""
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
 
 
 def old_or_new_folder(path: Path) -> Path:
@@ -132,7 +150,7 @@ def _old_folders(path: Path) -> list[Path]:
 
 
 def _move_away_and_replace(part: Path, path: Path) -> None:
-    old = _beside(path, "old")
+    old = path.with_name(f".{path.name}.{uuid.uuid4().hex}.old")
     path.replace(old)
     try:
         part.replace(path)
@@ -248,17 +266,3 @@ def _check_structure(text: str, most: int | None) -> None:
                 raise TooDeepError
         elif sign in "]}":
             depth -= 1
-
-
-def is_temporary(name: str) -> bool:
-    """Whether a file name is one that `replaced_file` gives to a file which is not yet whole.
-
-    Example:
-        >>> is_temporary(f".run.json.{uuid.uuid4().hex}.tmp"), is_temporary("my.tmp")
-        (True, False)
-    """
-    return _TEMPORARY.fullmatch(name) is not None
-
-
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.{ending}")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, ClassVar, Literal
 
 from numpy.lib import format as npy_format
 
-from cophenet._common.files import replaced_file
+from cophenet._common.files import replaced_files
 from cophenet.vectors.columns import Column, collect
 from cophenet.vectors.formats import (
     Array,
@@ -46,11 +45,13 @@ class Npy(VectorFormat):
 
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
         """The first column, and labels beside it."""
-        with collect(parts, path.parent) as columns, ExitStack() as stack:
-            first = next(iter(columns.values()))
-            for file, column in ((path, first), (_beside(path, "labels"), columns.get("labels"))):
-                if column is not None:
-                    with stack.enter_context(replaced_file(file)).open("wb") as stream:
+        with collect(parts, path.parent) as columns:
+            files = {path: next(iter(columns.values()))}
+            if "labels" in columns:
+                files[_beside(path, "labels")] = columns["labels"]
+            with replaced_files(*files) as temporaries:
+                for temporary, column in zip(temporaries, files.values(), strict=True):
+                    with temporary.open("wb") as stream:
                         write_array(stream, column)
 
     def check_columns(self, path: Path, names: Iterable[str]) -> None:
