@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install test lint check browser demo bench soak clean
+.PHONY: install test lint check browser demo bench soak fuzz clean
 
 install: $(VENV)/installed-dev
 
@@ -18,8 +18,9 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# One process runs a whole file, whose tests share expensive fixtures; the doctests, which are quick, come last.
 check: $(VENV)/installed-dev
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # For the tests of the report page. Does nothing where $CHROMIUM or a browser on PATH is there already.
 browser:
@@ -42,6 +43,11 @@ bench: $(VENV)/installed-dev
 # Ten minutes on two cores.
 soak: $(VENV)/installed-dev
 	$(BIN)/python tests/soak/kill_and_resume.py --kills 50
+
+# All targets of tests/fuzz in turn; failures are saved in tests/fuzz/corpus.
+MINUTES ?= 60
+fuzz: $(VENV)/installed-dev
+	$(BIN)/python tests/fuzz/run.py --minutes $(MINUTES)
 
 clean:
 	rm -rf $(VENV)

@@ -26,9 +26,10 @@ CASES: dict[str, dict[str, object]] = {
     "vit_b_16": {"input_shape": (3, 16, 16)},
     "vit_l_16": {"input_shape": (3, 16, 16)},
     "mlp": {"input_shape": (5,), "hidden": (7, 6)},
+    **{f"efficientnet-lite{size}": {"input_shape": (3, 32, 32)} for size in range(3)},
     "identity": {"input_shape": (5,)},
 }
-LARGE = {"resnet34", "resnet50", "vit_b_16", "vit_l_16"}
+LARGE = {"resnet34", "resnet50", "vit_b_16", "vit_l_16", "efficientnet-lite1", "efficientnet-lite2"}
 SIZES = {
     **{
         "resnet10": 512,
@@ -40,6 +41,7 @@ SIZES = {
     },
     **{"resnet10-w24": 192, "resnet18-w16": 128, "resnet50-w8": 256},
     **{"mlp": 6, "identity": 5},
+    **{f"efficientnet-lite{size}": 1280 for size in range(3)},
 }
 
 
@@ -212,7 +214,7 @@ def layer(tokens: Tensor, p: dict[str, Tensor]) -> Tensor:
     ("name", "options", "message"),
     [
         ("resnet81", {}, "did you mean 'resnet18'"),
-        ("resnet101", {}, "backbone must be one of identity, mlp, resnet10, resnet18"),
+        ("resnet101", {}, "backbone must be one of efficientnet-lite0, .*identity, mlp, resnet10, resnet18"),
         ("resnet18-w10", {}, "multiple of 4, got 10"),
         ("resnet18-w0", {}, "positive multiple of 4"),
         ("resnet81-w16", {}, "did you mean 'resnet18'"),
@@ -227,12 +229,30 @@ def layer(tokens: Tensor, p: dict[str, Tensor]) -> Tensor:
         ("vit_b_16", {"input_shape": (3, 40, 40)}, "multiple of 16, got 40 x 40"),
         ("vit_b_16", {"input_shape": (3, 32, 48)}, "square"),
         ("mlp", {"input_shape": (4,), "hidden": ()}, "hidden must be positive integers"),
+        ("mlp", {"input_shape": (4,), "norm": "layer"}, "norm must be one of none, batch, got 'layer'"),
+        ("mlp", {"input_shape": (4,), "dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
         ("identity", {"input_shape": (4,), "hidden": (3,)}, "it has none"),
     ],
 )
 def test_refusals(name: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         create_backbone(name, **{"input_shape": (3, 64, 64), **options})  # type: ignore[arg-type]
+
+
+def test_mlp_with_norm_and_dropout_against_its_formula() -> None:
+    torch.manual_seed(0)
+    net = create_backbone("mlp", input_shape=(3,), hidden=(4000,), norm="batch", dropout=0.25)
+    inputs = torch.randn(8, 3)
+    linear = torch.nn.functional.linear(inputs, *list(net.parameters())[:2])
+    normed = (linear - linear.mean(0)) / (linear.var(0, unbiased=False) + 1e-5).sqrt()
+    ratio = (net(inputs) / normed.relu())[normed > 0]
+    dropped = ratio == 0
+    torch.testing.assert_close(ratio[~dropped], torch.full_like(ratio[~dropped], 1 / 0.75), rtol=1e-3, atol=0)
+    assert dropped.float().mean().item() == pytest.approx(0.25, abs=0.02)
+    assert [*create_backbone("mlp", input_shape=(3,)).state_dict()][:2] == [
+        "layers.0.weight",
+        "layers.0.bias",
+    ]
 
 
 def test_vit_refuses_other_sizes_than_it_was_made_for() -> None:

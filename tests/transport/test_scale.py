@@ -14,6 +14,7 @@ from support import DEVICE, random_batch, random_weights
 TREE = Hierarchy.from_paths([(f"group{c // 3}", f"class{c}") for c in range(9)])
 SIZES = [3, 1, 5, 2, 4, 3, 2, 6, 1]
 VARIANTS = [(name, {}) for name in sorted(distance_names())] + [
+    ("emd", {"solver": "pot"}),
     ("fastft", {"order": "principal", "n_orders": 2}),
     ("twd", {"penalty": 0.5}),
     ("twd", {"fit": "pair"}),

@@ -42,13 +42,13 @@ class _Correlation(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, rho: Tensor, direction: Tensor, scale: float, offset: float, rounding: Tensor | float
+        ctx: Any, rho: Tensor, direction: Tensor, scale: float, offset: float, rounding: Tensor
     ) -> tuple[Tensor, Tensor]:
         tolerance = 1e-12 if rho.dtype == torch.float64 else 1e-6
         low, high = rho.aminmax()
         spread = high - low
-        alike = (spread <= tolerance * torch.maximum(high, -low)) | (spread <= rounding)
-        undefined = alike & torch.isfinite(spread)
+        noise = torch.maximum(tolerance * torch.maximum(high, -low), rounding)
+        undefined = (spread <= noise) & torch.isfinite(spread)
         centered = (rho - rho.mean()).div_(spread)
         norm: Tensor = torch.linalg.vector_norm(centered)
         unit = centered.div_(norm)
@@ -82,5 +82,5 @@ def correlation(
         tensor(-1.)
     """
     result: tuple[Tensor, Tensor]
-    result = _Correlation.apply(rho, direction.to(rho), scale, offset, rounding)  # type: ignore[no-untyped-call]
+    result = _Correlation.apply(rho, direction.to(rho), scale, offset, torch.as_tensor(rounding).to(rho))  # type: ignore[no-untyped-call]
     return result

@@ -169,7 +169,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     shape: list[int] = np.frombuffer(content[4:start], ">u4").tolist() if len(content) >= start else []
     if len(content) != start + math.prod(shape):
         raise ValueError(
-            f"{path}: {len(content)} bytes do not fit the stated shape {tuple(shape)}; "
+            f"{path}: {len(content)} bytes do not fit the stated shape {tuple(shape)!s:.100}; "
             "the file is truncated or damaged"
         )
     values: NDArray[np.uint8] = np.frombuffer(content, np.uint8, offset=start).copy().reshape(shape)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import pickle
 import reprlib
-from collections.abc import Iterable
-from typing import IO, Any, ClassVar, NoReturn
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
 from cophenet._common.limits import UNPACKED_BYTES, read_stream, size_text
+from cophenet._common.pickles import LimitedUnpickler, RefusedPickleError
 
 __all__ = ["read_plain_pickle"]
 
@@ -48,15 +48,11 @@ def read_plain_pickle(stream: IO[bytes], where: str) -> Any:
         return _unwrap(_PlainUnpickler(io.BytesIO(content), encoding="bytes").load())
     except MemoryError:
         raise
-    except _RefusedError as error:
+    except RefusedPickleError as error:
         raise ValueError(f"{where}: refused, {error}") from None
     except Exception as error:  # a damaged pickle can fail in any way
         reason = f"{type(error).__name__}: {error!s:.200}"
         raise ValueError(f"{where}: truncated, damaged or not a pickle of arrays ({reason})") from None
-
-
-class _RefusedError(Exception):
-    """The pickle asks for something that is not allowed."""
 
 
 class _Dtype:
@@ -64,7 +60,7 @@ class _Dtype:
 
     def __init__(self, code: object = None, *_: object) -> None:
         if code not in (b"u1", "u1"):
-            raise _RefusedError(
+            raise RefusedPickleError(
                 f"it holds an array of {reprlib.repr(code)}; only u1 (unsigned bytes) is read"
             )
 
@@ -83,7 +79,7 @@ class _Array:
     def __setstate__(self, state: Any) -> None:
         _, shape, dtype, fortran, content = state
         if not isinstance(dtype, _Dtype) or not isinstance(content, bytes):
-            raise _RefusedError("it holds an array that is not made of plain bytes")
+            raise RefusedPickleError("it holds an array that is not made of plain bytes")
         self.values = np.frombuffer(content, np.uint8).reshape(shape, order="F" if fortran else "C")
 
 
@@ -92,16 +88,16 @@ class _FilledArray(_Array):
 
     def __init__(self, content: object, dtype: object, shape: object, order: object) -> None:
         if not isinstance(dtype, _Dtype) or not isinstance(content, (bytes, bytearray)):
-            raise _RefusedError("it holds an array that is not made of plain bytes")
+            raise RefusedPickleError("it holds an array that is not made of plain bytes")
         whole = isinstance(shape, tuple) and all(type(size) is int and size >= 0 for size in shape)
         if not whole or order not in ("C", "F"):
-            raise _RefusedError(
+            raise RefusedPickleError(
                 f"it holds an array of shape {reprlib.repr(shape)} and order {reprlib.repr(order)}"
             )
         super().__setstate__((1, shape, dtype, order == "F", bytes(content)))
 
     def __setstate__(self, state: Any) -> None:
-        raise _RefusedError("it fills an array twice")
+        raise RefusedPickleError("it fills an array twice")
 
 
 class _Encoded:
@@ -112,7 +108,7 @@ class _Encoded:
 
     def __new__(cls, text: object = None, encoding: object = None) -> bytes:  # type: ignore[misc]
         if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
-            raise _RefusedError(f"it encodes text as {reprlib.repr(encoding)}; only latin1 is read")
+            raise RefusedPickleError(f"it encodes text as {reprlib.repr(encoding)}; only latin1 is read")
         return text.encode("latin-1")
 
     def __setstate__(self, state: object) -> None:
@@ -130,71 +126,20 @@ _REPLACEMENTS: dict[tuple[str, str], type] = {
 }
 
 
-_LOAD: dict[int, Any] = dict(pickle._Unpickler.dispatch)
-
-
-def _check_keys(keys: Iterable[object]) -> None:
-    for key in keys:
-        # To hash a tuple of tuples, each of them twice in the next, takes years.
-        if type(key) not in (str, bytes, int):
-            raise _RefusedError(f"it has a key of type {type(key).__name__}; only text and numbers are read")
-
-
-def _load_item(unpickler: Any) -> None:
-    _check_keys(unpickler.stack[-2:-1])
-    _LOAD[pickle.SETITEM[0]](unpickler)
-
-
-def _load_items(unpickler: Any) -> None:
-    _check_keys(unpickler.stack[::2])
-    _LOAD[pickle.SETITEMS[0]](unpickler)
-
-
-def _load_dict(unpickler: Any) -> None:
-    _check_keys(unpickler.stack[::2])
-    _LOAD[pickle.DICT[0]](unpickler)
-
-
 def _load_build(unpickler: Any) -> None:
     if not isinstance(unpickler.stack[-2], (_Array, _Dtype)):
         raise TypeError("only arrays are built in two steps")
-    _LOAD[pickle.BUILD[0]](unpickler)
+    LimitedUnpickler.dispatch[pickle.BUILD[0]](unpickler)
 
 
-def _load_bytearray(unpickler: Any) -> None:
-    """What Python's takes memory for before it reads."""
-    size = int.from_bytes(unpickler.read(8), "little")
-    content = unpickler.read(size)
-    if len(content) < size:
-        raise EOFError(f"{size} bytes declared, {len(content)} there")
-    unpickler.append(bytearray(content))
-
-
-def _refuse(unpickler: Any) -> NoReturn:
-    _ = unpickler
-    raise _RefusedError("it holds something else than dicts, lists, tuples, numbers, text and arrays")
-
-
-class _PlainUnpickler(pickle._Unpickler):
-    """Python's unpickler in Python: that in C takes the memory that a pickle declares before it reads."""
-
-    dispatch: ClassVar[dict[int, Any]] = {
-        **_LOAD,
-        pickle.SETITEM[0]: _load_item,
-        pickle.SETITEMS[0]: _load_items,
-        pickle.DICT[0]: _load_dict,
-        pickle.BUILD[0]: _load_build,
-        pickle.BYTEARRAY8[0]: _load_bytearray,
-        pickle.EMPTY_SET[0]: _refuse,
-        pickle.ADDITEMS[0]: _refuse,
-        pickle.FROZENSET[0]: _refuse,
-    }
+class _PlainUnpickler(LimitedUnpickler):
+    dispatch: ClassVar[dict[int, Any]] = {**LimitedUnpickler.dispatch, pickle.BUILD[0]: _load_build}
 
     def find_class(self, module: str, name: str) -> Any:
         replacement = _REPLACEMENTS.get((module, name))
         if replacement is None:
             asked = f"the pickle asks for {module}.{name}"
-            raise _RefusedError(f"{asked}; only plain values and arrays are read")
+            raise RefusedPickleError(f"{asked:.200}; only plain values and arrays are read")
         return replacement
 
 

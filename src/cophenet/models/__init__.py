@@ -8,7 +8,12 @@ from cophenet.models.base import Backbone
 from cophenet.models.cached import cached_backward
 from cophenet.models.foreign import backbone_function
 from cophenet.models.heads import Heads, LinearHead, Network, NetworkOutput, build_heads
-from cophenet.models.registry import backbone_names, create_backbone, register_backbone
+from cophenet.models.registry import (
+    backbone_names,
+    create_backbone,
+    input_normalization,
+    register_backbone,
+)
 from cophenet.models.weights import load_weights
 
 __all__ = [
@@ -22,6 +27,7 @@ __all__ = [
     "build_heads",
     "cached_backward",
     "create_backbone",
+    "input_normalization",
     "load_weights",
     "register_backbone",
 ]

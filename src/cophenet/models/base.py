@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -22,12 +23,19 @@ class Backbone(nn.Module, ABC):
         classifier: Prefixes of the parameters of a checkpoint's own classifier, which is not loaded.
         advice: Parameter name -> what to do if a checkpoint has it in another shape.
         named_sizes: Arguments that the end of a name may decide, see `parse_sizes`.
+        has_pretrained: Whether it has weights of its own, `weights="pretrained"`.
+        mean: What its weights want subtracted from each channel of images scaled to 0..1; empty for the
+            mean of the data.
+        std: What they want each channel divided by then.
     """
 
     num_features: int
     classifier: tuple[str, ...] = ()
     advice: ClassVar[Mapping[str, str]] = {}
     named_sizes: ClassVar[tuple[str, ...]] = ()
+    has_pretrained: ClassVar[bool] = False
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
 
     @classmethod
     def parse_sizes(cls, name: str, suffix: str) -> dict[str, int] | None:
@@ -57,6 +65,14 @@ class Backbone(nn.Module, ABC):
     def forward(self, inputs: Tensor) -> Tensor:
         """(B, *input_shape) -> (B, num_features)."""
         return self.pool(self.forward_features(inputs))
+
+    def pretrained_file(self) -> Path:
+        """The checkpoint of `weights="pretrained"`.
+
+        Raises:
+            ImportError: If the package that has it is not installed.
+        """
+        raise NotImplementedError
 
     @property
     def holder(self) -> nn.Module:

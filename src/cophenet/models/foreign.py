@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from cophenet.models.base import Backbone, image_shape
 
-__all__ = ["Foreign", "backbone_function", "code_named", "create_foreign"]
+__all__ = ["Foreign", "backbone_function", "code_named", "create_foreign", "foreign_normalization"]
 
 _Function = TypeVar("_Function", bound="Callable[..., nn.Module]")
 # Options of timm's models that name files, folders or addresses: what is there may be unpickled.
@@ -129,10 +129,18 @@ def code_named(name: str, options: Mapping[str, Any]) -> str | None:
     return f"option {risky[0]} of backbone {name!r}" if risky else None
 
 
-def create_foreign(name: str, input_shape: Sequence[int], options: Mapping[str, Any]) -> Foreign:
+def create_foreign(
+    name: str, input_shape: Sequence[int], options: Mapping[str, Any], *, pretrained: bool = False
+) -> Foreign:
     """Make `timm:NAME`, `torchvision:NAME` or `package.module:Class`; see `create_backbone`.
 
     The current folder is searched last for a module by import path, so that all commands find the same one.
+
+    Args:
+        name: The name.
+        input_shape: Shape of one input.
+        options: Options of the model.
+        pretrained: Whether timm and torchvision shall fetch their own weights.
 
     Raises:
         ImportError: If the package is not installed, or has no such class.
@@ -140,7 +148,8 @@ def create_foreign(name: str, input_shape: Sequence[int], options: Mapping[str, 
     """
     package, _, target = name.partition(":")
     if package in _MAKERS:
-        return _MAKERS[package](name, target, input_shape, options)
+        create, fetching = _MAKERS[package]
+        return create(name, target, input_shape, {**options, **(fetching if pretrained else {})})
     if not all(part.isidentifier() for part in (*package.split("."), target)):
         raise ValueError(f"backbone {name!r} must be named as package.module:Class")
     with _current_folder():
@@ -236,4 +245,23 @@ def _call(name: str, make: Callable[..., object], options: Mapping[str, Any]) ->
     return module
 
 
-_MAKERS = {"timm": _from_timm, "torchvision": _from_torchvision}
+def foreign_normalization(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """What the pretrained weights of `timm:NAME` or `torchvision:NAME` want, as `input_normalization` has it.
+
+    Empty for code of a user's own, which is not imported.
+    """
+    package, _, target = name.partition(":")
+    if package == "timm":
+        settings = _import(name, "timm").get_pretrained_cfg(target)
+    elif package == "torchvision":
+        settings = _import(name, "torchvision.models").get_model_weights(target).DEFAULT.transforms()
+    else:
+        return (), ()
+    return tuple(settings.mean), tuple(settings.std)
+
+
+# What makes a model, and the options with which it fetches its weights.
+_MAKERS: dict[str, tuple[Callable[..., Foreign], dict[str, Any]]] = {
+    "timm": (_from_timm, {"pretrained": True}),
+    "torchvision": (_from_torchvision, {"weights": "DEFAULT"}),
+}

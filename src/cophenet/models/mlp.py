@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
+from typing import Literal
 
 from torch import Tensor, nn
 
-from cophenet._common.checks import wrong_argument
+from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.models.base import Backbone
 from cophenet.models.registry import register_backbone
 
@@ -44,6 +45,8 @@ class MLP(Backbone):
     Args:
         input_shape: Shape of an input.
         hidden: Sizes of the layers; the last is the number of features.
+        norm: "none"; or "batch", batch normalization before each layer is rectified.
+        dropout: Chance of each number after a rectified layer to be zero in training.
 
     Example:
         >>> import torch
@@ -51,13 +54,26 @@ class MLP(Backbone):
         torch.Size([3, 8])
     """
 
-    def __init__(self, input_shape: Sequence[int], /, hidden: Sequence[int] = (256, 256)) -> None:
+    def __init__(
+        self,
+        input_shape: Sequence[int],
+        /,
+        hidden: Sequence[int] = (256, 256),
+        norm: Literal["none", "batch"] = "none",
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
+        check_choice("norm", norm, ("none", "batch"))
         if not hidden or not all(type(size) is int and size >= 1 for size in hidden):
             raise wrong_argument("hidden", f"must be positive integers, at least one, got {hidden!r}")
+        if not 0 <= dropout < 1:
+            raise wrong_argument("dropout", f"must be at least 0 and below 1, got {dropout!r}")
         layers: list[nn.Module] = []
         for inputs, outputs in pairwise((prod(input_shape), *hidden)):
-            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+            layers += [nn.Linear(inputs, outputs)]
+            layers += [nn.BatchNorm1d(outputs)] if norm == "batch" else []
+            layers += [nn.ReLU()]
+            layers += [nn.Dropout(dropout)] if dropout else []
         self.layers = nn.Sequential(*layers)
         self.num_features = hidden[-1]
 

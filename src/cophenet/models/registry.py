@@ -7,15 +7,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cophenet._common.checks import check_options
+from cophenet._common.checks import check_options, wrong_argument
 from cophenet._common.registry import Registry
 from cophenet._common.trust import TrustError
 from cophenet.models.base import Backbone
-from cophenet.models.foreign import code_named, create_foreign
+from cophenet.models.foreign import code_named, create_foreign, foreign_normalization
 from cophenet.models.weights import load_weights
 
-__all__ = ["BACKBONES", "backbone_maker", "backbone_names", "create_backbone", "register_backbone"]
+__all__ = [
+    "BACKBONES",
+    "PRETRAINED",
+    "backbone_maker",
+    "backbone_names",
+    "check_pretrained",
+    "create_backbone",
+    "input_normalization",
+    "register_backbone",
+]
 
+# In the place of a file of weights: those that belong to the backbone.
+PRETRAINED = "pretrained"
 _Backbone = TypeVar("_Backbone", bound="type[Backbone]")
 
 
@@ -75,14 +86,15 @@ def create_backbone(
             `timm:NAME` or `torchvision:NAME` where that package is installed; or `package.module:Class`, a
             module of your own from inputs to (B, d), looked for in the current folder too.
         input_shape: Shape of one input: (channels, height, width) of images, (d,) of vectors.
-        weights: A checkpoint to load, all of it but its classifier: a torch or safetensors file.
+        weights: A checkpoint to load, all of it but its classifier: a torch or safetensors file; or
+            "pretrained" for the backbone's own, where it has such.
         trust: Whether code of a user's own may be imported and called; False for a name and options that
             come from a file of somebody else.
         **options: The backbone's own options.
 
     Raises:
         FileNotFoundError: If there are no such weights.
-        ImportError: If the package of the name is not installed.
+        ImportError: If the package of the name, or that of its weights, is not installed.
         TrustError: If it is code of a user's own, and not trusted.
         ValueError: If a name or option is unknown or wrong, the backbone cannot take such inputs, or the
             weights do not fit.
@@ -98,13 +110,61 @@ def create_backbone(
     code = None if trust else code_named(name, options)
     if code is not None:
         raise TrustError(f"{code} is code that is not trusted: it is neither imported nor called")
+    if weights == PRETRAINED:
+        check_pretrained(name)
     if ":" in name:
-        backbone: Backbone = create_foreign(name, input_shape, options)
+        backbone: Backbone = create_foreign(name, input_shape, options, pretrained=weights == PRETRAINED)
+        file = None if weights == PRETRAINED else weights
     else:
         backbone = _create_own(name, input_shape, options)
-    if weights is not None:
-        load_weights(backbone, weights)
+        file = backbone.pretrained_file() if weights == PRETRAINED else weights
+    if file is not None:
+        load_weights(backbone, file)
     return backbone
+
+
+def check_pretrained(name: str) -> None:
+    """Refuse a backbone that has no weights of its own; nothing of a user's own is imported.
+
+    Raises:
+        ValueError: If it has none.
+
+    Example:
+        >>> check_pretrained("mlp")
+        Traceback (most recent call last):
+        ValueError: weights 'pretrained' are those of efficientnet-lite0, ... not of backbone 'mlp'; ...
+    """
+    package, colon, _ = name.partition(":")
+    if package in ("timm", "torchvision") if colon else _class_of(backbone_maker(name)[0]).has_pretrained:
+        return
+    names = [known for known in BACKBONES.names() if _class_of(BACKBONES.get(known)).has_pretrained]
+    having = ", ".join([*names, "timm:NAME", "torchvision:NAME"])
+    raise wrong_argument(
+        "weights", f"{PRETRAINED!r} are those of {having}, not of backbone {name!r}; give a file"
+    )
+
+
+def input_normalization(
+    name: str, weights: str | Path | None = None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation per channel, of images scaled to 0..1, that the weights of a backbone want.
+
+    Args:
+        name: The backbone, as for `create_backbone`.
+        weights: Its weights, likewise.
+
+    Returns:
+        Both empty where it is for the data to say: weights that are not pretrained, or are a file.
+
+    Example:
+        >>> mean, std = input_normalization("efficientnet-lite0")
+        >>> [round(255 * value) for value in (mean[0], std[0])], input_normalization("resnet18")
+        ([127, 128], ((), ()))
+    """
+    if ":" in name:
+        return foreign_normalization(name) if weights == PRETRAINED else ((), ())
+    cls = _class_of(backbone_maker(name)[0])
+    return cls.mean, cls.std
 
 
 def backbone_maker(name: str) -> tuple[Callable[..., Backbone], frozenset[str]]:

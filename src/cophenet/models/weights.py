@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tarfile
-import zipfile
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
-from cophenet._common.limits import TooLargeError, check_zip
+from cophenet._common.limits import TooLargeError
+from cophenet._common.torch_files import load_torch
 from cophenet.models.base import Backbone
 
 __all__ = ["load_weights", "read_state"]
@@ -33,7 +31,7 @@ def load_weights(backbone: Backbone, path: str | Path) -> tuple[str, ...]:
             shape; all of them are named.
 
     Example:
-        >>> import tempfile
+        >>> import tempfile, torch
         >>> from cophenet.models import create_backbone
         >>> net = create_backbone("resnet10-w8", input_shape=(1, 8, 8), stem="cifar")
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -79,12 +77,7 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
 
 def _read_torch(path: Path) -> object:
     try:
-        # Before 2.6, torch itself can be made to run code by a file in its oldest format.
-        if tarfile.is_tarfile(path):
-            raise ValueError("a tar file")
-        if zipfile.is_zipfile(path):
-            check_zip(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return load_torch(path)
     except MemoryError:
         raise
     except Exception as error:  # foreign and damaged files fail in any way

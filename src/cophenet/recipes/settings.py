@@ -192,7 +192,8 @@ class ModelSettings(Settings):
     Attributes:
         backbone: A backbone by name, or by import path.
         options: Its own options, such as the stem of a ResNet.
-        weights: File of parameters to begin with; None for random ones.
+        weights: File of parameters to begin with, or "pretrained" for those that belong to the backbone; None
+            for random ones.
     """
 
     backbone: str
@@ -212,6 +213,16 @@ class ModelSettings(Settings):
         if "backbone" in info.data:
             _check_member(backbone_member(info.data["backbone"]), options, info)
         return options
+
+    @field_validator("weights")
+    @classmethod
+    def _check_weights(cls, weights: str | None, info: ValidationInfo) -> str | None:
+        from cophenet.models.registry import PRETRAINED, check_pretrained
+
+        if weights == PRETRAINED and "backbone" in info.data:
+            with arguments_of("model", ["weights"]):
+                check_pretrained(info.data["backbone"])
+        return weights
 
 
 class CpccSettings(Settings):

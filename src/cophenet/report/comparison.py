@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.checks import check_choice
+from cophenet._common.limits import reading
 from cophenet._common.shell import command
 from cophenet.evaluation.keys import describe, key_order
 from cophenet.metrics.cards import metric_cards
@@ -17,7 +18,10 @@ from cophenet.report.table import Cell, Column, Row, Table, Unit, number
 if TYPE_CHECKING:
     from cophenet.runs.run import Run
 
-__all__ = ["compare", "distinct_names", "make_table", "open_runs"]
+__all__ = ["compare", "distinct_names", "make_table", "open_runs", "results_of"]
+
+# What is shown of any run, beside its numbers.
+_SHOWN = ("data", "objective", "scale", "seeds", "epochs", "seconds_per_epoch", "samples")
 
 
 def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = None) -> Table:
@@ -38,11 +42,28 @@ def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = No
     opened = open_runs(runs)
     results = []
     for run in opened:
-        if run.results is None:
+        own = results_of(run)
+        if own is None:
             missing = f"`{command('evaluate', run.path)}`"
             raise ValueError(f"run {run.path} was not evaluated: first run {missing}")
-        results.append({**run.results, **data_identity(run)})
+        results.append({**own, **data_identity(run)})
     return make_table(distinct_names(opened), results, metrics)
+
+
+def results_of(run: Run) -> dict[str, Any] | None:
+    """The results of a run; None before it is evaluated.
+
+    Raises:
+        ValueError: If they are damaged, or of a metric that is not known; names the file.
+    """
+    results = run.results
+    if results is not None:
+        for name in (*_SHOWN, "metrics", "missing"):
+            _ = results[name]  # an error that names the file if it is not there
+        with reading(run.path / "results.json"):
+            for key in (*results["metrics"], *results["missing"]):
+                key_order(key)
+    return results
 
 
 def open_runs(runs: Sequence[Run | str | Path]) -> list[Run]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cophenet._common.files import write_text
 from cophenet._common.packages import import_optional
 from cophenet.evaluation.keys import describe
-from cophenet.report.comparison import distinct_names, make_table, open_runs
+from cophenet.report.comparison import distinct_names, make_table, open_runs, results_of
 from cophenet.report.formats import legend
 from cophenet.report.setups import data_identity, data_labels
 from cophenet.report.table import Table
@@ -141,7 +141,7 @@ def _comparisons(runs: Sequence[Run], names: Sequence[str]) -> list[Comparison]:
     for place, label in enumerate(data_labels([data_identity(run) for run in runs])):
         by_data.setdefault(label, []).append(place)
     for number, (data, places) in enumerate(by_data.items()):
-        results = {names[place]: runs[place].results for place in places}
+        results = {names[place]: results_of(runs[place]) for place in places}
         known = {name: result for name, result in results.items() if result is not None}
         blocks: tuple[Block, ...] = ()
         signs: list[str] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cophenet._common.shell import command
-from cophenet.report.comparison import make_table
+from cophenet.report.comparison import make_table, results_of
 from cophenet.report.curves import (
     ACCURACY,
     CPCC,
@@ -103,7 +103,7 @@ class RunSection:
 
 def run_section(run: Run, name: str, anchor: str) -> RunSection:
     """Gather what there is about a run; nothing that is missing is an error."""
-    first, results = run.parts[0], run.results
+    first, results = run.parts[0], results_of(run)
     details = first.details
     missing = f"`{command('evaluate', run.path)}`"
     hint = f"This run was not evaluated: run {missing}, then make the page again."

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import write_bytes
-from cophenet._common.limits import TooLargeError, check_zip
+from cophenet._common.limits import TooLargeError
 from cophenet._common.places import make_real_folder
+from cophenet._common.torch_files import load_torch
 
 if TYPE_CHECKING:
     from torch import device as Device
@@ -101,12 +102,8 @@ def read_checkpoint(path: Path, device: str | Device = "cpu") -> dict[str, Any]:
     Raises:
         ValueError: If it holds anything but tensors and plain values, or is no checkpoint.
     """
-    import torch
-
     try:
-        # Before 2.6, torch itself can be made to run code by a file in its oldest formats.
-        check_zip(path)
-        content = torch.load(path, map_location=device, weights_only=True)
+        content = load_torch(path, device, old_format=False)
         if not isinstance(content, dict):
             raise ValueError("not a mapping")
     except (FileNotFoundError, MemoryError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ import torch
 
 from cophenet._common.checks import arguments_of
 from cophenet.data import DataSet, HierarchicalBatchSampler, Loader, Samples, stratified_split
-from cophenet.models import Network, build_heads, create_backbone
+from cophenet.models import Network, build_heads, create_backbone, input_normalization
+from cophenet.models.registry import PRETRAINED
 from cophenet.objectives import Objective
 from cophenet.recipes import Recipe, shaped_tree
 from cophenet.recipes.own_code import check_trust
@@ -51,12 +53,18 @@ class Experiment:
     @property
     def mean(self) -> tuple[float, ...]:
         """Per channel, for normalization."""
-        return self.data.mean
+        return self._normalization[0]
 
     @property
     def std(self) -> tuple[float, ...]:
         """Per channel, for normalization."""
-        return self.data.std
+        return self._normalization[1]
+
+    @cached_property
+    def _normalization(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """As the weights of the backbone want images, or else as the data does."""
+        mean, std = input_normalization(self.recipe.model.backbone, self.recipe.model.weights)
+        return (mean, std) if mean else (self.data.mean, self.data.std)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -181,7 +189,7 @@ def load_experiment(recipe: Recipe, data_dir: str | Path | None = None, *, trust
 
 
 def build_network(
-    recipe: Recipe, objective: Objective, input_shape: Sequence[int], weights: Path | None = None
+    recipe: Recipe, objective: Objective, input_shape: Sequence[int], weights: str | Path | None = None
 ) -> Network:
     """The backbone of a recipe with the heads of its objective, from torch's random state.
 
@@ -189,7 +197,7 @@ def build_network(
         recipe: All settings.
         objective: Says which heads.
         input_shape: Shape of one input.
-        weights: File of the backbone's parameters to begin with.
+        weights: The backbone's parameters to begin with, as for `create_backbone`.
 
     Raises:
         TrustError: If the recipe names code of a user's own, and is not trusted.
@@ -201,14 +209,16 @@ def build_network(
     return Network(backbone, build_heads(objective.heads, backbone.num_features))
 
 
-def find_weights(recipe: Recipe, data_dir: str | Path | None) -> Path | None:
+def find_weights(recipe: Recipe, data_dir: str | Path | None) -> str | Path | None:
     """The file of `model.weights`, in the data folder if there is one, else in the current folder.
+
+    Pretrained weights are no such file, and returned by that name.
 
     Raises:
         FileNotFoundError: If it is not there; says where it was looked for.
     """
-    if recipe.model.weights is None:
-        return None
+    if recipe.model.weights in (None, PRETRAINED):
+        return recipe.model.weights
     path = Path(data_dir or Path.cwd()) / Path(recipe.model.weights).expanduser()
     if not path.is_file():
         base = "data_dir" if data_dir is not None else "the current folder"

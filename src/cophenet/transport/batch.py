@@ -191,7 +191,7 @@ class ClassBatch:
         """What a distance of 1 between these features is between those that were given."""
         return 2.0**self.exponent
 
-    @property
+    @cached_property
     def excess(self) -> int:
         """The power of two to divide the features by, so that what is computed of them stays in range."""
         return out_of_range(self.peak, self.features.dtype)

@@ -123,13 +123,14 @@ class Poincare(ClassDistance):
         means = batch.means()
         first, second = batch.on_device(batch.first), batch.on_device(batch.second)
         rounding = batch.largest_norm() * batch.resolution
-        length = torch.linalg.vector_norm(means, dim=1)
+        length = torch.linalg.vector_norm(means, dim=1, keepdim=True)
         directed = length > rounding
         reach = length.where(directed, 1.0)
-        points = torch.where(directed[:, None], means * (self.norm / reach)[:, None], 0.0)
-        slack = torch.ones_like(length).masked_fill(directed, 1 - self.norm**2).sqrt()
+        points = torch.where(directed, means * (self.norm / reach), 0.0)
+        slack = torch.ones_like(length).masked_fill_(directed, 1 - self.norm**2).sqrt_()[:, 0]
+        blur = (rounding / reach.detach() * directed)[:, 0]
         chord = _euclidean(points, batch)
-        blur = (rounding / reach.detach()).where(directed, 0.0)
-        chord = chord.where(chord > blur[first] + blur[second], 0.0)
+        chord = chord * (chord.detach() > blur.index_select(0, first) + blur.index_select(0, second))
+        scale = slack.index_select(0, first) * slack.index_select(0, second)
         # arccosh(1 + 2 x^2) = 2 arcsinh(x), whose derivative is finite at 0.
-        return (2 * torch.asinh(chord / (slack[first] * slack[second]))).to(batch.features.dtype)
+        return (2 * torch.asinh(chord / scale)).to(batch.features.dtype)

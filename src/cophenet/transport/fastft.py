@@ -32,15 +32,22 @@ def principal_directions(rows: Tensor, count: int) -> Tensor:
     """
     # The same start for all batches: the plan is then a function of the batch alone.
     generator = torch.Generator().manual_seed(0)
-    directions = rows.new_empty(rows.shape[1], 0)
+    leading: list[Tensor] = []
     for _ in range(count):
-        leading = torch.randn(rows.shape[1], 1, generator=generator).to(rows)
-        for step in range(1 + _POWER_ITERATIONS):
-            if step:
-                leading = rows.T @ (rows @ leading)
-            leading = torch.linalg.qr(leading - directions @ (directions.T @ leading)).Q
-        directions = torch.cat((directions, leading), dim=1)
-    return directions
+        direction = torch.randn(rows.shape[1], 1, generator=generator).to(rows)
+        direction = _unit_beside(leading, direction)
+        for _ in range(_POWER_ITERATIONS):
+            direction = _unit_beside(leading, rows.T @ (rows @ direction))
+        leading.append(direction)
+    return torch.cat(leading, dim=1)
+
+
+def _unit_beside(others: list[Tensor], direction: Tensor) -> Tensor:
+    """A direction (d, 1) at right angles to others, scaled to norm one."""
+    for other in others:
+        direction = direction - other @ (other.T @ direction)
+    unit: Tensor = torch.linalg.qr(direction).Q
+    return unit
 
 
 def _principal_scores(batch: ClassBatch, count: int) -> Tensor:

@@ -165,6 +165,11 @@ def _to_host(parts: Sequence[Tensor]) -> list[Tensor]:
     return [piece.view(part.dtype).view(part.shape) for piece, part in zip(pieces, parts, strict=True)]
 
 
+def _peak(flags: Tensor) -> float:
+    low, high = float(flags.numpy()[0]), float(flags.numpy()[1])
+    return max(high, -low)
+
+
 def _check_host(
     host_labels: NDArray[np.int64], flags: Tensor, features: Tensor, labels: Tensor, num_classes: int | None
 ) -> None:
@@ -270,7 +275,7 @@ def group_checked(
         host_labels, z, order = host_labels[:kept], z[:kept], order[:kept]
         given, values = None if given is None else given[:kept], [value[:kept] for value in values]
     _check_host(host_labels, flags, features, labels, num_classes)
-    batch = _sorted_batch(z, order, host_labels, peak=float(np.abs(flags.numpy()[:2]).max()))
+    batch = _sorted_batch(z, order, host_labels, peak=_peak(flags))
     if recalled is not None:
         batch = replace(batch, constant=order >= len(features))
     if not values:

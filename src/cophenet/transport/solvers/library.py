@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -19,6 +20,9 @@ __all__ = ["solve"]
 _THREAD_PRODUCTS = 600
 _MAX_PIVOTS = 1 << 62
 _OPTIMAL = 1
+# Largest costs between which POT, which counts differences below an absolute number as none, is given them as
+# they are; others are multiplied by a power of two.
+_POT_RANGE = (1e-3, 1e6)
 
 
 def _blank(problems: PairProblems, pairs: Indices) -> Indices:
@@ -97,6 +101,13 @@ def _supplies(problems: PairProblems, pairs: Indices) -> Iterator[tuple[Floats, 
         yield supply.astype(np.float64), demand.astype(np.float64), float(WHOLE)
 
 
+def _in_pot_range(cost: NDArray[np.float64]) -> NDArray[np.float64]:
+    top = float(cost.max())
+    if _POT_RANGE[0] < top < _POT_RANGE[1]:
+        return cost
+    return np.ldexp(cost, -math.frexp(top)[1])
+
+
 def _simplex(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
     """Pairs of any sizes and weights, with POT, whose arithmetic on whole numbers is exact."""
     from ot.lp.emd_wrap import emd_c
@@ -104,7 +115,7 @@ def _simplex(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
     flows, totals = [], []
     posed = zip(_blocks(problems, strip, pairs), _supplies(problems, pairs), strict=True)
     for cost, (supply, demand, total) in posed:
-        flow, *_, status = emd_c(supply, demand, cost, _MAX_PIVOTS, 1)
+        flow, *_, status = emd_c(supply, demand, _in_pot_range(cost), _MAX_PIVOTS, 1)
         if status != _OPTIMAL:
             sizes = f"{len(supply)} and {len(demand)} samples"
             raise RuntimeError(f"POT found no optimal plan between classes of {sizes} (status {status})")

@@ -1,0 +1,402 @@
+"""A fuzz target for each reader of files: what is read, and valid files to begin with."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+import shutil
+import tarfile
+import zipfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors.numpy
+import torch
+from PIL import Image
+
+from cophenet import Hierarchy
+from cophenet.data.augmentation import CentreCrop, RandomCrop
+from cophenet.data.cifar_files import CIFAR10_LAYOUTS, CIFAR100_LAYOUTS, read_batches
+from cophenet.data.fashion_mnist import read_idx
+from cophenet.data.image_files import ImageFiles
+from cophenet.estimator import HierarchicalEmbedder
+from cophenet.evaluation.features import load_features
+from cophenet.models.weights import read_state
+from cophenet.recipes import load_recipe
+from cophenet.report import compare
+from cophenet.report.details import mistake_paths, node_list
+from cophenet.runs import Run
+from cophenet.runs.checkpoints import read_checkpoint
+from cophenet.vectors import label_facts, map_arrays, map_rows, read_parts, read_vectors
+
+from .harness import FileTarget, expect_sentence
+
+EARLIER = Path(__file__).parents[1] / "first_edition"
+TREE = Hierarchy.from_paths(
+    [("pet", "dog", "husky"), ("pet", "dog", "poodle"), ("pet", "cat"), ("car", "van"), ("car", "bus")],
+    level_names=["kind", "group", "breed"],
+).with_level_weights({"kind": 2.0})
+FEATURES = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
+NAMES = np.array(["owl", "jay", "cod", "eel", "owl", "jay", "cod"])
+PIXELS = np.random.default_rng(1).integers(0, 256, (3, 3072), dtype=np.uint8)
+
+
+def _all_of(path, *readers):
+    """Each must give a result or a sentence, whatever the others do."""
+    for read in readers:
+        with expect_sentence(str(path.parent), path.read_bytes()):
+            read(path)
+
+
+# Trees.
+
+
+def _tree_text(extension):
+    path = Path(f"/tree.{extension}")
+    from cophenet.tree.formats import FORMATS, _format_name
+
+    return [FORMATS[_format_name(path, None)].dump(tree).encode() for tree in (TREE, TREE.cut("kind")[0])]
+
+
+def _read_tree(path):
+    tree = Hierarchy.read(path, header=True if path.suffix in (".csv", ".tsv") else None)
+    return str(tree), tree.classes, tree.depths
+
+
+NESTED = [
+    b'{"animal": ["cat", "dog", ["cow", "pig"]], "car": null, "boat": {"raft": {}, "ship": ["a", "b"]}}',
+    b"animal: &a [cat, 'dog']\ncar:\n  - van\n  - [bus, tram]\nboat: {<<: {x: }, raft: }\n",
+]
+YAML_TOKENS = (
+    b"&b ",
+    b"*b",
+    b"!!binary ",
+    b"!!set ",
+    b"!!timestamp ",
+    b"? ",
+    b"- ",
+    b"--- ",
+    b"%YAML 1.1\n",
+    b"|\n ",
+)
+
+
+def _nested_seeds(extension):
+    return [*_tree_text(extension), *NESTED[: 2 if extension == "yaml" else 1]]
+
+
+TREES = [
+    FileTarget(f"tree-{extension}", seeds, _read_tree, f"tree.{extension}", tokens=tokens)
+    for extension, seeds, tokens in (
+        ("json", partial(_nested_seeds, "json"), ()),
+        ("yaml", partial(_nested_seeds, "yaml"), YAML_TOKENS),
+        ("csv", partial(_tree_text, "csv"), (b"weight:kind", b"# root: ")),
+        ("tsv", partial(_tree_text, "tsv"), (b"\t",)),
+        ("edges", partial(_tree_text, "edges"), (b"# classes: ", b"# level_names: ")),
+        ("nwk", partial(_tree_text, "nwk"), (b"''", b"[classes: ", b":", b";", b")x:1")),
+    )
+]
+
+
+# Recipes and run folders.
+
+
+def _copy_run(folder):
+    shutil.copytree(EARLIER / "run", folder, dirs_exist_ok=True)
+
+
+def _read_run(path):
+    folder = path.parent
+    run = Run.open(folder)
+    _all_of(
+        path,
+        lambda _: (run.recipe, run.tree, run.finished, run.seed, run.name),
+        lambda _: run.metrics,
+        lambda _: run.results,
+        lambda _: [*node_list(run.details or {}), *mistake_paths(run.details or {})],
+        lambda _: compare([folder]).to_markdown(),
+    )
+
+
+def _run_file(name, *tokens):
+    return FileTarget(
+        name, lambda: [(EARLIER / "run" / name).read_bytes()], _read_run, name, _copy_run, tokens=tokens
+    )
+
+
+RUNS = [
+    FileTarget(
+        "recipe",
+        lambda: [(EARLIER / "recipe.yaml").read_bytes(), (EARLIER / "run" / "recipe.yaml").read_bytes()],
+        load_recipe,
+        "recipe.yaml",
+        tokens=(*YAML_TOKENS, b"paper: ", b"laptop: ", b"os:system", b"options: {"),
+    ),
+    _run_file("run.json"),
+    _run_file("results.json"),
+    _run_file("details.json"),
+    _run_file("metrics.csv"),
+]
+
+
+# Vectors.
+
+
+def _saved(save, *arguments, **arrays):
+    buffer = io.BytesIO()
+    save(buffer, *arguments, **arrays)
+    return buffer.getvalue()
+
+
+def _npz_seeds():
+    numbers = np.arange(7)
+    return [
+        _saved(np.savez, features=FEATURES, labels=NAMES),
+        _saved(np.savez_compressed, features=FEATURES.astype(np.float16), labels=numbers, logits=FEATURES),
+    ]
+
+
+def _as_npz(array):
+    """An npy file as the features of an archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("features.npy", array)
+        archive.writestr("labels.npy", _saved(np.save, NAMES))
+    return buffer.getvalue()
+
+
+def _parquet_seeds():
+    lists = pa.array(FEATURES.astype(float).tolist())
+    tables = (
+        pa.table({**{f"x{i}": FEATURES[:, i] for i in range(3)}, "label": NAMES}),
+        pa.table({"embedding": lists, "label": np.arange(7)}),
+    )
+    return [
+        _saved(lambda buffer, table=table, packed=packed: pq.write_table(table, buffer, compression=packed))
+        for table in tables
+        for packed in ("none", "snappy")
+    ]
+
+
+def _safetensors_seeds():
+    tensors = {"features": FEATURES, "labels": np.arange(7), "logits": FEATURES}
+    return [safetensors.numpy.save(tensors), safetensors.numpy.save(tensors, {"a": "b"})]
+
+
+def _csv_seeds():
+    rows = [",".join([name, *map(str, row)]) for name, row in zip(NAMES, FEATURES.tolist(), strict=True)]
+    return ["\n".join(["label,x0,x1,x2", *rows]).encode(), b'x,"label"\r\n1,"a ""b"""\r\n2,c\r\n']
+
+
+def _read_all(path):
+    mapped = (map_arrays,) if path.suffix in (".npy", ".safetensors") else ()
+    _all_of(path, read_vectors, lambda file: list(read_parts(file, rows=3)), map_rows, label_facts, *mapped)
+
+
+def _write_labels(folder):
+    np.save(folder / "labels.npy", np.arange(len(NAMES)))
+
+
+def _npy_seeds():
+    return [_saved(np.save, FEATURES), _saved(np.save, FEATURES.astype(np.float16))]
+
+
+HEADERS = (b"'descr': '<U100000000'", b"'|O'", b"'shape': (10000000000, 512)", b"'<U0'", b"True", b"<f4")
+VECTORS = [
+    FileTarget("npz", _npz_seeds, _read_all, "a.npz"),
+    FileTarget("npz-inside", _npy_seeds, _read_all, "a.npz", wrap=_as_npz, tokens=HEADERS),
+    FileTarget("npy", _npy_seeds, _read_all, "features.npy", _write_labels, tokens=HEADERS),
+    FileTarget("safetensors", _safetensors_seeds, _read_all, "a.safetensors", tokens=(b'"BF16"', b'"U8"')),
+    FileTarget("parquet", _parquet_seeds, _read_all, "a.parquet"),
+    FileTarget("csv", _csv_seeds, _read_all, "a.csv"),
+]
+
+
+# Networks: checkpoints, weights, features, saved estimators.
+
+
+def _checkpoints():
+    return [path.read_bytes() for path in sorted((EARLIER / "run" / "checkpoints").iterdir())[:1]]
+
+
+def _pickle_of(checkpoint):
+    with zipfile.ZipFile(io.BytesIO(checkpoint)) as archive:
+        return archive.read(next(name for name in archive.namelist() if name.endswith("data.pkl")))
+
+
+def _as_checkpoint(content):
+    """The checkpoint with another pickle inside."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(_checkpoints()[0])) as old, zipfile.ZipFile(buffer, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, content if name.endswith("data.pkl") else old.read(name))
+    return buffer.getvalue()
+
+
+def _legacy_weights():
+    state = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.zeros(2)}
+    return [_saved(lambda file: torch.save(state, file, _use_new_zipfile_serialization=False))]
+
+
+def _read_features(path):
+    metadata = {"checkpoint": "step00000024-cdb806360b86c9a2", "part": "test"}
+    load_features(path, **metadata)
+
+
+def _copy_estimator(folder):
+    shutil.copytree(EARLIER / "embedder", folder, dirs_exist_ok=True)
+
+
+def _load_estimator(path):
+    estimator = HierarchicalEmbedder.load(path.parent)
+    estimator.predict(np.zeros((2, estimator.n_features_in_)))
+
+
+NETWORKS = [
+    FileTarget("checkpoint", _checkpoints, read_checkpoint, "a.ckpt"),
+    FileTarget(
+        "checkpoint-inside",
+        lambda: [_pickle_of(content) for content in _checkpoints()],
+        read_checkpoint,
+        "a.ckpt",
+        wrap=_as_checkpoint,
+    ),
+    FileTarget("weights", _legacy_weights, read_state, "a.pth"),
+    FileTarget("weights-safetensors", _safetensors_seeds, read_state, "a.safetensors"),
+    FileTarget(
+        "features",
+        lambda: [(EARLIER / "run" / "features" / "source-test.safetensors").read_bytes()],
+        _read_features,
+        "a.safetensors",
+    ),
+    *(
+        FileTarget(
+            f"estimator-{name}",
+            lambda name=name: [(EARLIER / "embedder" / name).read_bytes()],
+            _load_estimator,
+            name,
+            _copy_estimator,
+            tokens=(b'"<U100000000"', b'"|O"', b'"classes_dtype": "'),
+        )
+        for name in ("config.json", "model.safetensors", "tree.json")
+    ),
+]
+
+
+# Data sets: pickles, archives, IDX, images.
+
+
+def _batch():
+    content = {
+        "data": PIXELS,
+        "fine_labels": [3, 1, 2],
+        "coarse_labels": [0, 1, 2],
+        "filenames": ["a", "b", "c"],
+    }
+    return [pickle.dumps(content, protocol) for protocol in (0, 2, 4, 5)]
+
+
+def _meta():
+    names = {"fine_label_names": [f"fine {i}" for i in range(9)], "coarse_label_names": ["a", "b"]}
+    return [pickle.dumps(names, protocol) for protocol in (0, 2, 4)]
+
+
+def _write_cifar(folder):
+    inside = folder / CIFAR100_LAYOUTS[0].folder
+    inside.mkdir()
+    for name, content in (("train", _batch()[1]), ("test", _batch()[1]), ("meta", _meta()[1])):
+        (inside / name).write_bytes(content)
+
+
+def _read_cifar(path):
+    read_batches(CIFAR100_LAYOUTS[0], path.parent)
+
+
+def _records():
+    return [b"\x03" + PIXELS[0].tobytes() + b"\x01" + PIXELS[1].tobytes()]
+
+
+def _write_binary(folder):
+    for name in CIFAR10_LAYOUTS[1].files:
+        (folder / name).write_bytes(b"cat\ndog\n" if name.endswith("txt") else _records()[0])
+
+
+def _read_binary(path):
+    read_batches(CIFAR10_LAYOUTS[1], path.parent)
+
+
+def _tar():
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in (("train", _batch()[1]), ("test", _batch()[1]), ("meta", _meta()[1])):
+            info = tarfile.TarInfo(f"{CIFAR100_LAYOUTS[0].folder}/{name}")
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return [buffer.getvalue()]
+
+
+def _idx():
+    return [
+        bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4]) + bytes(range(24)),
+        b"\0\0\x08\x01\0\0\0\x02ab",
+    ]
+
+
+def _images(*formats):
+    picture = Image.fromarray(PIXELS[0].reshape(32, 32, 3))
+    plain = [_saved(lambda file, kind=kind: picture.save(file, kind)) for kind in formats]
+    grey = [_saved(lambda file, kind=kind: picture.convert("L").save(file, kind)) for kind in formats[:1]]
+    return [*plain, *grey]
+
+
+def _read_image(path):
+    files = ImageFiles([str(path)], CentreCrop(8, 9), RandomCrop())
+    _all_of(
+        path,
+        lambda _: files.take(np.array([0])),
+        lambda _: files.augmented(np.array([0]), np.array([5])),
+        lambda _: files.problem(0),
+    )
+
+
+PICKLE_TOKENS = (
+    b"cos\nsystem\n",
+    b"\x8e" + b"\xff" * 8,
+    b"r\xff\xff\xff\x1f",
+    b"\x96" + b"\x7f" * 8,
+    b"\x8f",
+    b"0",
+    b"2",
+)
+FOLDER = CIFAR100_LAYOUTS[0].folder
+DATA = [
+    FileTarget("cifar-batch", _batch, _read_cifar, f"{FOLDER}/train", _write_cifar, tokens=PICKLE_TOKENS),
+    FileTarget("cifar-meta", _meta, _read_cifar, f"{FOLDER}/meta", _write_cifar, tokens=PICKLE_TOKENS),
+    FileTarget("cifar-binary", _records, _read_binary, "data_batch_1.bin", _write_binary),
+    FileTarget(
+        "archive",
+        _tar,
+        lambda path: read_batches(CIFAR100_LAYOUTS[0], path),
+        f"{FOLDER}.tar.gz",
+        wrap=gzip.compress,
+        tokens=(
+            b"ustar  \0",
+            b"ustar\x0000",
+            b"0000000\0",
+            b"77777777777\0",
+            b"\x80" + b"\xff" * 11,
+            b"11 path=x\n",
+        ),
+    ),
+    FileTarget("idx", _idx, read_idx, "images-idx3-ubyte"),
+    FileTarget("idx-gz", _idx, read_idx, "images-idx3-ubyte.gz", wrap=gzip.compress),
+    FileTarget("image-png", partial(_images, "PNG"), _read_image, "a.png"),
+    FileTarget("image-jpeg", partial(_images, "JPEG", "PPM"), _read_image, "a.jpg"),
+    FileTarget("image-others", partial(_images, "TIFF", "BMP", "WEBP", "GIF"), _read_image, "a.tif"),
+]
+
+TARGETS = [*TREES, *RUNS, *VECTORS, *NETWORKS, *DATA]
