@@ -18,6 +18,7 @@ from cophenet.data.breeds import breeds_classes
 from cophenet.evaluation import describe, evaluate, features
 from cophenet.evaluation.features import load_features, save_features
 from cophenet.metrics.cards import FeatureSet
+from cophenet.recipes import load_recipe
 from cophenet.runs import load_network
 from cophenet.runs.checkpoints import write_checkpoint
 from cophenet.tree import Hierarchy
@@ -366,6 +367,7 @@ def test_domains_that_share_their_classes_need_no_new_head(tmp_path):
         ("{name: curriculum}", {"l2"}),
         ("{name: l2}", {"l2"}),
         ("{name: l2, cpcc: {flow_weights: distance}}", {"l2", "l2-trained"}),
+        ("{name: l2, cpcc: {normalize: true}}", {"l2", "l2-unit"}),
         ("{name: ft}", {"l2", "ft"}),
         ("{name: hxe, options: {hxe: {cpcc: emd}}}", {"l2", "emd"}),
         ("{name: sinkhorn, options: {sinkhorn: {reg: 1.0}}}", {"l2", "sinkhorn"}),
@@ -378,6 +380,24 @@ def test_objectives(tmp_path, objective, distances):
     orders = {key.split("/")[2] for key in measured if key.startswith("source/cpcc-orders/")}
     assert orders == distances & {"ft"}
     assert set(run.details["class_distances"]) == distances
+
+
+def test_other_yardsticks(tmp_path):
+    yardsticks = "evaluation.distances=[emd, emd-unit]"
+    run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "objective={name: flat}", yardsticks))
+    measured = means(evaluate(run))
+    part = load_file(run.features_path("source-test"))
+    z = part["features"]
+    for name, rows in (("emd", z), ("emd-unit", z / z.norm(dim=1, keepdim=True))):
+        _, rho = class_distances(rows, part["labels"], "emd")
+        expected = cpcc(rho, run.tree.condensed()).item()
+        assert measured[f"source/cpcc/{name}"] == pytest.approx(expected, abs=1e-5)
+    assert "source/cpcc/l2" not in measured
+
+
+def test_an_unknown_yardstick_is_refused():
+    with pytest.raises(ValueError, match=r"evaluation\.distances must be one of .*, got 'cosine'"):
+        load_recipe("digits", overrides=["evaluation.distances=[cosine]"])
 
 
 def test_cpcc_at_a_coarser_level(tmp_path):

@@ -33,6 +33,7 @@ from cophenet.transport.grouping import (
     check_batch,
     group_checked,
     regrouped,
+    unit_rows,
     without_autocast,
 )
 from cophenet.tree import Hierarchy
@@ -41,7 +42,17 @@ __all__ = ["CPCCLoss", "cpcc"]
 
 # Larger trees get no table of all distances; theirs are looked up pair by pair.
 _TABLE_CLASSES = 2048
-_ARGUMENTS = ("distance", "weight", "flow_weights", "level", "gather", "memory", "memory_age")
+_ARGUMENTS = (
+    "distance",
+    "weight",
+    "flow_weights",
+    "level",
+    "gather",
+    "memory",
+    "memory_age",
+    "normalize",
+    "target",
+)
 
 
 def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64], rounding: Tensor | float = 0.0) -> Tensor:
@@ -117,7 +128,7 @@ class CPCCLoss(nn.Module):
     one process with the whole batch.
 
     Args:
-        tree: The label tree; labels are positions in its classes.
+        tree: The label tree; labels are positions in its classes. None if there is only a `target`.
         distance: Distance between two classes, by name or as an object.
         weight: Factor of the loss, the paper's lambda.
         flow_weights: "uniform", "distance" or "inverse"; masses of a batch go to `forward`.
@@ -128,6 +139,9 @@ class CPCCLoss(nn.Module):
             each class, with equally many places for each; 0 for none. The gradient of a batch represents
             what is remembered of its classes, so that `weight` means the same. Not used in `eval()`.
         memory_age: Steps after which a sample leaves the memory.
+        normalize: Compare unit vectors, each feature vector divided by its norm, as retrieval by cosine does.
+        target: (k, k) dissimilarities of the classes (of those at `level`), in place of distances in the
+            tree: symmetric, finite, with zeros on the diagonal; they need not be those of any tree.
         **options: The distance's own options, such as `reg=10.0` for "sinkhorn".
 
     Example:
@@ -138,6 +152,13 @@ class CPCCLoss(nn.Module):
         >>> loss = criterion(features, torch.tensor([0, 1, 2, 3]))
         >>> round(loss.item(), 3)
         0.0
+
+        Dissimilarities from elsewhere, without a tree:
+
+        >>> meaning = torch.tensor([[0.0, 1.0, 3.0], [1.0, 0.0, 3.0], [3.0, 3.0, 0.0]])
+        >>> criterion = CPCCLoss(None, distance="l2", target=meaning)
+        >>> round(criterion(torch.tensor([[0.0], [1.0], [3.5]]), torch.tensor([0, 1, 2])).item(), 3)
+        0.082
     """
 
     regroup: Tensor | None
@@ -145,7 +166,7 @@ class CPCCLoss(nn.Module):
 
     def __init__(
         self,
-        tree: Hierarchy,
+        tree: Hierarchy | None,
         distance: str | ClassDistance = "fastft",
         weight: float = 1.0,
         flow_weights: Scheme = "uniform",
@@ -153,10 +174,12 @@ class CPCCLoss(nn.Module):
         gather: Gather = "all",
         memory: int = 0,
         memory_age: int = 100,
+        normalize: bool = False,
+        target: NDArray[np.float64] | Tensor | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
-        if not isinstance(tree, Hierarchy):
+        if not isinstance(tree, Hierarchy) and (tree is not None or target is None):
             raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
         check_number("weight", weight)
         if isinstance(flow_weights, Tensor):
@@ -165,11 +188,17 @@ class CPCCLoss(nn.Module):
         check_choice("gather", gather, get_args(Gather))
         check_whole("memory", memory, 0)
         check_whole("memory_age", memory_age, 1)
-        self.num_classes = tree.num_classes
+        if not isinstance(normalize, bool):
+            raise ValueError(f"normalize must be True or False, got {normalize!r}")
         regroup = None
         if level is not None:
+            if tree is None:
+                raise ValueError(f"level needs a tree, got level={level!r} and tree=None")
             tree, ancestors = tree.cut(level)
             regroup = torch.tensor(ancestors)
+        self.target = None if target is None else _check_target(target, tree)
+        groups = tree.num_classes if tree is not None else 0 if self.target is None else len(self.target)
+        self.num_classes = groups if regroup is None else len(regroup)
         self.register_buffer("regroup", regroup, persistent=False)
         self.tree = tree
         self.distance = create_distance(distance, tree, _ARGUMENTS, **options)
@@ -178,15 +207,22 @@ class CPCCLoss(nn.Module):
         self.flow_weights = flow_weights
         self.level = level
         self.gather: Gather = gather
-        self.memory = FeatureMemory(tree.num_classes, memory, memory_age) if memory else None
-        self._table: NDArray[np.float64] | None = None
-        if tree.num_classes <= _TABLE_CLASSES:
+        self.normalize = normalize
+        self.memory = FeatureMemory(groups, memory, memory_age) if memory else None
+        self._table = self.target
+        if tree is not None and target is None and groups <= _TABLE_CLASSES:
             self._table = tree.distances()
 
     def extra_repr(self) -> str:
         """What the loss was made with, for printing."""
-        level = "" if self.level is None else f", level={self.level!r}"
-        return f"classes={self.num_classes}, weight={self.weight}, flow_weights={self.flow_weights!r}{level}"
+        parts = [
+            f"classes={self.num_classes}",
+            f"weight={self.weight}",
+            f"flow_weights={self.flow_weights!r}",
+        ]
+        parts += [] if self.level is None else [f"level={self.level!r}"]
+        parts += ["normalize=True"] * self.normalize + ["target=matrix"] * (self.target is not None)
+        return ", ".join(parts)
 
     def forward(
         self,
@@ -219,10 +255,36 @@ class CPCCLoss(nn.Module):
         return _untraced(_loss_of_checked)(self, features, labels, None, shards)
 
     def tree_distances(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(P,) tree distances of class pairs."""
-        if self._table is None:
-            return self.tree.pair_distances(first, second)
-        return np.asarray(self._table[first, second])
+        """(P,) tree distances of class pairs, or those of `target`."""
+        if self._table is not None:
+            return np.asarray(self._table[first, second])
+        assert self.tree is not None  # as without a tree there is a target
+        return self.tree.pair_distances(first, second)
+
+
+def _check_target(target: NDArray[np.float64] | Tensor, tree: Hierarchy | None) -> NDArray[np.float64]:
+    if isinstance(target, Tensor):
+        target = target.detach().cpu().numpy()
+    try:
+        matrix = np.array(target, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"target must be a matrix of numbers, got {type(target).__name__}") from error
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not len(matrix):
+        raise ValueError(f"target must be a square matrix, one row for each class, got shape {matrix.shape}")
+    if tree is not None and len(matrix) != tree.num_classes:
+        shape = (tree.num_classes,) * 2
+        raise ValueError(f"target must have shape {shape}, one row for each class, got {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError("target must be finite, got NaN or inf")
+    if matrix.diagonal().any():
+        place = int(matrix.diagonal().nonzero()[0][0])
+        raise ValueError(f"target must be zero on its diagonal, got {matrix[place, place]} at class {place}")
+    unequal = np.abs(matrix - matrix.T) > 1e-6 * np.abs(matrix).max()
+    if unequal.any():
+        row, column = (int(place) for place in np.argwhere(unequal)[0])
+        values = f"{matrix[row, column]} and {matrix[column, row]} for classes {row} and {column}"
+        raise ValueError(f"target must be symmetric, got {values}")
+    return matrix
 
 
 _Loss = Callable[[CPCCLoss, Tensor, Tensor, "Tensor | None", "Shards | None"], Tensor]
@@ -288,6 +350,8 @@ def _grouped(
     criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: Tensor | None
 ) -> tuple[ClassBatch, Tensor | None]:
     """The batch, with what is remembered, and the tree's side of the correlation; None if it is undefined."""
+    if criterion.normalize:
+        features = unit_rows(features)
     memory, recalled, seen = criterion.memory if criterion.training else None, None, features
     if memory is not None:
         groups = regrouped(labels.long(), criterion.regroup, criterion.num_classes)

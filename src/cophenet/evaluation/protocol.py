@@ -14,7 +14,7 @@ from cophenet.evaluation.features import Device, FeatureStore, Progress, choose_
 from cophenet.evaluation.one_shot import one_shot_scores
 from cophenet.evaluation.results import Numbers, run_results, seed_results
 from cophenet.metrics.cards import EvaluationData, FeatureSet, Missing, metric_cards
-from cophenet.metrics.cophenetic_correlation import ClassGeometry
+from cophenet.metrics.cophenetic_correlation import UNIT, ClassGeometry
 from cophenet.recipes import shaped_tree
 from cophenet.runs import Run
 from cophenet.transport import create_distance
@@ -161,16 +161,24 @@ def _one_shot_scores(store: FeatureStore, test: FeatureSet) -> Tensor | Missing:
 def class_geometry(recipe: Recipe, tree: Hierarchy, test: FeatureSet) -> tuple[ClassGeometry, ...]:
     """How the classes are compared with a tree: as the objective did, if it had CPCC, and by plain l2.
 
-    L2 with flow weights or at a coarser level is called "l2-trained", as "l2" is the plain one, by which all
-    objectives are compared.
+    A distance of unit vectors is called by its name and "-unit". Where one with flow weights or at a coarser
+    level is a yardstick as well, such as "l2", it is called "l2-trained", as "l2" is the plain one, by which
+    all objectives are compared.
     """
-    geometries = {"l2": ClassGeometry("l2", test.features, test.labels, tree, create_distance("l2"))}
+    measure = partial(ClassGeometry, features=test.features, labels=test.labels, tree=tree)
+    geometries = {}
+    for name in recipe.evaluation.distances:
+        plain, unit, _ = name.partition(UNIT)
+        geometries[name] = measure(name, distance=create_distance(plain, tree), normalize=bool(unit))
     trained = recipe.create_objective(tree).cpcc
     if trained is not None:
         distance, weights, level = trained.distance, trained.flow_weights, trained.level
-        plain = weights == "uniform" and level is None
-        name = distance.name if distance.name != "l2" or plain else "l2-trained"
+        name = distance.name + UNIT * trained.normalize
+        if name in geometries and not (weights == "uniform" and level is None):
+            name = f"{name}-trained"
         if name not in geometries:
-            own = ClassGeometry(name, test.features, test.labels, tree, distance, weights, level)
+            own = measure(
+                name, distance=distance, flow_weights=weights, level=level, normalize=trained.normalize
+            )
             geometries = {name: own, **geometries}
     return tuple(geometries.values())

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CPCC"]
 
+# Behind the name of a distance between unit vectors.
+UNIT = "-unit"
+
 
 @dataclass(frozen=True, eq=False)
 class ClassGeometry:
@@ -39,6 +42,7 @@ class ClassGeometry:
         distance: Between two classes.
         flow_weights: How much each sample of a class weighs.
         level: Group the samples by their ancestors at this level instead of by class.
+        normalize: Compare unit vectors: each feature vector divided by its norm.
 
     Example:
         >>> from cophenet import Hierarchy
@@ -57,6 +61,7 @@ class ClassGeometry:
     distance: ClassDistance
     flow_weights: Scheme = "uniform"
     level: int | str | None = None
+    normalize: bool = False
 
     @cached_property
     def level_tree(self) -> Hierarchy:
@@ -66,14 +71,16 @@ class ClassGeometry:
     @cached_property
     def _measured(self) -> MeasuredClasses:
         from cophenet.transport.base import measure_classes
+        from cophenet.transport.grouping import unit_rows
 
         labels = self.labels if self.level is None else level_labels(self.labels, self.tree, self.level)
         # A copy, so that a random distance draws the same directions each time it is asked. There is no later
         # call of it, so it must say at once if it did not converge.
         distance = copy.deepcopy(self.distance)
         distance.lazy_checks = False
+        features = unit_rows(self.features) if self.normalize else self.features
         return measure_classes(
-            self.features, labels, distance, flow_weights=self.flow_weights, tree=self.level_tree
+            features, labels, distance, flow_weights=self.flow_weights, tree=self.level_tree
         )
 
     @property
@@ -112,6 +119,7 @@ class DistanceMetric(SampleMetric):
         distance: Distance between two classes, by name or as an object.
         level: Group the samples by their ancestors at this level instead of by class.
         flow_weights: "uniform", "distance" or "inverse".
+        normalize: Compare unit vectors.
         **options: The distance's own options, and those of `torchmetrics.Metric`.
     """
 
@@ -121,6 +129,7 @@ class DistanceMetric(SampleMetric):
         distance: str | ClassDistance = "l2",
         level: int | str | None = None,
         flow_weights: Scheme = "uniform",
+        normalize: bool = False,
         **options: Any,
     ) -> None:
         from cophenet.transport import create_distance, grouping
@@ -129,16 +138,24 @@ class DistanceMetric(SampleMetric):
         check_choice("flow_weights", flow_weights, get_args(grouping.Scheme))
         own = {name: options.pop(name) for name in METRIC_OPTIONS if name in options}
         super().__init__(tree.num_classes, **own)
-        self.tree, self.level, self.flow_weights = tree, level, flow_weights
+        self.tree, self.level, self.flow_weights, self.normalize = tree, level, flow_weights, normalize
         level_tree = tree if level is None else tree.cut(level)[0]
-        also = ("distance", "level", "flow_weights", *METRIC_OPTIONS)
+        also = ("distance", "level", "flow_weights", "normalize", *METRIC_OPTIONS)
         self.distance = create_distance(distance, level_tree, also, **options)
 
     def geometry(self) -> ClassGeometry:
         """The classes of all samples."""
         features, labels = self.collected()
-        name, weights = self.distance.name, self.flow_weights
-        return ClassGeometry(name, features, labels, self.tree, self.distance, weights, self.level)
+        return ClassGeometry(
+            self.distance.name,
+            features,
+            labels,
+            self.tree,
+            self.distance,
+            self.flow_weights,
+            self.level,
+            self.normalize,
+        )
 
 
 class CPCC(DistanceMetric):
@@ -157,6 +174,7 @@ class CPCC(DistanceMetric):
         distance: Distance between two classes, by name or as an object.
         level: Group the samples by their ancestors at this level, by depth or name, instead of by class.
         flow_weights: "uniform", "distance" or "inverse": how much each sample of a class weighs.
+        normalize: Compare unit vectors, each feature vector divided by its norm, as retrieval by cosine does.
         **options: The distance's own options, such as `reg=10.0` for "sinkhorn", and those of
             `torchmetrics.Metric`.
 

@@ -234,6 +234,7 @@ class CpccSettings(Settings):
         gather: Take the batch of all processes ("all"), or each process's own ("none").
         memory: Samples of earlier batches that count as well, the same number for each class; 0 for none.
         memory_age: Steps after which a sample leaves the memory.
+        normalize: Compare unit vectors: each feature vector divided by its norm.
     """
 
     weight: NotNegative = 1.0
@@ -241,6 +242,7 @@ class CpccSettings(Settings):
     gather: Literal["all", "none"] = "all"
     memory: Annotated[int, Field(ge=0)] = 0
     memory_age: Count = 100
+    normalize: bool = False
 
 
 class ObjectiveSettings(Settings):
@@ -337,12 +339,25 @@ class EvaluationSettings(Settings):
         neighbours: The k of hierarchical distance@k.
         calibration_bins: Bins of the calibration error.
         orders: Random orders of the samples, for distances that depend on it.
+        distances: By which CPCC is measured, besides the one trained with; "fastft-unit" is "fastft" between
+            unit vectors.
     """
 
     batch_size: Count = 512
     neighbours: Counts = (1, 5, 20)
     calibration_bins: Count = 15
     orders: Count = 5
+    distances: Names = ("l2",)
+
+    @field_validator("distances")
+    @classmethod
+    def _check_distances(cls, distances: tuple[str, ...]) -> tuple[str, ...]:
+        from cophenet.metrics.cophenetic_correlation import UNIT
+        from cophenet.transport.base import DISTANCES
+
+        for name in distances:
+            check_choice("evaluation.distances", name.removesuffix(UNIT), DISTANCES.names())
+        return distances
 
 
 class Recipe(Settings):

@@ -24,6 +24,7 @@ __all__ = [
     "group_by_class",
     "group_checked",
     "regrouped",
+    "unit_rows",
     "without_autocast",
 ]
 
@@ -183,6 +184,28 @@ def _check_host(
     if num_classes is not None and not 0 <= host_labels[0] <= host_labels[-1] < num_classes:
         wrong = labels[(labels < 0) | (labels >= num_classes)][0].item()
         raise ValueError(f"labels must lie in 0..{num_classes - 1}, the classes of the tree, got {wrong}")
+
+
+def unit_rows(features: Tensor) -> Tensor:
+    """Each row divided by its Euclidean norm; a row of zeros stays so, with zero gradient.
+
+    Args:
+        features: (n, d) floating point of any finite scale; half precision is computed in float32.
+
+    Example:
+        >>> unit_rows(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]])
+    """
+    wide = features if features.dtype == torch.float64 else features.float()
+    if wide.numel() == 0:
+        return wide
+    # By the largest entry first, so that no square is out of range.
+    largest = wide.detach().abs().amax(dim=1, keepdim=True)
+    empty = largest == 0
+    scaled = wide / largest.masked_fill(empty, 1.0)
+    norm: Tensor = torch.linalg.vector_norm(scaled, dim=1, keepdim=True).masked_fill(empty, 1.0)
+    return (scaled / norm).masked_fill(empty, 0.0)
 
 
 def without_autocast(features: Tensor) -> torch.autocast:
