@@ -45,8 +45,8 @@ Part: TypeAlias = tuple[Array, Array | None]
 # Columns (n,) or (n, d) of numbers or text, by name.
 Columns: TypeAlias = Mapping[str, Array]
 
-# Numbers that are read at a time, at most: 16 MB in float64.
-_PART = 1 << 21
+# Numbers that are read at a time, at most: 4 MB in float64.
+_PART = 1 << 19
 
 _Format = TypeVar("_Format", bound="type[VectorFormat]")
 
@@ -227,8 +227,8 @@ def fewer_rows(rows: int, width: int) -> int:
     """So many rows at a time that parts of wide ones, too, take little memory.
 
     Example:
-        >>> fewer_rows(16384, 128), fewer_rows(16384, 1024)
-        (16384, 2048)
+        >>> fewer_rows(16384, 32), fewer_rows(16384, 1024)
+        (16384, 512)
     """
     return max(1, min(rows, _PART // max(1, width)))
 
