@@ -4,8 +4,8 @@
 
 Trainings are resumed; evaluate, embed, predict, search, report and reproduce are given once more. After every
 kill each file is the old one or the new one, and at the end all are those of a command that was never killed,
-bit for bit but for the times in them. Prints a line for each round and a summary; exits with 1 if anything
-differs.
+bit for bit but for the times in them, and no temporary file is left over. Prints a line for each round and a
+summary; exits with 1 if anything differs.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from killing import Ended, Files, Moment, different, half_written, read_files, run
+from killing import Ended, Files, Moment, different, half_written, left_over, read_files, run
 
 _TRAIN = "cophenet train digits --objective {objective} -o {name} --seeds {seeds} --threads 1 --set epochs=2"
 
@@ -115,7 +115,7 @@ class CommandCase:
             wrong += [f"{name} half written" for name in self._half_written(folder)]
         else:
             run(self.command.line, folder)
-        wrong += different(self.after, read_files(folder))
+        wrong += [*different(self.after, read_files(folder)), *left_over(folder)]
         shutil.rmtree(folder)
         return done, wrong
 

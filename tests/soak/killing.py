@@ -170,6 +170,11 @@ def read_files(folder: Path) -> dict[str, bytes]:
     return files
 
 
+def left_over(folder: Path) -> list[str]:
+    """Temporary files that nobody has removed."""
+    return [f"{path.name} left over" for path in sorted(folder.rglob("*")) if is_temporary(path.name)]
+
+
 def _without_times(name: Path, content: bytes) -> bytes:
     """The same content without the time that something took; what is cut off as it is."""
     with suppress(ValueError):

@@ -3,7 +3,7 @@
 import random
 import uuid
 
-from killing import Ended, Moment, different, half_written, read_files
+from killing import Ended, Moment, different, half_written, left_over, read_files
 
 
 def test_read_files_leaves_out_times_logs_and_what_is_not_whole(tmp_path):
@@ -15,11 +15,14 @@ def test_read_files_leaves_out_times_logs_and_what_is_not_whole(tmp_path):
     (tmp_path / "seed0" / "metrics.csv").write_text("epoch,seconds,train/loss\n1,0.25,1.5\n")
     (tmp_path / "seed0" / "log.txt").write_text("begun at noon")
     (tmp_path / "seed0.lock").write_text("")
-    (tmp_path / f".page.html.{uuid.uuid4().hex}.tmp").write_text("<html")
+    page = tmp_path / f".page.html.{uuid.uuid4().hex}.tmp"
+    page.write_text("<html")
     assert read_files(tmp_path) == {
         "seed0/config.json": b'{"runs": [{"seed": 3}]}',
         "seed0/metrics.csv": b"epoch,train/loss\n1,1.5",
     }
+    assert f"{page.name} left over" in left_over(tmp_path)
+    assert len(left_over(tmp_path)) == 2
 
 
 def test_a_file_that_is_cut_off_lost_or_new_is_noticed():

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from cophenet.runs import Run
 from cophenet.runs.checkpoints import read_checkpoint
-from killing import Moment, different, read_files, run
+from killing import Moment, different, left_over, read_files, run
 
 # Each has something that must survive: a generator, dropout, momentum, phases, batch norm, workers.
 TRAININGS: dict[str, tuple[str, list[str]]] = {
@@ -94,7 +94,7 @@ class TrainingCase:
                 break
             done += 1
         pairs = zip(self.alone.parts, Run.open(folder / "run").parts, strict=True)
-        wrong = [name for pair in pairs for name in differences_of_seed(*pair)]
+        wrong = [name for pair in pairs for name in differences_of_seed(*pair)] + left_over(folder)
         shutil.rmtree(folder)
         return done, wrong
 
