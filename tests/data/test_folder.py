@@ -104,9 +104,17 @@ def test_flat_folders_with_a_tree_file(tmp_path):
         ImageFolder(tree_file="tree.json").load(tmp_path)
 
 
-def test_a_tree_file_wants_flat_folders(nested):
-    Hierarchy.from_paths(CLASSES, sep="/").write(nested / "tree.json")
-    with pytest.raises(ValueError, match="side by side, but animal/cat is nested"):
+def test_nested_folders_with_a_tree_file_are_paths(nested):
+    tree = Hierarchy.from_paths(CLASSES[::-1], sep="/")
+    tree.write(nested / "tree.json")
+    data = ImageFolder(tree_file="tree.json").load(nested)
+    assert data.tree == tree
+    assert data.samples("train").counts().tolist() == [8, 7, 6, 6, 5, 4]
+    fill(nested / "cat", 2)
+    with pytest.raises(ValueError, match="folders animal/cat and cat are the same class 'cat', by tree file"):
+        ImageFolder(tree_file="tree.json").load(nested)
+    (nested / "cat").rename(nested / "animal" / "yak")
+    with pytest.raises(ValueError, match="'animal/yak' is a folder but no class, by tree file"):
         ImageFolder(tree_file="tree.json").load(nested)
     with pytest.raises(FileNotFoundError, match=r"tree file .*other\.json is missing"):
         ImageFolder(tree_file="other.json").load(nested)
@@ -215,3 +223,21 @@ def test_options_of_wrong_types():
         Living17(mid=3)
     with pytest.raises(ValueError, match=r"levels must be a list of ranks .*, got 3"):
         INat21Mini(levels=3)
+
+
+def test_folders_of_the_same_name(tmp_path):
+    for count, path in enumerate(("computer/hardware", "computer/mouse", "garden/hardware"), start=3):
+        fill(tmp_path / path, count)
+    data = ImageFolder().load(tmp_path)
+    assert data.tree.classes == ("computer/hardware", "mouse", "garden/hardware")
+    assert data.tree.path("garden/hardware") == ("garden", "hardware")
+    tree = data.tree.reorder(["garden/hardware", "mouse", "computer/hardware"])
+    tree.write(tmp_path / "tree.csv")
+    data = ImageFolder(tree_file="tree.csv").load(tmp_path)
+    assert data.tree == tree
+    assert (data.samples("train").counts() + data.samples("test").counts()).tolist() == [5, 4, 3]
+    fill(tmp_path / "hardware", 1)
+    with pytest.raises(
+        ValueError, match=r"folder hardware: class 'hardware' is the name of 2 classes.*garden"
+    ):
+        ImageFolder(tree_file="tree.csv").load(tmp_path)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from cophenet import Hierarchy
 from cophenet.data.vectors import Vectors
 from vectors.written_vectors import (
     FEATURES,
@@ -190,3 +191,17 @@ def test_names_as_bytes_must_be_utf8(folder):
 def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Vectors(**options)
+
+
+def test_labels_are_paths_where_names_are_not_enough(folder):
+    tree = Hierarchy.from_paths([("computer", "hardware"), ("computer", "mouse"), ("garden", "hardware")])
+    tree.write(folder / "tree.csv")
+    labels = ["garden/hardware", "computer/mouse", "computer/hardware", "mouse"] * 2
+    np.savez(folder / "shop.npz", features=np.eye(8), labels=labels)
+    data = Vectors("shop.npz", test="shop.npz", tree_file="tree.csv").load(folder)
+    assert data.samples("train").labels.tolist() == [2, 1, 0, 1] * 2
+    np.savez(folder / "shop.npz", features=np.eye(8), labels=["hardware", "mouse"] * 4)
+    with pytest.raises(
+        ValueError, match=r"shop.npz: class 'hardware' is the name of 2 classes; .*'garden/hard"
+    ):
+        Vectors("shop.npz", tree_file="tree.csv").load(folder)

@@ -182,7 +182,6 @@ MARK = '"format": "cophenet-tree"'
         ("t.csv", 'x,y\na,"b\n', "line 3: malformed row|line 2: malformed row"),
         ("t.csv", "x,y\na,b\n\n\na,d\na,d\n", "line 6: duplicate class name: 'd'"),
         ("t.csv", 'x,y\na,d\na,"b\nc"\n', r"line 3: a name must be .*, got 'b\\nc'"),
-        ("t.csv", "x,y\na,b\nc,b\n", "line 3: duplicate class name: 'b'"),
         ("t.csv", "x,y\na,b\na,\n", "line 3: class 'a' is also an inner node"),
         ("t.csv", "x,weight:x\na,2\nb,0\n", "line 3: edge weights must be positive"),
         ("t.csv", "x,weight:x\na,2\nb,\n", "line 3: weights must be numbers"),

@@ -67,7 +67,8 @@ def test_cut_of_namesakes(tree):
         np.testing.assert_allclose(small.distances(labels), expected)
         for node, label in zip(nodes, labels.tolist(), strict=True):
             alone = len({other for other in nodes if tree.names[other] == tree.names[node]}) == 1
-            assert small.classes[label].startswith(tree.names[node] if alone else "/".join(tree.path(node)))
+            names = "/".join(tree.names[above] for above in line_up(tree, node)[-2::-1])
+            assert small.classes[label].startswith(tree.names[node] if alone else names)
             assert not alone or small.classes[label] == tree.names[node]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,9 +20,9 @@ from cophenet.data.image_files import (
 )
 from cophenet.data.source import register_source
 from cophenet.data.stratified_sampling import draw_test_part
-from cophenet.tree import Hierarchy
+from cophenet.tree import AmbiguousNameError, Hierarchy
 
-__all__ = ["ImageFolder", "class_folders", "unique_names"]
+__all__ = ["ImageFolder", "class_folders"]
 
 _HOLDS = "a folder of images for each class (nested for a hierarchy), or train/ and test/ with such folders"
 
@@ -39,10 +37,10 @@ class ImageFolder(ImageFileSource):
     """Any folder of images.
 
     The innermost folders are the classes, the folders around them the levels above: `animal/cat/1.jpg`. Or
-    the classes are all side by side and a tree file holds the hierarchy. Two folders `train` and `test` (or
-    `val`) that hold the same classes are the two parts, whatever lies beside them. Without these, a share of
-    every class is drawn for the test part: the same for the same seed and files. Hidden files and files that
-    are not images are passed over.
+    a tree file holds the hierarchy, and the folders are its classes: by name side by side, or by path where
+    they are nested. Two folders `train` and `test` (or `val`) that hold the same classes are the two parts,
+    whatever lies beside them. Without these, a share of every class is drawn for the test part: the same for
+    the same seed and files. Hidden files and files that are not images are passed over.
 
     Source and target are split by the tree's rule. Normalization is ImageNet's.
 
@@ -92,7 +90,7 @@ class ImageFolder(ImageFileSource):
             check_same_classes(root, {parts[part].name: set(paths) for part, paths in classes.items()})
         paths = classes["train"]
         if self.tree_file is None:
-            tree = Hierarchy.from_paths(unique_names(paths))
+            tree = Hierarchy.from_paths(paths)
         else:
             tree, paths = _arrange(paths, root / self.tree_file)
 
@@ -166,31 +164,30 @@ def class_folders(root: Path) -> list[ClassPath]:
     return sorted(classes)
 
 
-def unique_names(paths: Iterable[Sequence[str]]) -> list[ClassPath]:
-    """Paths whose last names are unique: one that repeats is replaced by its whole path, joined with `/`.
-
-    Example:
-        >>> unique_names([("bird", "other"), ("bird", "owl"), ("fish", "other")])
-        [('bird', 'bird/other'), ('bird', 'owl'), ('fish', 'fish/other')]
-    """
-    given = [tuple(path) for path in paths]
-    counts = Counter(path[-1] for path in given)
-    return [path if counts[path[-1]] == 1 else (*path[:-1], "/".join(path)) for path in given]
-
-
 def _arrange(paths: list[ClassPath], file: Path) -> tuple[Hierarchy, list[ClassPath]]:
     """The tree of a file, and the class folders in its order."""
     tree = read_tree_file(file)
-    nested = [path for path in paths if len(path) > 1]
-    if nested:
-        raise ValueError(
-            f"with tree file {file} class folders must lie side by side, but {'/'.join(nested[0])} is nested"
-        )
-    names = {path[0] for path in paths}
+    folders: dict[int, ClassPath] = {}
+    unknown = []
+    for path in paths:
+        try:
+            label = tree.index(path if len(path) > 1 else path[0])
+        except AmbiguousNameError as error:
+            raise ValueError(f"folder {'/'.join(path)}: {error}, by tree file {file}") from None
+        except ValueError:
+            unknown.append("/".join(path))
+            continue
+        if label in folders:
+            both = f"{'/'.join(folders[label])} and {'/'.join(path)}"
+            raise ValueError(
+                f"folders {both} are the same class {tree.classes[label]!r}, by tree file {file}"
+            )
+        folders[label] = path
+    without = [name for label, name in enumerate(tree.classes) if label not in folders]
     for alone, problem in (
-        (sorted(names - set(tree.classes)), "is a folder but no class"),
-        (sorted(set(tree.classes) - names), "is a class without a folder"),
+        (unknown, "is a folder but no class"),
+        (sorted(without), "is a class without a folder"),
     ):
         if alone:
             raise ValueError(f"{alone[0]!r} {problem}, by tree file {file}; {len(alone)} such in all")
-    return tree, [(name,) for name in tree.classes]
+    return tree, [folders[label] for label in range(tree.num_classes)]

@@ -22,7 +22,7 @@ from cophenet.data.dataset import (
 )
 from cophenet.data.source import DataSource, register_source
 from cophenet.data.stratified_sampling import draw_test_part
-from cophenet.tree import Hierarchy
+from cophenet.tree import AmbiguousNameError, Hierarchy
 from cophenet.vectors import read_vectors
 from cophenet.vectors.formats import is_whole
 from cophenet.vectors.reading import Features
@@ -34,9 +34,9 @@ __all__ = ["Vectors"]
 class Vectors(DataSource):
     """Feature vectors with labels from npz, npy, safetensors, parquet or CSV files.
 
-    `read_vectors` describes arrays and columns. A label is the name of a class, by exact
-    text: "00" is not "0", the whole number 7 is "7". Source and target are split by the rule with fraction
-    0.4. Relative paths start in the data folder.
+    `read_vectors` describes arrays and columns. A label is the name of a class, or its path with ``/``
+    between the names, by exact text: "00" is not "0", the whole number 7 is "7". Source and target are split
+    by the rule with fraction 0.4. Relative paths start in the data folder.
 
     Args:
         train: File of the training part, or of everything.
@@ -160,8 +160,8 @@ def _star(given: list[str]) -> Hierarchy:
 
 
 def _by_name(given: list[str], tree: Hierarchy, path: Path, where: str) -> Labels:
-    known = {name: label for label, name in enumerate(tree.classes)}
-    unknown = sorted(set(given) - set(known))
+    known = {name: _label(tree, name, path) for name in sorted(set(given))}
+    unknown = [name for name, label in known.items() if label is None]
     if unknown:
         hint = ""
         if where == "the tree" and all(is_whole(name) for name in unknown):
@@ -171,6 +171,16 @@ def _by_name(given: list[str], tree: Hierarchy, path: Path, where: str) -> Label
             f"{tree.num_classes} classes: {list(tree.classes[:3])!r}...{hint}"
         )
     return np.array([known[name] for name in given], dtype=np.int64)
+
+
+def _label(tree: Hierarchy, name: str, path: Path) -> int | None:
+    """The label of a name or path; None if it is no class."""
+    try:
+        return tree.index(name)
+    except AmbiguousNameError as error:
+        raise ValueError(f"{path}: {error}") from None
+    except ValueError:
+        return None
 
 
 def _positions(given: list[str], tree: Hierarchy, path: Path) -> Labels:

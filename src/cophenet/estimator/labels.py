@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from cophenet.estimator.validation import to_host
-from cophenet.tree import Hierarchy
+from cophenet.tree import AmbiguousNameError, Hierarchy
 from cophenet.vectors.formats import is_whole
 
 __all__ = [
@@ -102,6 +102,9 @@ def encode(labels: Array, tree: Hierarchy | None, kind: str) -> Labels:
 def _in_tree(present: Array, inverse: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any]) -> Labels:
     nodes, missing = find_nodes(present, tree, kind)
     if missing:
+        if kind != "positions":
+            for label in missing:
+                _refuse_ambiguous(label_text(label), tree)
         countable = kind != "positions" and dtype.kind in "iu"
         hint = "; labels='positions' if numbers count the classes of the tree" if countable else ""
         raise ValueError(f"y contains labels that are not in the tree: {missing[:5]!r}{hint}")
@@ -116,6 +119,16 @@ def _in_tree(present: Array, inverse: Ints, tree: Hierarchy, kind: str, dtype: n
     inner = np.unique(renumbered[position[renumbered] < 0])
     position[inner] = subtree.num_classes + np.arange(len(inner))
     return Labels(classes, position[renumbered][inverse], inner, subtree)
+
+
+def _refuse_ambiguous(name: str, tree: Hierarchy) -> None:
+    """Say so where a label is the name of several nodes."""
+    try:
+        tree.node(name)
+    except AmbiguousNameError as error:
+        raise ValueError(f"y: {error}") from None
+    except ValueError:
+        return
 
 
 def _class_labels(reached: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any]) -> Array:

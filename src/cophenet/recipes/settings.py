@@ -168,7 +168,7 @@ class TreeSettings(Settings):
         merge_levels: Levels by name that are for evaluation only: training sees the tree without them.
         level_weights: Weight of the edges above a level, by depth (1 below the root) or name: with all 1,
             classes of one group and of two are at distances 1:2; with 2 below the root, 1:3.
-        node_weights: Factor of all edges below a node, by name.
+        node_weights: Factor of all edges below a node, by name or path.
         shuffle_seed: Let classes change places in the tree at random, as a control; None not to.
     """
 

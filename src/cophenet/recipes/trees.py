@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cophenet._common.checks import check_choice, nearest_hint, wrong_argument
-from cophenet.tree import Hierarchy
+from cophenet.tree import AmbiguousNameError, Hierarchy
 
 if TYPE_CHECKING:
     from cophenet.recipes.settings import TreeSettings
@@ -61,16 +61,20 @@ def _check_level(tree: Hierarchy, level: int | str) -> None:
 
 
 def _check_node(tree: Hierarchy, node: str) -> None:
-    """Refuse what is not the name of one node with others below it."""
+    """Refuse what is not the name or path of one node with others below it."""
     groups = [name for name, height in zip(tree.names, tree.heights, strict=True) if height > 0]
-    if groups.count(node) != 1 or tree.names.count(node) != 1:
-        some = ", ".join(groups[:_SHOWN]) + ", ..." * (len(groups) > _SHOWN)
-        problem = f", the name of {tree.names.count(node)} nodes" if tree.names.count(node) > 1 else ""
-        hint = "" if problem else nearest_hint(node, groups)
-        raise wrong_argument(
-            "tree.node_weights",
-            f"must be by a node that has others below it ({some}), got {node!r}{problem}{hint}",
-        )
+    try:
+        if tree.heights[tree.node(node)] > 0:
+            return
+        hint = nearest_hint(node, groups)
+    except AmbiguousNameError as error:
+        hint = f"; {error}"
+    except ValueError:
+        hint = nearest_hint(node, groups)
+    some = ", ".join(groups[:_SHOWN]) + ", ..." * (len(groups) > _SHOWN)
+    raise wrong_argument(
+        "tree.node_weights", f"must be by a node that has others below it ({some}), got {node!r}{hint}"
+    )
 
 
 def _shuffled(tree: Hierarchy, seed: int) -> Hierarchy:

@@ -88,19 +88,6 @@ class TreeArrays:
             result[parent] += result[node]
         return read_only(np.array(result, dtype=np.int64))
 
-    def index(self, name: str) -> int:
-        """Label of a class.
-
-        Example:
-            >>> from cophenet.tree import Hierarchy
-            >>> Hierarchy.from_paths([("animal", "cat"), ("animal", "dog")]).index("dog")
-            1
-        """
-        try:
-            return self._labels[name]
-        except (KeyError, TypeError):
-            raise ValueError(f"unknown class {name!r}; the tree has {list(self.classes[:3])!r}...") from None
-
     def _parts(self) -> Parts:
         """What another tree can be made from."""
         return Parts(

@@ -180,7 +180,10 @@ def parts_from_edges(
         above, below = number[edge[0]], number[edge[1]]
         if parents[below] != -1:
             first = list(number)[parents[below]]
-            problem = "is given twice" if first == edge[0] else f"has two parents: {first!r} and {edge[0]!r}"
+            problem = "is given twice"
+            if first != edge[0]:
+                problem = f"has two parents: {first!r} and {edge[0]!r}; call two nodes by two names, such as "
+                problem += f"{f'{first}/{edge[1]}'!r} and {f'{edge[0]}/{edge[1]}'!r}"
             raise_error(f"the node {edge[1]!r} {problem}", lines, row)
         parents[below], weights[below], rows[below] = above, _edge_weight(edge, lines, row), row
     node_lines = None if lines is None else [lines[row] for row in rows]

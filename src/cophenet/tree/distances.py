@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cophenet.tree.arrays import TreeArrays, lowest_common_ancestors
+from cophenet.tree.nodes import Nodes
 from cophenet.tree.parts import FloatArray, IntArray
 
-ClassList = Sequence[int] | Sequence[str] | npt.NDArray[Any]
+ClassList = Sequence[int] | Sequence[str] | Sequence[Sequence[str]] | npt.NDArray[Any]
 
 KINDS = ("path", "lca-height", "wu-palmer")
 
@@ -19,7 +20,7 @@ KINDS = ("path", "lca-height", "wu-palmer")
 BLOCK = 1 << 16
 
 
-class Distances(TreeArrays):
+class Distances(Nodes):
     """Distances and similarities between the classes of a tree."""
 
     @property
@@ -131,14 +132,16 @@ class Distances(TreeArrays):
         return _combine(own, its, common, kind)
 
 
-def to_labels(tree: TreeArrays, classes: ClassList | None) -> IntArray:
-    """Labels of the chosen classes, given by label or by name; None for all. Shape: (k,)."""
+def to_labels(tree: Nodes, classes: ClassList | None) -> IntArray:
+    """Labels of the chosen classes, given by label, name or path; None for all. Shape: (k,)."""
     if classes is None:
         return np.arange(tree.num_classes)
     return _checked_labels(tree, classes, "classes")
 
 
-def _checked_labels(tree: TreeArrays, classes: ClassList, argument: str) -> IntArray:
+def _checked_labels(tree: Nodes, classes: ClassList, argument: str) -> IntArray:
+    if isinstance(classes, (list, tuple)) and any(_is_path(entry) for entry in classes):
+        return np.array([tree.index(entry) for entry in classes], dtype=np.int64)
     array = np.asarray(classes)
     if array.ndim != 1:
         raise ValueError(f"{argument} must be a one-dimensional list of labels or names, got {classes!r}")
@@ -153,6 +156,10 @@ def _checked_labels(tree: TreeArrays, classes: ClassList, argument: str) -> IntA
         bad = array[np.argmax(wrong)]
         raise ValueError(f"{argument} must be labels from 0 to {tree.num_classes - 1}, got {bad}")
     return array.astype(np.int64)
+
+
+def _is_path(entry: object) -> bool:
+    return isinstance(entry, (list, tuple)) and bool(entry) and all(isinstance(name, str) for name in entry)
 
 
 def _check_kind(kind: str) -> None:

@@ -7,11 +7,11 @@ from itertools import islice
 
 import numpy as np
 
-from cophenet.tree.arrays import TreeArrays
+from cophenet.tree.nodes import Nodes
 from cophenet.tree.parts import IntArray
 
 
-class Drawing(TreeArrays):
+class Drawing(Nodes):
     """A tree that can be drawn."""
 
     def draw(self, max_lines: int | None = 40) -> str:
@@ -49,11 +49,11 @@ class Drawing(TreeArrays):
         return "\n".join(_lines(self, widest, deepest))
 
 
-def _fits(tree: TreeArrays, widest: int, deepest: int, max_lines: int) -> bool:
+def _fits(tree: Nodes, widest: int, deepest: int, max_lines: int) -> bool:
     return sum(1 for _ in islice(_lines(tree, widest, deepest), max_lines + 1)) <= max_lines
 
 
-def _lines(tree: TreeArrays, widest: int, deepest: int) -> Iterator[str]:
+def _lines(tree: Nodes, widest: int, deepest: int) -> Iterator[str]:
     """Lines of the tree with at most ``widest`` children per node, down to depth ``deepest``."""
     is_leaf = tree.heights == 0
     leaves_before = np.concatenate(([0], np.cumsum(is_leaf)))
@@ -76,7 +76,7 @@ def _lines(tree: TreeArrays, widest: int, deepest: int) -> Iterator[str]:
 
 def _children(
     head: str,
-    tree: TreeArrays,
+    tree: Nodes,
     node: int,
     widest: int,
     leaves_before: IntArray,
@@ -99,7 +99,7 @@ def _classes(count: int) -> str:
     return "1 class" if count == 1 else f"{count} classes"
 
 
-def _label(tree: TreeArrays, node: int) -> str:
-    name = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in tree.names[node])
+def _label(tree: Nodes, node: int) -> str:
+    name = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in tree.last_names[node])
     weight = float(tree.edge_weights[node])
     return name if node == 0 or weight == 1 else f"{name} :{weight:g}"

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cophenet._common.checks import check_choice, wrong_argument
-from cophenet.tree.arrays import TreeArrays
-from cophenet.tree.names import free_names, tell_apart
+from cophenet.tree.names import class_names, tell_apart
+from cophenet.tree.nodes import Nodes
 from cophenet.tree.parts import IntArray, Parts, check_positive, default_level_names, read_only
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Levels(TreeArrays):
+class Levels(Nodes):
     """What a tree says of its levels, and trees with a level more or less."""
 
     def depth_of(self, level: int | str) -> int:
@@ -37,61 +36,6 @@ class Levels(TreeArrays):
                 "level", f"must be a depth from 1 to {self.height} or a level name, got {level!r}"
             )
         return int(level)
-
-    def path(self, node: int) -> tuple[str, ...]:
-        """Names on the way from below the root down to a node; empty for the root.
-
-        Example:
-            >>> from cophenet.tree import Hierarchy
-            >>> tree = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog")])
-            >>> tree.path(tree.leaves[1])
-            ('animal', 'dog')
-        """
-        steps = []
-        above = self.node(node)
-        while above > 0:
-            steps.append(self.names[above])
-            above = int(self.parents[above])
-        return tuple(reversed(steps))
-
-    def node(self, where: int | str | Sequence[str]) -> int:
-        """Index of a node.
-
-        Args:
-            where: Its name, if no other node has that name; its path (names from below the root); or the
-                index itself.
-
-        Example:
-            >>> from cophenet.tree import Hierarchy
-            >>> tree = Hierarchy.from_paths([("animal", "cat"), ("vehicle", "car")])
-            >>> tree.node("vehicle"), tree.node(("vehicle", "car"))
-            (3, 4)
-        """
-        if isinstance(where, (int, np.integer)) and not isinstance(where, bool):
-            if not 0 <= where < self.num_nodes:
-                raise ValueError(f"node must be an index from 0 to {self.num_nodes - 1}, got {where}")
-            return int(where)
-        if isinstance(where, str):
-            matches = [index for index, name in enumerate(self.names) if name == where]
-            if not matches:
-                raise ValueError(f"node {where!r} is not in the tree")
-            if len(matches) > 1:
-                raise ValueError(f"node {where!r} is the name of {len(matches)} nodes; give its path")
-            return matches[0]
-        if not isinstance(where, (Sequence, np.ndarray)):
-            raise ValueError(f"node must be an index, a name or a path, got {where!r}")
-        index = 0
-        for name in where:
-            end = index + int(self.sizes[index])
-            child = index + 1
-            while child < end and self.names[child] != name:
-                child += int(self.sizes[child])
-            if child >= end:
-                raise ValueError(
-                    f"node {tuple(where)!r} is not in the tree: {self.names[index]!r} has no child {name!r}"
-                )
-            index = child
-        return index
 
     def nodes_at(self, level: int | str) -> IntArray:
         """The nodes of a level, in tree order.
@@ -156,7 +100,7 @@ class Levels(TreeArrays):
         by_label = np.argsort(first)
         new_label = np.empty_like(by_label)
         new_label[by_label] = np.arange(len(by_label))
-        names = _names_of_classes(self, nodes.tolist())
+        names = class_names(self.parents.tolist(), self.names, nodes.tolist())
         keep = np.flatnonzero(self.depths <= depth)
         place = np.cumsum(self.depths <= depth) - 1
         parts = Parts(
@@ -273,37 +217,19 @@ class Levels(TreeArrays):
         return type(self)(parts)
 
 
-def _names_of_classes(tree: Levels, nodes: list[int]) -> list[str]:
-    """The names of all nodes where some become classes, which must differ from each other."""
-    names = list(tree.names)
-    counts = Counter(names[node] for node in nodes)
-    alike = [node for node in nodes if counts[names[node]] > 1]
-    # A class above the level may have siblings that stay inner nodes, whose names are taken too.
-    nearby = np.isin(tree.parents, tree.parents[alike])
-    nearby[nodes] = False
-    taken = [names[node] for node in np.flatnonzero(nearby)]
-    taken += [names[node] for node in nodes if counts[names[node]] == 1]
-    paths = ["/".join(tree.path(node)) for node in alike]
-    for node, name in zip(alike, free_names(paths, taken), strict=True):
-        names[node] = name
-    return names
-
-
 def _named_groups(
     tree: Levels, depth: int, groups: Mapping[str, Sequence[str | tuple[str, ...]]]
 ) -> list[tuple[str, list[int]]]:
     at_level = tree.nodes_at(depth).tolist()
-    by_name: dict[str, list[int]] = {}
-    for node in at_level:
-        by_name.setdefault(tree.names[node], []).append(node)
-    left = set(at_level)
+    level, left = set(at_level), set(at_level)
     made = []
     for group, members in groups.items():
         if isinstance(members, str) or not members:
             raise ValueError(f"groups: {group!r} must list its members, got {members!r}")
         nodes = []
         for member in members:
-            matches = by_name.get(member, []) if isinstance(member, str) else [tree.node(member)]
+            named = isinstance(member, str)
+            matches = tree._lookup.find(member, level.__contains__) if named else [tree.node(member)]
             if len(matches) != 1 or matches[0] not in left:
                 problem = "is not one node" if len(matches) != 1 else "is grouped twice or elsewhere"
                 raise ValueError(

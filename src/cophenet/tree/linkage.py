@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cophenet.tree.names import fresh_names
-from cophenet.tree.parts import DEFAULT_ROOT, FloatArray, IntArray, Parts
+from cophenet.tree.parts import DEFAULT_ROOT, FloatArray, IntArray, Parts, check_name
 
 # Merge heights that differ by less than this share of the highest one are ties up to rounding.
 TIE = 1e-12
@@ -26,6 +27,13 @@ def parts_from_linkage(linkage: npt.ArrayLike, names: Sequence[str] | None = Non
     names = [str(label) for label in range(count)] if names is None else list(names)
     if len(names) != count:
         raise ValueError(f"names must name the {count} classes of the linkage, got {len(names)}")
+    for name in names:
+        check_name(name)
+    if len(set(names)) < count:
+        # Here a path would tell classes apart by nodes that nobody has named.
+        raise ValueError(
+            f"names must differ from each other, got {Counter(names).most_common(1)[0][0]!r} twice"
+        )
     parents = _linkage_parents(merges)
     heights = np.concatenate((np.zeros(count), merges[:, 2]))
     if not np.isfinite(heights).all() or (heights < 0).any():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from cophenet._common.checks import is_plain_text
 from cophenet._common.limits import NODES
+from cophenet.tree.lookup import AmbiguousNameError, Lookup, last_names
+from cophenet.tree.names import class_names
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -29,7 +31,7 @@ class Parts:
         parents: Parent of each node, -1 for the root.
         names: Name of each node.
         weights: Weight of the edge above each node (0 for the root); None for all ones.
-        classes: Names of the leaves in label order; None for the order of the nodes.
+        classes: Leaves in label order, each by its name, last name or path; None for the order of the nodes.
         level_names: Names of depths 1, 2, ...; None for the default names.
         lines: Line of the file each node came from, for messages.
     """
@@ -37,7 +39,7 @@ class Parts:
     parents: Sequence[int]
     names: Sequence[str]
     weights: Sequence[float] | None = None
-    classes: Sequence[str] | None = None
+    classes: Sequence[str | Sequence[str]] | None = None
     level_names: Sequence[str] | None = None
     lines: Sequence[int] | None = None
 
@@ -122,9 +124,11 @@ def canonical(parts: Parts) -> CanonicalTree:
         _raise_cycle_error(parts, set(topological))
     weights = _checked_weights(parts, root)
     _check_paths(parts, children)
-    leaves = _leaves_in_label_order(parts, children)
+    leaves = [node for node, group in enumerate(children) if not group]
+    names = class_names(parts.parents, parts.names, leaves)
+    leaves = _in_label_order(parts, names, leaves)
     _sort_siblings(parts.parents, children, topological, leaves)
-    return _renumbered(parts, weights, _depth_first(root, children), leaves)
+    return _renumbered(parts, names, weights, _depth_first(root, children), leaves)
 
 
 def _find_root(parts: Parts) -> int:
@@ -202,30 +206,45 @@ def _check_paths(parts: Parts, children: Sequence[Sequence[int]]) -> None:
             seen.add(name)
 
 
-def _leaves_in_label_order(parts: Parts, children: Sequence[Sequence[int]]) -> list[int]:
-    leaves = [node for node, group in enumerate(children) if not group]
-    by_name: dict[str, int] = {}
-    for node in leaves:
-        if by_name.setdefault(parts.names[node], node) != node:
-            raise_error(f"duplicate class name: {parts.names[node]!r}", parts.lines, node)
+def _in_label_order(parts: Parts, names: Sequence[str], leaves: list[int]) -> list[int]:
     if parts.classes is None:
         return leaves
     if isinstance(parts.classes, str):
         raise ValueError(f"classes must be a list of names, got the string {parts.classes!r}")
-    for name in parts.classes:
-        check_name(name)
-    counts = Counter(parts.classes)
-    for name, count in counts.items():
+    by_name = {names[leaf]: leaf for leaf in leaves}
+    lookup: Lookup | None = None
+    result = []
+    for given in parts.classes:
+        for name in given if isinstance(given, (list, tuple)) else [given]:
+            check_name(name)
+        leaf = by_name.get(given) if isinstance(given, str) else None
+        if leaf is None:
+            lookup = lookup or Lookup(parts.parents, names, last_names(parts.parents, names, leaves))
+            leaf = _leaf(lookup, names, given, by_name)
+        result.append(leaf)
+    counts = Counter(result)
+    for leaf, count in counts.items():
         if count > 1:
-            raise ValueError(f"classes names {name!r} {count} times")
-        if name not in by_name:
-            inner = name in parts.names
-            problem = "is an inner node of the tree, not a leaf" if inner else "is not in the tree"
-            raise ValueError(f"classes: class {name!r} {problem}")
-    if len(counts) < len(by_name):
-        missing = [name for name in by_name if name not in counts]
+            raise ValueError(f"classes names {names[leaf]!r} {count} times")
+    if len(counts) < len(leaves):
+        missing = [names[leaf] for leaf in leaves if leaf not in counts]
         raise ValueError(f"classes leaves out {len(missing)} leaves of the tree: {missing[:3]!r}")
-    return [by_name[name] for name in parts.classes]
+    return result
+
+
+def _leaf(
+    lookup: Lookup, names: Sequence[str], given: str | Sequence[str], by_name: Mapping[str, int]
+) -> int:
+    """The leaf of a last name or path."""
+    found = lookup.find(given, lambda node: by_name.get(names[node]) == node)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise AmbiguousNameError(
+            given, (names[leaf] for leaf in found), len(found), "classes: class", "classes"
+        )
+    problem = "is an inner node of the tree, not a leaf" if lookup.find(given) else "is not in the tree"
+    raise ValueError(f"classes: class {given!r} {problem}")
 
 
 def _sort_siblings(
@@ -241,13 +260,15 @@ def _sort_siblings(
         group.sort(key=first.__getitem__)
 
 
-def _renumbered(parts: Parts, weights: FloatArray, order: list[int], leaves: Sequence[int]) -> CanonicalTree:
+def _renumbered(
+    parts: Parts, names: Sequence[str], weights: FloatArray, order: list[int], leaves: Sequence[int]
+) -> CanonicalTree:
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     parents = np.array(parts.parents, dtype=np.int64)[order]
     parents[1:] = place[parents[1:]]
     return CanonicalTree(
-        names=tuple(str(parts.names[node]) for node in order),
+        names=tuple(str(names[node]) for node in order),
         parents=read_only(parents),
         edge_weights=read_only(weights[order]),
         leaves=read_only(place[leaves]),
