@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from cophenet.models import create_backbone
 from cophenet.runs import Run
 from cophenet.runs.checkpoints import read_checkpoint
 
@@ -22,8 +23,12 @@ _spec.loader.exec_module(script)
 def together(tmp_path_factory):
     """All cases, trained by two processes; the folder and the losses of every step."""
     folder = tmp_path_factory.mktemp("together")
+    with torch.random.fork_rng():
+        torch.save(
+            create_backbone("mlp", input_shape=(1, 8, 8), hidden=(16,)).state_dict(), folder / "trunk.pth"
+        )
     command = [sys.executable, SCRIPT, folder]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240, cwd=folder)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     # Once per training, and not once per process.
     assert ended.stdout.count("next:") == len(script.CASES) + len(script.STOPPED)
@@ -47,8 +52,9 @@ def leaves(state, place=""):
 
 
 @pytest.mark.parametrize("name", script.CASES)
-def test_losses_weights_and_rows_are_those_of_one_process(name, together, tmp_path):
+def test_losses_weights_and_rows_are_those_of_one_process(name, together, tmp_path, monkeypatch):
     folder, losses = together
+    monkeypatch.chdir(folder)
     alone = script.train(tmp_path / "one", script.CASES[name])
     assert len(alone) >= 10
     assert losses[name][:10] == pytest.approx(alone[:10], rel=1e-5)

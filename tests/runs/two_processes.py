@@ -30,6 +30,10 @@ SAMPLER = (
     "data.sampler={classes_per_batch: 4, samples_per_class: 13, parents_per_batch: 2}",
     "batch_size=52",
 )
+# The file lies in the current folder; its vectors are computed by one process, for which the other waits.
+FROZEN = (
+    "model={backbone: mlp, options: {hidden: [16]}, weights: trunk.pth, frozen: true, neck: {hidden: [12]}}"
+)
 CURRICULUM = ("objective.name=curriculum", "objective.options.curriculum.epochs=[1, 1]")
 
 # Every epoch has ten steps or more; their 89 samples cannot be halved.
@@ -42,6 +46,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "sampler": (*MLP, *SAMPLER),
     "chunks": (*MLP, "chunk_size=10", "objective.name=swd"),
     "curriculum-chunks": (*MLP, *CURRICULUM, "chunk_size=20"),
+    "frozen": (FROZEN, "objective.name=l2"),
     "memory": (*MLP, *SAMPLER, "objective.cpcc={memory: 140, memory_age: 7}"),
 }
 # Of these the run `NAME-stopped` is interrupted in the middle of an epoch, and resumed.

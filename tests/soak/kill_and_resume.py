@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import random
 import sys
 import tempfile
@@ -20,8 +21,9 @@ from pathlib import Path
 
 import torch
 
+from cophenet.models.vector_cache import VectorCache
 from killed_commands import COMMANDS, CommandCase, prepare
-from trainings import TRAININGS, TrainingCase, write_images
+from trainings import CACHE, TRAININGS, TrainingCase, write_images
 
 _NAMES = (*TRAININGS, *COMMANDS)
 
@@ -36,6 +38,8 @@ def main() -> int:
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10**6)
     torch.set_num_threads(1)
+    os.environ["COPHENET_CACHE"] = CACHE
+    VectorCache.shard = 64  # so that the few images are several
     import_all(arguments.cases)
     with tempfile.TemporaryDirectory() as name:
         kills, differences = kill_all(arguments, Path(name).resolve(), random.Random(seed))

@@ -15,7 +15,7 @@ from cophenet.runs import Run
 from cophenet.runs.checkpoints import read_checkpoint
 from killing import Moment, different, left_over, read_files, run
 
-# Each has something that must survive: a generator, dropout, momentum, phases, batch norm, workers.
+# Each has something that must survive: a generator, dropout, momentum, phases, batch norm, workers, a cache.
 TRAININGS: dict[str, tuple[str, list[str]]] = {
     "swd-dropout": (
         "digits",
@@ -38,7 +38,21 @@ TRAININGS: dict[str, tuple[str, list[str]]] = {
         "folder",
         ["data.image_size=32", "data.workers=2", "model.backbone=resnet10-w8", "epochs=3", "batch_size=16"],
     ),
+    "frozen": (
+        "folder",
+        [
+            "data={name: folder, domain: full, image_size: 32, augment: views}",
+            "model={backbone: efficientnet-lite0, weights: pretrained, frozen: true, views: 1, "
+            "neck: {hidden: [16], norm: batch, dropout: 0.3}}",
+            "epochs=3",
+            "batch_size=16",
+        ],
+    ),
 }
+
+
+# Where vectors are kept, in the folder of a training.
+CACHE = "cache"
 
 
 class Dropped(nn.Module):
@@ -95,6 +109,8 @@ class TrainingCase:
             done += 1
         pairs = zip(self.alone.parts, Run.open(folder / "run").parts, strict=True)
         wrong = [name for pair in pairs for name in differences_of_seed(*pair)] + left_over(folder)
+        caches = (place / CACHE for place in (self.alone.path.parent, folder))
+        wrong += different(*map(read_files, caches))
         shutil.rmtree(folder)
         return done, wrong
 

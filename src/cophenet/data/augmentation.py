@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol, TypeAlias
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 from torch.nn.functional import pad as zero_pad
 
 from cophenet._common.checks import check_choice, check_number
@@ -31,6 +32,7 @@ __all__ = [
     "colour_matrix",
     "create_augment",
     "loader_augments",
+    "resize_images",
 ]
 
 Box: TypeAlias = tuple[float, float, float, float]
@@ -158,6 +160,18 @@ def create_augment(name: str) -> BatchAugment:
     """
     check_choice("augment", name, augment_names())
     return _AUGMENTS[name]()
+
+
+def resize_images(images: Tensor, side: int | None) -> Tensor:
+    """Images (n, channels, height, width) brought to (n, channels, side, side), bilinear; None leaves them.
+
+    Example:
+        >>> resize_images(torch.zeros(2, 3, 32, 32), 96).shape
+        torch.Size([2, 3, 96, 96])
+    """
+    if side is None:
+        return images
+    return interpolate(images, (side, side), mode="bilinear", align_corners=False, antialias=True)
 
 
 @dataclass(frozen=True)

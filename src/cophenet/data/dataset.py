@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -42,7 +42,13 @@ _ROWS = 4096
 
 
 class Inputs(ABC):
-    """Model inputs by row number: images as uint8 (n, channels, height, width), or float32 vectors (n, d)."""
+    """Model inputs by row number: images as uint8 (n, channels, height, width), or float32 vectors (n, d).
+
+    Attributes:
+        in_memory: Whether taking them is quick, so that no worker is needed to read ahead.
+    """
+
+    in_memory: ClassVar[bool] = False
 
     @abstractmethod
     def __len__(self) -> int:
@@ -52,6 +58,10 @@ class Inputs(ABC):
     def take(self, rows: Labels) -> Tensor:
         """The inputs of some rows, stacked."""
 
+    def prepare(self) -> None:
+        """Do what takes long and is done once, before inputs are taken; usually nothing."""
+        return
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one input; reads one unless a subclass knows it."""
@@ -60,6 +70,10 @@ class Inputs(ABC):
     def fingerprint(self, rows: Labels) -> str:  # noqa: ARG002
         """A checksum of the inputs of some rows, to recognize data that changed; empty if there is none."""
         return ""
+
+    def content_key(self) -> str:
+        """A checksum of all inputs for a cache, which must notice every change; empty if there is none."""
+        return self.fingerprint(np.arange(len(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +91,7 @@ class ArrayInputs(Inputs):
     """
 
     values: Tensor
+    in_memory: ClassVar[bool] = True
 
     def __len__(self) -> int:
         """How many there are."""

@@ -151,6 +151,15 @@ class ImageFiles(Inputs):
             digest.update(f"{path[base:]}\0{os.stat(path).st_size}\0".encode())  # noqa: PTH116
         return digest.hexdigest()[:16]
 
+    def content_key(self) -> str:
+        """A checksum of names, sizes and times of all files, and of what is seen of them."""
+        digest = hashlib.sha256(f"{self.crop} {self.random_crop}".encode())
+        base = len(os.path.commonpath([os.path.dirname(path) for path in self.paths]))  # noqa: PTH120
+        for path in self.paths:
+            status = os.stat(path)  # noqa: PTH116
+            digest.update(f"{path[base:]}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+        return digest.hexdigest()[:16]
+
     def problem(self, row: int, *, deep: bool = False) -> str:
         """Why an image cannot be read, from its header or, if deep, from all of it; empty if it can."""
         try:

@@ -8,12 +8,11 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset
 
 from cophenet._common.checks import check_choice, check_whole
-from cophenet.data.augmentation import augment_names, create_augment, loader_augments
-from cophenet.data.dataset import ArrayInputs, Labels, Samples
+from cophenet.data.augmentation import augment_names, create_augment, loader_augments, resize_images
+from cophenet.data.dataset import Labels, Samples
 from cophenet.data.samplers import HierarchicalBatchSampler, check_rank, shard
 
 __all__ = ["Loader"]
@@ -210,11 +209,7 @@ class Loader:
             return inputs
         if self._mean and inputs.shape[1] != len(self._mean):
             raise ValueError(f"mean has {len(self._mean)} channels, the images have {inputs.shape[1]}")
-        images = inputs.float().mul_(self._scale).add_(self._shift)
-        if self.size is None:
-            return images
-        shape = (self.size, self.size)
-        return interpolate(images, shape, mode="bilinear", align_corners=False, antialias=True)
+        return resize_images(inputs.float().mul_(self._scale).add_(self._shift), self.size)
 
 
 def _draw_rows(order: Labels) -> Labels:
@@ -273,7 +268,7 @@ class _Quiet(_Requested):
 def _read(
     samples: Samples, requests: list[_Request], workers: int, pin: bool
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    if workers == 0 or isinstance(samples.inputs, ArrayInputs):
+    if workers == 0 or samples.inputs.in_memory:
         yield from map(_Requested(samples).__getitem__, requests)
         return
     read = DataLoader(

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cophenet._common.mapped import release_pages
 from cophenet.estimator import storage
-from cophenet.estimator.from_run import flat_inputs, read_run
+from cophenet.estimator.from_run import check_bytes, flat_inputs, read_run
 from cophenet.estimator.onnx import write_onnx
 from cophenet.estimator.prediction import DecisionMixin
 from cophenet.estimator.scaling import Scale, blocks, float_type
@@ -192,9 +192,10 @@ class HierarchicalEmbedder(
     def from_run(cls, path: str | os.PathLike[str], *, trust: bool = False) -> HierarchicalEmbedder:
         """The network of a trained run, for inference; of several seeds, give the folder of one.
 
-        Inputs are then what the run's data set holds, flattened or not: bytes 0..255 for images, of the size
-        the run was trained on. The data set is read once, for its mean. Nothing is held out of a run, so
-        call `calibrate` before the decision "specific-if-confident".
+        Inputs are then what the run's data set holds, flattened or not: images as bytes 0..255, of the size
+        that they have there (files: that of the recipe); other numbers are refused. Resizing, normalization
+        and a frozen backbone are part of the network. The data set is read once, for its mean. Nothing is
+        held out of a run, so call `calibrate` before the decision "specific-if-confident".
 
         Args:
             path: The folder.
@@ -226,7 +227,7 @@ class HierarchicalEmbedder(
 
     def _set_fitted(self, fitted: Fitted) -> None:
         """Set what was learned, not calibrated yet; what belongs to another network is removed."""
-        for old in ("index_", "input_shape_"):
+        for old in ("index_", "input_shape_", "takes_bytes_"):
             self.__dict__.pop(old, None)
         self.classes_, self.tree_, self.given_tree_ = fitted.classes, fitted.tree, fitted.given_tree
         self.network_, self.input_scale_ = fitted.network, fitted.scale
@@ -234,14 +235,18 @@ class HierarchicalEmbedder(
         self._n_features_out = fitted.num_features
         if fitted.input_shape is not None:
             self.input_shape_, self.n_features_in_ = fitted.input_shape, prod(fitted.input_shape)
+            self.takes_bytes_ = fitted.is_bytes
         self.calibration_scores_, self.decision_report_ = np.zeros(0), {}
         self.uncalibrated_ = fitted.uncalibrated
 
     def _rows(self, X: Any) -> Array:  # noqa: N803
         check_is_fitted(self)
-        if hasattr(self, "input_shape_"):
-            X = flat_inputs(X, self.input_shape_)  # noqa: N806
-        return np.asarray(check_rows(self, X))
+        if not hasattr(self, "input_shape_"):
+            return np.asarray(check_rows(self, X))
+        rows = np.asarray(check_rows(self, flat_inputs(X, self.input_shape_)))
+        if self.takes_bytes_:
+            check_bytes(rows)
+        return rows
 
     def _outputs(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Features and logits of all or the chosen rows, block by block; in float64 if the rows are."""

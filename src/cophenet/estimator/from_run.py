@@ -8,37 +8,75 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cophenet.estimator.scaling import Scale
+from cophenet.data.augmentation import resize_images
+from cophenet.estimator.scaling import Scale, blocks
 from cophenet.estimator.training import Fitted
 from cophenet.estimator.validation import to_host
 
 if TYPE_CHECKING:
     from cophenet.models.heads import Network
 
-__all__ = ["RunNetwork", "flat_inputs", "read_run"]
+__all__ = ["RunNetwork", "check_bytes", "flat_inputs", "read_run"]
 
 
 class RunNetwork(nn.Module):
-    """Flat inputs -> features and the logits of the classes.
+    """Flat inputs, normalized -> features and the logits of the classes.
 
     Args:
-        network: Backbone and heads.
-        shape: Shape of one input of the backbone.
+        network: What was trained: backbone and heads.
+        shape: Shape of one input of the data set.
         finest: Name of the head of the classes.
+        size: Side to which images are resized; None to leave them.
+        trunk: A frozen backbone before the network; None for none.
     """
 
-    def __init__(self, network: Network, shape: Sequence[int], finest: str) -> None:
+    def __init__(
+        self,
+        network: Network,
+        shape: Sequence[int],
+        finest: str,
+        size: int | None = None,
+        trunk: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.network, self.shape, self.finest = network, tuple(shape), finest
+        self.size, self.trunk = size, trunk
         self.eval().requires_grad_(False)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """(B, prod(shape)) -> (B, num_features), (B, classes)."""
-        features, logits = self.network(inputs.reshape(-1, *self.shape))
+        images = resize_images(inputs.reshape(-1, *self.shape), self.size)
+        features, logits = self.network(images if self.trunk is None else self.trunk(images))
         return features, logits[self.finest]
+
+
+def check_bytes(rows: NDArray[Any]) -> None:
+    """Refuse images that are not bytes, such as those scaled to 0..1.
+
+    Raises:
+        ValueError: If a number is no whole one from 0 to 255, or none is above 1 and some are above 0.
+
+    Example:
+        >>> check_bytes(np.array([[0.0, 0.5, 1.0]]))
+        Traceback (most recent call last):
+        ValueError: inputs must be bytes, 0 to 255, as the data of the run has them, got float64 from ...
+    """
+    if rows.dtype == np.uint8 or rows.size == 0:
+        return
+    low, high, whole = np.inf, -np.inf, True
+    for part in blocks(*rows.shape):
+        block = rows[part]
+        low, high = min(low, float(block.min())), max(high, float(block.max()))
+        whole = whole and bool((block == np.rint(block)).all())
+    if low < 0 or high > 255 or not whole or 0 < high <= 1:
+        raise ValueError(
+            "inputs must be bytes, 0 to 255, as the data of the run has them, "
+            f"got {rows.dtype} from {low:g} to {high:g}; images scaled to 0..1 are to be multiplied by 255, "
+            "and rounded"
+        )
 
 
 def flat_inputs(inputs: Any, shape: Sequence[int]) -> Any:
@@ -61,21 +99,19 @@ def read_run(path: str | os.PathLike[str], *, trust: bool) -> tuple[dict[str, An
     run = Run.open(os.fspath(path), trust=trust)
     network = load_network(run)
     experiment = load_experiment(run.recipe, run.info["data_dir"])
-    tree = run.tree
-    shape = tuple(run.info["input_shape"])
-    first = experiment.train.take(np.zeros(1, dtype=np.int64))[0]
-    one = 255.0 if first.dtype == torch.uint8 else 1.0
-    channels = (shape[0], prod(shape[1:]))
-    mean, std = (
-        np.array(given or [empty]) for given, empty in ((experiment.mean, 0.0), (experiment.std, 1.0))
-    )
+    before, tree = experiment.preprocessing, run.tree
+    one = 255.0 if before.is_bytes else 1.0
+    channels = (before.shape[0], prod(before.shape[1:]))
+    mean, std = (np.array(given or [empty]) for given, empty in ((before.mean, 0.0), (before.std, 1.0)))
+    trunk = None if before.trunk is None else before.trunk.backbone
     fitted = Fitted(
         np.array(tree.classes),
         tree,
         tree,
         Scale(*(one * np.broadcast_to(values[:, None], channels).ravel() for values in (mean, std))),
-        RunNetwork(network, shape, experiment.objective.finest),
+        RunNetwork(network, before.shape, experiment.objective.finest, before.size, trunk),
         network.backbone.num_features,
-        input_shape=shape,
+        input_shape=before.shape,
+        is_bytes=before.is_bytes,
     )
     return {"tree": tree, "objective": run.recipe.objective.name}, fitted

@@ -43,6 +43,7 @@ class Fitted:
         num_features: Size of a reshaped vector.
         history: Epoch, loss and held-out loss of every epoch.
         input_shape: Shape of one input, where these are not rows.
+        is_bytes: Whether inputs are images of bytes.
         uncalibrated: Share of samples that are the only one of their class: these train, and so cannot
             calibrate.
     """
@@ -55,6 +56,7 @@ class Fitted:
     num_features: int
     history: list[dict[str, float]] = field(default_factory=list)
     input_shape: tuple[int, ...] | None = None
+    is_bytes: bool = False
     uncalibrated: float = 0.0
 
 

@@ -79,7 +79,7 @@ def open_stores(
     # Seeds differ in nothing that the data depends on.
     @cache
     def load(folder: Path | None) -> Experiment:
-        return load_experiment(run.recipe, folder)
+        return load_experiment(run.recipe, folder, progress=None if progress is not None else False)
 
     stores = [FeatureStore(part, data_dir, device, progress, load) for part in run.parts]
     if data_dir is not None:

@@ -57,7 +57,8 @@ def train_head(
         head = nn.Linear(features.shape[1], classes)
     optimizer = create_optimizer(head.parameters(), settings.optimizer)
     for epoch in range(settings.epochs):
-        set_learning_rate(optimizer, learning_rate(settings.optimizer, settings.schedule, epoch))
+        rate = learning_rate(settings.optimizer, settings.schedule, epoch, settings.epochs)
+        set_learning_rate(optimizer, rate)
         optimizer.zero_grad()
         cross_entropy(head(features), labels).backward()  # type: ignore[no-untyped-call]
         optimizer.step()

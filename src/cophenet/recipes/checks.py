@@ -34,6 +34,7 @@ def check_recipe(recipe: Recipe) -> None:
         source = recipe.data.create_source()
     _check_data(recipe, source)
     _check_backbone(recipe)
+    _check_frozen(recipe)
     _check_batches(recipe)
     _check_one_shot(recipe, source)
     tree = source.tree()
@@ -88,6 +89,7 @@ def _check_backbone(recipe: Recipe) -> None:
     import torch
 
     from cophenet.models import create_backbone
+    from cophenet.models.trunk import create_neck
 
     name, options, size = recipe.model.backbone, recipe.model.options, recipe.data.image_size
     if ":" in name:
@@ -99,7 +101,26 @@ def _check_backbone(recipe: Recipe) -> None:
         arguments_of("model.options", backbone_member(name).options),
         torch.device("meta"),
     ):
-        create_backbone(name, input_shape=shape, **options)
+        width = create_backbone(name, input_shape=shape, **options).num_features
+    if recipe.model.neck is not None:
+        neck = recipe.model.neck
+        with _located(("model", "neck"), neck), arguments_of("model.neck", neck), torch.device("meta"):
+            create_neck(neck, (width,))
+
+
+def _check_frozen(recipe: Recipe) -> None:
+    """Whether there are images to compute vectors of, and views of them if they vary."""
+    model, augment = recipe.model, recipe.data.augment
+    if model.frozen and recipe.data.image_size is None:
+        text = "is for images: give data.image_size too, or set it to false"
+        raise refusal([Problem(("model", "frozen"), text, depends=("data.image_size",))])
+    if model.views and not model.frozen:
+        text = f"is for a frozen backbone, which sees each image once: set it to 0, got {model.views}"
+        raise refusal([Problem(("model", "views"), text, depends=("model.frozen",))])
+    if model.frozen and bool(model.views) != (augment != "none"):
+        text = f"{augment!r} and model.views {model.views} do not go together: a frozen backbone sees "
+        text += "as many augmented views as model.views says, so set both or neither"
+        raise refusal([Problem(("data", "augment"), text, depends=("model.frozen", "model.views"))])
 
 
 def _check_batches(recipe: Recipe) -> None:

@@ -194,11 +194,18 @@ class ModelSettings(Settings):
         options: Its own options, such as the stem of a ResNet.
         weights: File of parameters to begin with, or "pretrained" for those that belong to the backbone; None
             for random ones.
+        frozen: Whether the backbone keeps its weights: its vectors of all images are then computed once, and
+            kept for other runs.
+        neck: Options of a small network after the backbone, as those of the backbone `mlp`; None for none.
+        views: How many augmented views of each training image a frozen backbone sees, beside the image.
     """
 
     backbone: str
     options: Options = {}
     weights: str | None = None
+    frozen: bool = False
+    neck: dict[str, Any] | None = None
+    views: Annotated[int, Field(ge=0, le=100)] = 0
 
     @field_validator("backbone")
     @classmethod
@@ -223,6 +230,21 @@ class ModelSettings(Settings):
             with arguments_of("model", ["weights"]):
                 check_pretrained(info.data["backbone"])
         return weights
+
+    @field_validator("frozen")
+    @classmethod
+    def _check_frozen(cls, frozen: bool, info: ValidationInfo) -> bool:
+        if frozen and info.data.get("weights", "") is None:
+            text = "needs model.weights: random ones are worth no freezing"
+            raise refusal([Problem((), text, depends=(".weights",))])
+        return frozen
+
+    @field_validator("neck")
+    @classmethod
+    def _check_neck(cls, neck: dict[str, Any] | None, info: ValidationInfo) -> dict[str, Any] | None:
+        if neck is not None:
+            _check_member(backbone_member("mlp"), neck, info)
+        return neck
 
 
 class CpccSettings(Settings):
@@ -304,15 +326,30 @@ class OptimizerSettings(Settings):
 
 
 class ScheduleSettings(Settings):
-    """The learning rate in steps.
+    """The learning rate over the epochs: in steps, or as one cycle.
 
     Attributes:
         divide_by: What it is divided by at each step.
         every: Epochs between two steps.
+        one_cycle: Share of the epochs in which it rises to that of the optimizer; in the others it falls to
+            zero. In place of steps.
     """
 
-    divide_by: Annotated[float, Field(ge=1, allow_inf_nan=False)]
-    every: Count
+    divide_by: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
+    every: Count | None = None
+    one_cycle: Annotated[float, Field(ge=0, lt=1)] | None = None
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> ScheduleSettings:
+        steps = {"divide_by": self.divide_by, "every": self.every}
+        if self.one_cycle is None:
+            missing = [name for name, value in steps.items() if value is None]
+            if missing:
+                raise refusal([Problem((name,), "is missing") for name in missing])
+        elif any(value is not None for value in steps.values()):
+            text = "is in place of divide_by and every: give either"
+            raise refusal([Problem(("one_cycle",), text, depends=(".divide_by", ".every"))])
+        return self
 
 
 class OneShotSettings(Settings):

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 
 from cophenet._common.checks import arguments_of
 from cophenet.data import DataSet, HierarchicalBatchSampler, Loader, Samples, stratified_split
 from cophenet.models import Network, build_heads, create_backbone, input_normalization
 from cophenet.models.registry import PRETRAINED
+from cophenet.models.trunk import Necked, Trunk, create_neck, vector_data_set
+from cophenet.models.vector_cache import cache_folder
 from cophenet.objectives import Objective
 from cophenet.recipes import Recipe, shaped_tree
 from cophenet.recipes.own_code import check_trust
@@ -22,11 +25,32 @@ from cophenet.runs.checkpoints import read_checkpoint
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
+    from cophenet.recipes.settings import DataSettings
     from cophenet.runs.run import Run
 
-__all__ = ["Experiment", "build_network", "find_weights", "load_experiment", "load_network"]
+__all__ = ["Experiment", "build_network", "find_weights", "load_experiment", "load_network", "load_trunk"]
 
 _VALIDATION_SEED = 0
+
+
+class Preprocessing(NamedTuple):
+    """What comes before a trained network.
+
+    Attributes:
+        shape: Shape of one input of the data set.
+        is_bytes: Whether inputs are images of uint8, which are scaled to 0..1.
+        mean: Per channel, subtracted then; empty for none.
+        std: Per channel, divided by.
+        size: Side to which images are resized then; None for those that have it.
+        trunk: The frozen backbone, which comes last; None for none.
+    """
+
+    shape: tuple[int, ...]
+    is_bytes: bool
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    size: int | None
+    trunk: Trunk | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +64,9 @@ class Experiment:
         objective: The loss on that tree, in its first state; training takes `fresh_objective`.
         train: What is trained on.
         test: What is tested on: the test part, or the part set aside if the recipe has `data.validation`.
+        trunk: The frozen backbone of the recipe, whose vectors the samples then are; None if the backbone is
+            trained.
+        images: The data set before the trunk; None if there is none.
     """
 
     recipe: Recipe
@@ -48,6 +75,8 @@ class Experiment:
     objective: Objective
     train: Samples
     test: Samples
+    trunk: Trunk | None = None
+    images: DataSet | None = None
     _loaders: dict[Any, Loader] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -62,9 +91,33 @@ class Experiment:
 
     @cached_property
     def _normalization(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """As the weights of the backbone want images, or else as the data does."""
-        mean, std = input_normalization(self.recipe.model.backbone, self.recipe.model.weights)
-        return (mean, std) if mean else (self.data.mean, self.data.std)
+        if self.trunk is not None:  # it has normalized the images
+            return (), ()
+        return _normalization(self.recipe, self.data)
+
+    @cached_property
+    def _reading(self) -> DataSettings:
+        """How the samples are read; vectors of a trunk are neither resized nor read by workers."""
+        settings = self.recipe.data
+        if self.trunk is None:
+            return settings
+        augment = "views" if self.recipe.model.views else "none"
+        return settings.model_copy(update={"image_size": None, "augment": augment, "workers": 0})
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What inputs of the data set are, and what is done to them before the network of `load_network`."""
+        raw = (self.images or self.data).samples("train", self.recipe.data.domain)
+        is_bytes = raw.take(np.zeros(1, dtype=np.int64))[0].dtype == torch.uint8
+        if self.trunk is None:
+            return Preprocessing(raw.inputs.shape, is_bytes, self.mean, self.std, self._size(raw), None)
+        trunk = self.trunk
+        return Preprocessing(raw.inputs.shape, is_bytes, trunk.mean, trunk.std, trunk.size, trunk)
+
+    def prepare(self) -> None:
+        """Compute what is computed once before any training: the vectors of a frozen backbone."""
+        for samples in (self.train, self.test):
+            samples.inputs.prepare()
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -93,7 +146,7 @@ class Experiment:
             device: Where the batches are wanted.
         """
         size = batch_size or self.recipe.evaluation.batch_size
-        return Loader(samples, size, device=device, **self._reading(samples))
+        return Loader(samples, size, device=device, **self._arguments(samples))
 
     def training_loader(
         self, seed: int, *, device: torch.device | str = "cpu", rank: int = 0, world_size: int = 1
@@ -122,13 +175,13 @@ class Experiment:
             self.recipe.batch_size,
             seed=seed,
             shuffle=sampler is None,
-            augment=self.recipe.data.augment,
+            augment=self._reading.augment,
             drop_last=sampler is None and 0 < rest < 2 * world_size,
             sampler=sampler,
             device=device,
             rank=rank,
             world_size=world_size,
-            **self._reading(self.train),
+            **self._arguments(self.train),
         )
 
     def _sampler(self, seed: int) -> HierarchicalBatchSampler | None:
@@ -141,21 +194,36 @@ class Experiment:
                 self.train.labels, self.tree, **options, seed=seed, rank=0, world_size=1
             )
 
-    def _reading(self, samples: Samples) -> dict[str, Any]:
+    def _arguments(self, samples: Samples) -> dict[str, Any]:
         return {
             "mean": self.mean,
             "std": self.std,
             "size": self._size(samples),
-            "workers": self.recipe.data.workers,
+            "workers": self._reading.workers,
         }
 
     def _size(self, samples: Samples) -> int | None:
-        """The side that images in memory are resized to; None for those that have it, files and vectors."""
-        size = self.recipe.data.image_size
-        return None if size is None or samples.inputs.shape[1:] == (size, size) else size
+        return _resized_to(self._reading.image_size, samples.inputs.shape)
 
 
-def load_experiment(recipe: Recipe, data_dir: str | Path | None = None, *, trust: bool = False) -> Experiment:
+def _normalization(recipe: Recipe, data: DataSet) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation as the weights of the backbone want images, or else as the data does."""
+    mean, std = input_normalization(recipe.model.backbone, recipe.model.weights)
+    return (mean, std) if mean else (data.mean, data.std)
+
+
+def _resized_to(size: int | None, shape: tuple[int, ...]) -> int | None:
+    """The side that images in memory are resized to; None for those that have it, files and vectors."""
+    return None if size is None or shape[1:] == (size, size) else size
+
+
+def load_experiment(
+    recipe: Recipe,
+    data_dir: str | Path | None = None,
+    *,
+    trust: bool = False,
+    progress: bool | None = None,
+) -> Experiment:
     """Read the data of a recipe and make its tree and objective.
 
     Args:
@@ -163,9 +231,12 @@ def load_experiment(recipe: Recipe, data_dir: str | Path | None = None, *, trust
         data_dir: Folder of the data; None for data that needs none.
         trust: Whether the recipe of a run folder may name a data set or an objective that the running program
             has registered; one from elsewhere may.
+        progress: Whether to show a bar when vectors of a frozen backbone are computed: None for a bar on a
+            terminal and lines elsewhere.
 
     Raises:
         FileNotFoundError: If files are missing.
+        ImportError: If the package of the weights of a frozen backbone is not installed.
         TrustError: If it names such code and may not.
         ValueError: If the data is wrong, or the recipe does not fit it.
 
@@ -177,7 +248,20 @@ def load_experiment(recipe: Recipe, data_dir: str | Path | None = None, *, trust
     """
     recipe = recipe.with_trust() if trust else recipe
     source = recipe.create_source()
-    data = source.load(None if data_dir is None else Path(data_dir))
+    folder = None if data_dir is None else Path(data_dir)
+    data = source.load(folder)
+    images, trunk = None, None
+    if recipe.model.frozen:
+        images, trunk = data, load_trunk(recipe, data, folder)
+        data = vector_data_set(
+            images,
+            trunk,
+            augment=recipe.data.augment,
+            views=recipe.model.views,
+            workers=recipe.data.workers,
+            cache=cache_folder(folder),
+            show=progress,
+        )
     train = data.samples("train", recipe.data.domain)
     if recipe.data.validation:
         rest, aside = stratified_split(train.labels, recipe.data.validation, _VALIDATION_SEED)
@@ -185,27 +269,58 @@ def load_experiment(recipe: Recipe, data_dir: str | Path | None = None, *, trust
     else:
         test = data.samples("test", recipe.data.domain)
     tree = shaped_tree(train.tree, recipe.tree)
-    return Experiment(recipe, data, tree, recipe.create_objective(tree), train, test)
+    return Experiment(recipe, data, tree, recipe.create_objective(tree), train, test, trunk, images)
+
+
+def load_trunk(recipe: Recipe, data: DataSet, data_dir: Path | None) -> Trunk:
+    """The frozen backbone of a recipe, for the images of a data set.
+
+    Args:
+        recipe: All settings.
+        data: The images.
+        data_dir: Their folder, where files of weights are looked for.
+
+    Raises:
+        FileNotFoundError: If there is no such file of weights.
+        ImportError: If their package is not installed.
+        TrustError: If the recipe names code of a user's own, and is not trusted.
+    """
+    check_trust(recipe)
+    name, settings = recipe.model.backbone, recipe.model
+    shape = data.samples("train", recipe.data.domain).inputs.shape
+    size = _resized_to(recipe.data.image_size, shape)
+    shape = shape if size is None else (shape[0], size, size)
+    weights, trust = find_weights(recipe, data_dir), recipe.untrusted is None
+    with torch.random.fork_rng(devices=[]):  # weights that are drawn first and then loaded
+        backbone = create_backbone(name, input_shape=shape, weights=weights, trust=trust, **settings.options)
+    return Trunk(name, backbone, *_normalization(recipe, data), size)
 
 
 def build_network(
     recipe: Recipe, objective: Objective, input_shape: Sequence[int], weights: str | Path | None = None
 ) -> Network:
-    """The backbone of a recipe with the heads of its objective, from torch's random state.
+    """What a recipe trains, with the heads of its objective, from torch's random state.
+
+    That is the backbone with its neck; of a frozen backbone the neck alone, which takes its vectors.
 
     Args:
         recipe: All settings.
         objective: Says which heads.
-        input_shape: Shape of one input.
+        input_shape: Shape of one input; of one vector, if the backbone is frozen.
         weights: The backbone's parameters to begin with, as for `create_backbone`.
 
     Raises:
         TrustError: If the recipe names code of a user's own, and is not trusted.
     """
     check_trust(recipe)
-    name, options = recipe.model.backbone, recipe.model.options
-    trust, shape = recipe.untrusted is None, tuple(input_shape)
-    backbone = create_backbone(name, input_shape=shape, weights=weights, trust=trust, **options)
+    settings, shape, trust = recipe.model, tuple(input_shape), recipe.untrusted is None
+    if settings.frozen:
+        backbone = create_neck(settings.neck, shape)
+    else:
+        name = settings.backbone
+        backbone = create_backbone(name, input_shape=shape, weights=weights, trust=trust, **settings.options)
+        if settings.neck is not None:
+            backbone = Necked(backbone, create_neck(settings.neck, (backbone.num_features,)))
     return Network(backbone, build_heads(objective.heads, backbone.num_features))
 
 
@@ -231,7 +346,7 @@ def find_weights(recipe: Recipe, data_dir: str | Path | None) -> str | Path | No
 def load_network(run: Run, device: torch.device | str = "cpu", *, trust: bool = False) -> Network:
     """The network of a run of one seed, as its newest checkpoint has it, in evaluation mode.
 
-    The data is not needed.
+    The data is not needed. If the backbone is frozen, this is what was trained on its vectors.
 
     Args:
         run: The run.

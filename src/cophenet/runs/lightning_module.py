@@ -138,7 +138,8 @@ class TrainingModule(pl.LightningModule):
     @property
     def learning_rate(self) -> float:
         """Of the present epoch; every phase begins anew."""
-        return learning_rate(self.recipe.optimizer, self.recipe.schedule, self.epoch - self.stage.start)
+        start, end = self.stage.start, self.stage.end
+        return learning_rate(self.recipe.optimizer, self.recipe.schedule, self.epoch - start, end - start)
 
     @property
     def saves_features(self) -> bool:

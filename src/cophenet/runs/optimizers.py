@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -32,17 +33,37 @@ def create_optimizer(
     )
 
 
-def learning_rate(settings: OptimizerSettings, schedule: ScheduleSettings | None, epoch: int) -> float:
+def learning_rate(
+    settings: OptimizerSettings, schedule: ScheduleSettings | None, epoch: int, epochs: int
+) -> float:
     """The learning rate of an epoch, counted from where the schedule begins.
+
+    One cycle (Smith and Topin 2018, arXiv:1708.07120) rises from nothing to the rate of the settings and
+    falls to nothing, both as half a cosine; an epoch has the rate of its middle.
+
+    Args:
+        settings: Of the optimizer.
+        schedule: How the rate changes; None for not at all.
+        epoch: From 0.
+        epochs: How many there are.
 
     Example:
         >>> from cophenet.recipes.settings import OptimizerSettings, ScheduleSettings
         >>> schedule = ScheduleSettings(divide_by=10, every=2)
-        >>> [learning_rate(OptimizerSettings(lr=0.5), schedule, epoch) for epoch in range(5)]
+        >>> [learning_rate(OptimizerSettings(lr=0.5), schedule, epoch, 5) for epoch in range(5)]
         [0.5, 0.5, 0.05, 0.05, 0.005]
+        >>> schedule = ScheduleSettings(one_cycle=0.25)
+        >>> [round(learning_rate(OptimizerSettings(lr=1.0), schedule, epoch, 4), 3) for epoch in range(4)]
+        [0.5, 0.933, 0.5, 0.067]
     """
     if schedule is None:
         return settings.lr
+    if schedule.one_cycle is not None:
+        place, peak = (epoch + 0.5) / epochs, schedule.one_cycle
+        from_peak = 1 - place / peak if place < peak else (place - peak) / (1 - peak)
+        return settings.lr * (1 + math.cos(math.pi * from_peak)) / 2
+    assert schedule.divide_by is not None
+    assert schedule.every is not None
     return float(settings.lr * schedule.divide_by ** -(epoch // schedule.every))
 
 

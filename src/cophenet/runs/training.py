@@ -11,6 +11,7 @@ import torch
 from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet._common.packages import require
 from cophenet._common.processes import is_first_process
+from cophenet._common.threads import torch_threads
 from cophenet.recipes import Recipe
 from cophenet.recipes.own_code import check_trust
 from cophenet.runs.experiment import find_weights, load_experiment
@@ -89,9 +90,11 @@ def train(
     first = is_first_process()
     if first:
         check_free(recipe, output)
-    experiment = load_experiment(recipe, data_dir)
+    experiment = load_experiment(recipe, data_dir, progress=progress)
     find_weights(recipe, data_dir)
     experiment.training_loader(recipe.seeds[0])  # refuses batches that the data cannot give
+    with torch_threads(machine.threads):
+        experiment.prepare()
     with ExitStack() as stack:
         if first:
             output.mkdir(parents=True, exist_ok=True)
@@ -144,7 +147,9 @@ def resume(
     with ExitStack() as stack:
         if first:
             stack.enter_context(lock_run_folder(run.path))
-        experiment = load_experiment(run.recipe, data_dir or info["data_dir"])
+        experiment = load_experiment(run.recipe, data_dir or info["data_dir"], progress=progress)
+        with torch_threads(machine.threads):
+            experiment.prepare()
         if first:
             restore_seed_folders(run, experiment)
         for seed in run.missing_seeds:

@@ -1,0 +1,298 @@
+"""A frozen backbone in front of a small trained network: it turns a data set of images into one of vectors.
+
+What is trained, evaluated and loaded then are vectors; they are computed once and kept by `VectorCache`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cophenet._common.progress import Progress
+from cophenet.data import DataSet, Domain, Inputs, Loader, Part, Samples
+from cophenet.data.dataset import Labels
+from cophenet.models.base import Backbone
+from cophenet.models.registry import create_backbone
+from cophenet.models.vector_cache import VectorCache
+from cophenet.tree import Hierarchy
+
+__all__ = ["Necked", "Trunk", "TrunkVectors", "create_neck", "vector_data_set"]
+
+# In the digest of a cache: another number if vectors are computed in another way.
+_VERSION = 1
+_BATCH = 64
+
+
+class Necked(Backbone):
+    """A backbone with a small network after it, which is trained together with it.
+
+    Args:
+        trunk: Inputs to its own features.
+        neck: These to the features.
+
+    Example:
+        >>> from cophenet.models import create_backbone
+        >>> trunk = create_backbone("identity", input_shape=(1, 2, 2))
+        >>> neck = create_backbone("mlp", input_shape=(trunk.num_features,), hidden=(3,))
+        >>> Necked(trunk, neck)(torch.zeros(5, 1, 2, 2)).shape
+        torch.Size([5, 3])
+    """
+
+    def __init__(self, trunk: Backbone, neck: Backbone) -> None:
+        super().__init__()
+        self.trunk, self.neck, self.num_features = trunk, neck, neck.num_features
+
+    def forward_features(self, inputs: Tensor) -> Tensor:
+        """(B, *input_shape) -> (B, num_features)."""
+        features: Tensor = self.neck(self.trunk(inputs))
+        return features
+
+
+def create_neck(options: Mapping[str, Any] | None, input_shape: Sequence[int]) -> Backbone:
+    """A small network on the vectors of a backbone: an `mlp` with these options, nothing for None.
+
+    Example:
+        >>> create_neck({"hidden": [512], "dropout": 0.3}, (1280,)).num_features
+        512
+    """
+    if options is None:
+        return create_backbone("identity", input_shape=input_shape)
+    return create_backbone("mlp", input_shape=input_shape, **options)
+
+
+@dataclass(frozen=True, eq=False)
+class Trunk:
+    """A backbone that is not trained, and how it wants images.
+
+    Attributes:
+        name: Its name.
+        backbone: Images to vectors; put into evaluation mode.
+        mean: Per channel, of images scaled to 0..1.
+        std: Per channel, likewise.
+        size: Side to which images in memory are resized; None for those that have it already.
+    """
+
+    name: str
+    backbone: Backbone
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        """Nothing of it is ever trained."""
+        self.backbone.eval().requires_grad_(False)
+
+    @cached_property
+    def digest(self) -> str:
+        """A checksum of all that its vectors depend on beside the images."""
+        digest = hashlib.sha256(json.dumps([self.name, self.mean, self.std, self.size]).encode())
+        for name, values in sorted(self.backbone.state_dict().items()):
+            digest.update(f"{name} {values.dtype} {tuple(values.shape)} ".encode())
+            digest.update(values.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()[:16]
+
+    @contextmanager
+    def on(self, device: torch.device) -> Iterator[Backbone]:
+        """The backbone on a device, for a while."""
+        try:
+            yield self.backbone.to(device)
+        finally:
+            self.backbone.to("cpu")
+
+
+class TrunkVectors(Inputs):
+    """The vectors of images, computed when they are first asked for, or read from a cache.
+
+    Args:
+        images: The images.
+        trunk: What computes vectors.
+        name: Name of the data set, for the bar and the folder of the cache.
+        part: Its part, for the bar.
+        augment: How images vary, as the argument of `Loader`.
+        views: How many augmented views of each image there are beside the image itself; `augmented` takes
+            one of all.
+        workers: Processes that read image files.
+        cache: Folder of caches; None to keep vectors in memory only.
+        show: Whether to show a bar: None for one on a terminal and lines elsewhere.
+    """
+
+    in_memory = True
+
+    def __init__(
+        self,
+        images: Inputs,
+        trunk: Trunk,
+        *,
+        name: str = "images",
+        part: str = "",
+        augment: str = "none",
+        views: int = 0,
+        workers: int = 0,
+        cache: Path | None = None,
+        show: bool | None = None,
+    ) -> None:
+        self.images, self.trunk, self.name, self.part = images, trunk, name, part
+        self.augment, self.views, self.workers = augment, views, workers
+        self.cache, self.show = cache, show
+        self._values: dict[int, Tensor] = {}
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.images)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a vector."""
+        return (self.trunk.backbone.num_features,)
+
+    def take(self, rows: Labels) -> Tensor:
+        """The vectors of some images as they are."""
+        return self._view(0).index_select(0, torch.from_numpy(rows))
+
+    def augmented(self, rows: Labels, seeds: Labels) -> Tensor:
+        """The vectors of some images, each of the view that its seed decides."""
+        chosen = torch.from_numpy(seeds % (self.views + 1))
+        vectors = self.take(rows)
+        for view in range(1, self.views + 1):
+            places = torch.nonzero(chosen == view)[:, 0]
+            vectors[places] = self._view(view).index_select(0, torch.from_numpy(rows)[places])
+        return vectors
+
+    def fingerprint(self, rows: Labels) -> str:
+        """A checksum of the images of some rows and of the trunk; empty if that kind of images has none."""
+        images = self.images.fingerprint(rows)
+        text = f"{images} {self.trunk.digest} {self.augment} {self.views}"
+        return hashlib.sha256(text.encode()).hexdigest()[:16] if images else ""
+
+    def prepare(self) -> None:
+        """Compute all vectors that are not in the cache, and load the others."""
+        for view in range(self.views + 1):
+            self._view(view)
+
+    def _view(self, view: int) -> Tensor:
+        """(n, d) vectors of one view; 0 is the images themselves."""
+        if view not in self._values:
+            values = torch.empty(len(self), *self.shape)
+            folder = self._folder(view)
+            if folder is None:
+                self._fill(values, view, 0, None)
+            else:
+                cache = VectorCache(folder, *values.shape)
+                if cache.read(values) < len(values):
+                    with cache.alone(self._label(view)):
+                        self._fill(values, view, cache.read(values), cache)
+            self._values[view] = values
+        return self._values[view]
+
+    @cached_property
+    def _content(self) -> str:
+        return self.images.content_key()
+
+    def _folder(self, view: int) -> Path | None:
+        """The folder of a view, named by all that it depends on; None if it cannot be kept."""
+        if self.cache is None or not self._content:
+            return None
+        varied = [view, self.augment] if view else []
+        text = json.dumps([_VERSION, self._content, self.trunk.digest, *varied])
+        label = re.sub("[^A-Za-z0-9]+", "-", f"{self.name} {self.trunk.name}").strip("-")
+        return self.cache / "vectors" / f"{label[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    def _fill(self, values: Tensor, view: int, start: int, cache: VectorCache | None) -> None:
+        """Compute the vectors from a row on, which begins a shard, and write them shard by shard."""
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        done, total = start, len(values)
+        with (
+            Progress(self._label(view), total, done=start, show=self.show, every=max(1, total // 10)) as bar,
+            self.trunk.on(device) as backbone,
+            torch.inference_mode(),
+        ):
+            for images, _ in self._loader(view, device).batches(view, start // _BATCH):
+                values[done : done + len(images)] = backbone(images)
+                done += len(images)
+                if cache is not None and (done % cache.shard == 0 or done == total):
+                    number = (done - 1) // cache.shard
+                    cache.write(number, values[number * cache.shard : done])
+                bar.update(done, *(() if bar.is_bar else (f"{bar.time_left(done)} left",)))
+
+    def _loader(self, view: int, device: torch.device) -> Loader:
+        """All images in their order; every view is an epoch of its own, which has its own random numbers."""
+        trunk, rows = self.trunk, np.arange(len(self.images))
+        unlabelled = Samples(self.images, rows, np.zeros_like(rows), Hierarchy.from_paths([("image",)]))
+        return Loader(
+            unlabelled,
+            _BATCH,
+            mean=trunk.mean,
+            std=trunk.std,
+            size=trunk.size,
+            augment=self.augment if view else "none",
+            device=device,
+            workers=self.workers,
+        )
+
+    def _label(self, view: int) -> str:
+        what = " ".join(part for part in (self.name, self.part) if part)
+        return f"vectors of {what} by {self.trunk.name}" + (f", view {view}/{self.views}" if view else "")
+
+
+def vector_data_set(
+    data: DataSet,
+    trunk: Trunk,
+    *,
+    augment: str = "none",
+    views: int = 0,
+    workers: int = 0,
+    cache: Path | None = None,
+    show: bool | None = None,
+) -> DataSet:
+    """A data set of images as one of vectors, with the same classes, parts and domains.
+
+    Args:
+        data: The images.
+        trunk: What computes their vectors.
+        augment: How training images vary, as the argument of `Loader`.
+        views: How many augmented views of each training image there are beside the image itself.
+        workers: Processes that read image files.
+        cache: Folder of caches; None to keep vectors in memory only.
+        show: Whether to show a bar, as for `TrunkVectors`.
+
+    Example:
+        >>> from cophenet.data import create_source
+        >>> from cophenet.models import create_backbone
+        >>> digits = create_source("digits").load(None)
+        >>> trunk = Trunk("mlp", create_backbone("mlp", input_shape=(1, 8, 8)), digits.mean, digits.std)
+        >>> vectors = vector_data_set(digits, trunk, show=False).samples("test", "target")
+        >>> vectors.take(np.arange(5))[0].shape, vectors.tree.num_classes
+        (torch.Size([5, 256]), 3)
+    """
+    # Domains share their images; those of the test part have no views.
+    made: dict[tuple[int, int], TrunkVectors] = {}
+
+    def make(part: Part, domain: Domain) -> Samples:
+        samples = data.samples(part, domain)
+        key = id(samples.inputs), views if part == "train" else 0
+        if key not in made:
+            made[key] = TrunkVectors(
+                samples.inputs,
+                trunk,
+                name=data.name,
+                part=part,
+                augment=augment,
+                views=key[1],
+                workers=workers,
+                cache=cache,
+                show=show,
+            )
+        return Samples(made[key], samples.rows, samples.labels, samples.tree)
+
+    return DataSet(data.name, data.tree, make)
