@@ -23,10 +23,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet._common.files import is_temporary, write_bytes
+from cophenet._common.files import write_bytes
 from cophenet._common.limits import read_bytes
 from cophenet._common.locks import InUseError, locked
 from cophenet._common.places import make_real_folder
+from cophenet._common.temporary import is_temporary
 
 __all__ = ["VectorCache", "cache_folder"]
 
