@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +77,24 @@ def test_they_are_computed_once(images: ArrayInputs, tmp_path: Path) -> None:
     assert (first.seen, second.seen) == (COUNT, 0)
     assert torch.equal(one, other)
     assert len(list(tmp_path.glob("vectors/images-sums-*/*.npy"))) == 3
+
+
+def test_what_another_process_computes_meanwhile_is_read(
+    images: ArrayInputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, alone = vectors(images, tmp_path, Sums()), VectorCache.alone
+
+    @contextmanager
+    def after_another(cache: VectorCache, what: str) -> Iterator[None]:
+        monkeypatch.setattr(VectorCache, "alone", alone)
+        whole.prepare()
+        with alone(cache, what):
+            yield
+
+    monkeypatch.setattr(VectorCache, "alone", after_another)
+    net = Sums()
+    assert torch.equal(vectors(images, tmp_path, net).take(ALL), whole.take(ALL))
+    assert net.seen == 0
 
 
 @pytest.mark.parametrize("change", ["weights", "size", "mean", "images"])

@@ -191,7 +191,9 @@ class TrunkVectors(Inputs):
                 cache = VectorCache(folder, *values.shape)
                 if cache.read(values) < len(values):
                     with cache.alone(self._label(view)):
-                        self._fill(values, view, cache.read(values), cache)
+                        start = cache.read(values)  # again: another process may have computed some
+                        if start < len(values):
+                            self._fill(values, view, start, cache)
             self._values[view] = values
         return self._values[view]
 
