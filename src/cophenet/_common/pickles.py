@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Iterable
 from typing import Any, ClassVar, NoReturn
 
-__all__ = ["LimitedUnpickler", "RefusedPickleError"]
+__all__ = ["LimitedUnpickler", "RefusedPickleError", "check_keys"]
 
 _LOAD: dict[int, Any] = dict(pickle._Unpickler.dispatch)
 
@@ -15,7 +15,8 @@ class RefusedPickleError(Exception):
     """The pickle asks for something that is not allowed."""
 
 
-def _check_keys(keys: Iterable[object]) -> None:
+def check_keys(keys: Iterable[object]) -> None:
+    """Refuse keys of a dictionary that are neither text nor numbers."""
     for key in keys:
         # To hash a tuple of tuples, each of them twice in the next, takes years.
         if type(key) not in (str, bytes, int):
@@ -24,17 +25,17 @@ def _check_keys(keys: Iterable[object]) -> None:
 
 
 def _load_item(unpickler: Any) -> None:
-    _check_keys(unpickler.stack[-2:-1])
+    check_keys(unpickler.stack[-2:-1])
     _LOAD[pickle.SETITEM[0]](unpickler)
 
 
 def _load_items(unpickler: Any) -> None:
-    _check_keys(unpickler.stack[::2])
+    check_keys(unpickler.stack[::2])
     _LOAD[pickle.SETITEMS[0]](unpickler)
 
 
 def _load_dict(unpickler: Any) -> None:
-    _check_keys(unpickler.stack[::2])
+    check_keys(unpickler.stack[::2])
     _LOAD[pickle.DICT[0]](unpickler)
 
 
