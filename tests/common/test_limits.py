@@ -22,6 +22,7 @@ from cophenet._common.limits import check_unpacked, read_bytes, read_text, readi
         EOFError(),
         UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
         OSError("no number"),
+        SyntaxError("unmatched ')'", ("<unknown>", 1, 1, ")")),
         OSError(22, "Invalid argument"),
     ],
 )

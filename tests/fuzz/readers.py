@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import pickle
 import shutil
 import tarfile
@@ -28,7 +29,10 @@ from cophenet.evaluation.features import load_features
 from cophenet.models.weights import read_state
 from cophenet.recipes import load_recipe
 from cophenet.report import compare
+from cophenet.report.comparison import make_table, results_of
+from cophenet.report.curves import training_curves
 from cophenet.report.details import mistake_paths, node_list
+from cophenet.report.embedding import embed
 from cophenet.runs import Run
 from cophenet.runs.checkpoints import read_checkpoint
 from cophenet.vectors import label_facts, map_arrays, map_rows, read_parts, read_vectors
@@ -109,22 +113,36 @@ def _copy_run(folder):
     shutil.copytree(EARLIER / "run", folder, dirs_exist_ok=True)
 
 
-def _read_run(path):
-    folder = path.parent
-    run = Run.open(folder)
+def _read_info(path):
+    run = Run.open(path.parent)
     _all_of(
         path,
         lambda _: (run.recipe, run.tree, run.finished, run.seed, run.name),
-        lambda _: run.metrics,
-        lambda _: run.results,
-        lambda _: [*node_list(run.details or {}), *mistake_paths(run.details or {})],
-        lambda _: compare([folder]).to_markdown(),
+        lambda _: compare([path.parent]).to_markdown(),
     )
 
 
-def _run_file(name, *tokens):
+def _read_results(path):
+    results = results_of(Run.open(path.parent))
+    _all_of(
+        path, lambda _: make_table(["a"], [results]).to_html(), lambda _: compare([path.parent]).to_markdown()
+    )
+
+
+def _results():
+    """Also of a run that the paper has numbers of, with which its settings are compared."""
+    own = (EARLIER / "run" / "results.json").read_bytes()
+    return [own, json.dumps({**json.loads(own), "data": "cifar100"}, indent=1).encode()]
+
+
+def _read_details(path):
+    details = Run.open(path.parent).details
+    return [*node_list(details), *mistake_paths(details)]
+
+
+def _run_file(name, read, seeds=None):
     return FileTarget(
-        name, lambda: [(EARLIER / "run" / name).read_bytes()], _read_run, name, _copy_run, tokens=tokens
+        name, seeds or (lambda: [(EARLIER / "run" / name).read_bytes()]), read, name, prepare=_copy_run
     )
 
 
@@ -136,10 +154,16 @@ RUNS = [
         "recipe.yaml",
         tokens=(*YAML_TOKENS, b"paper: ", b"laptop: ", b"os:system", b"options: {"),
     ),
-    _run_file("run.json"),
-    _run_file("results.json"),
-    _run_file("details.json"),
-    _run_file("metrics.csv"),
+    _run_file("run.json", _read_info),
+    _run_file("results.json", _read_results, _results),
+    _run_file("details.json", _read_details),
+    _run_file("metrics.csv", lambda path: training_curves(Run.open(path.parent))),
+    FileTarget(
+        "report-features",
+        lambda: [safetensors.numpy.save({"features": FEATURES[:4], "labels": np.arange(4)})],
+        lambda path: embed(path, 4),
+        "a.safetensors",
+    ),
 ]
 
 

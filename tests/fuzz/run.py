@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, help="for so long; 60 if no --inputs are given")
     parser.add_argument("--inputs", type=int, help="so many of every target, in place of a time")
-    parser.add_argument("--target", action="append", help="only this one; may be given several times")
+    parser.add_argument("--target", action="append", help="only these, as 'tree-*'; may be repeated")
     parser.add_argument("--seed", type=int, help="of the first input of a target; the time if not given")
     parser.add_argument("--log", type=Path, default=Path(tempfile.gettempdir()) / "cophenet-fuzz.log")
     given = parser.parse_args()
-    targets = [target for target in find_targets() if not given.target or target.name in given.target]
+    patterns = given.target or ["*"]
+    targets = [target for target in find_targets() if any(fnmatch(target.name, one) for one in patterns)]
     tried, failed = fuzz(targets, given)
     for name in tried:
         print(f"{name}: {tried[name]} inputs, {failed[name]} failures")

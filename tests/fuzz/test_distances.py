@@ -7,7 +7,7 @@ from cophenet.transport import distance_names
 from .distances import TARGETS
 from .harness import CORPUS
 
-INPUTS = 20
+INPUTS = 10
 
 
 def test_every_distance_has_a_target():

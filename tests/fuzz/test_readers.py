@@ -6,7 +6,7 @@ from .harness import CORPUS, valid_input
 from .readers import TARGETS
 
 # More by `make fuzz`.
-INPUTS = 25
+INPUTS = 15
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

@@ -144,7 +144,8 @@ def reading(where: str | Path, kind: str = "") -> Iterator[None]:
     except (ImportError, MemoryError):
         raise
     except Exception as error:
-        if isinstance(error, FileNotFoundError) or getattr(error, "filename", None) is not None:
+        named = isinstance(error, OSError) and error.filename is not None
+        if named or isinstance(error, FileNotFoundError):
             raise
         message = one_line(error)
         if _is_ours(error) and message.startswith(f"{where}"):

@@ -186,7 +186,7 @@ def check_features(features: Array) -> None:
         Traceback (most recent call last):
         ValueError: features must be (n, d) real numbers, got shape (1,) of <U3
     """
-    if features.ndim != 2 or features.dtype.kind not in "fiu":
+    if features.ndim != 2 or not features.shape[1] or features.dtype.kind not in "fiu":
         given = f"shape {features.shape} of {features.dtype}"
         raise ValueError(f"features must be (n, d) real numbers, got {given}")
 
