@@ -1,5 +1,6 @@
 """The page about runs, without a browser."""
 
+import hashlib
 import json
 import re
 import sys
@@ -12,8 +13,9 @@ from safetensors.numpy import save_file
 
 from cophenet.cli import main
 from cophenet.report import embedding, render_report, write_report
-from cophenet.report.curves import Curve, curves_figure
+from cophenet.report.curves import Curve, curves_figure, training_curves
 from cophenet.report.style import as_svg
+from cophenet.runs import Run
 from cophenet.tree import Hierarchy
 
 from .made_runs import DIGITS, even_tree, make_run
@@ -235,7 +237,7 @@ def test_few_samples_are_drawn_by_pca(tmp_path, count):
     path = tmp_path / "f.safetensors"
     features = np.eye(4, dtype="f4")[:count]
     save_file({"features": features, "labels": np.arange(count)}, path)
-    drawn = embedding.embed(path)
+    drawn = embedding.embed(path, 4)
     assert (drawn.points.shape, drawn.method) == ((count, 2), "PCA")
     assert "UMAP needs 5 samples" in drawn.note
 
@@ -245,7 +247,33 @@ def test_pca_keeps_distances_in_the_plane(tmp_path):
     flat = rng.normal(size=(40, 2)) @ np.linalg.qr(rng.normal(size=(6, 6)))[0][:2]
     path = tmp_path / "f.safetensors"
     save_file({"features": flat.astype("f4"), "labels": np.zeros(40, "i8")}, path)
-    points = embedding.embed(path).points
+    points = embedding.embed(path, 4).points
     gaps = [np.linalg.norm(x[:, None] - x, axis=2) for x in (flat, points)]
     np.testing.assert_allclose(*gaps, atol=1e-4)
     assert list(tmp_path.iterdir()) == [path]  # only UMAP is worth keeping
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2, 4], [0, 1, 2, -1], [0.0, 1.0, 2.0, 3.0]])
+def test_labels_that_are_no_classes_are_refused(labels, tmp_path):
+    path = tmp_path / "f.safetensors"
+    save_file({"features": np.eye(4, dtype="f4"), "labels": np.array(labels)}, path)
+    with pytest.raises(ValueError, match=r"f.safetensors holds labels that are no classes from 0 to 3"):
+        embedding.embed(path, 4)
+
+
+@pytest.mark.parametrize("wrong", [np.full((9, 2), np.nan, "f4"), np.zeros((9, 2), "i8"), np.zeros(9, "f4")])
+def test_saved_layouts_that_cannot_be_drawn_are_made_again(wrong, tmp_path, monkeypatch):
+    path = tmp_path / "f.safetensors"
+    save_file({"features": np.eye(9, dtype="f4"), "labels": np.zeros(9, "i8")}, path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    save_file({"points": wrong}, tmp_path / "umap-f.safetensors", metadata={"features": digest})
+    monkeypatch.setattr(embedding, "_umap", lambda z: z[:, :2])
+    np.testing.assert_array_equal(embedding.embed(path, 1).points, np.eye(9, dtype="f4")[:, :2])
+
+
+def test_numbers_too_large_for_a_picture_name_their_file(tmp_path):
+    run = make_run(tmp_path / "run")
+    rows = [f"{epoch},train,{loss}" for epoch, loss in ((1, 2.0), (2, 1e308))]
+    (run / "metrics.csv").write_text("\n".join(["epoch,phase,train/loss", *rows]) + "\n")
+    with pytest.raises(ValueError, match=r"metrics.csv: train/loss is 1e\+308 in epoch 2, too large to be"):
+        training_curves(Run.open(run))

@@ -3,11 +3,15 @@
 import csv
 import io
 import json
+import os
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from cophenet.cli import main
+from cophenet.cli.compare import complete_metrics
 from cophenet.recipes.load import load_recipe, recipe_names
 from cophenet.report import Cell, Published, Table, compare, make_table, published_tables
 from cophenet.report.setups import Setup, compare_setup
@@ -319,3 +323,25 @@ def test_a_table_without_rows():
     assert table.to_terminal() == "data  about"
     assert table.to_markdown() == "| data | about |\n|:--|:--|"
     assert table.to_csv() == "data,about"
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2Jb", "a\nb", "a\u202eb", os.fsdecode(b"a\xffb")])
+def test_names_of_folders_that_cannot_be_shown_are_escaped(name, tmp_path, capsys):
+    runs = [make_run(tmp_path / "run").rename(tmp_path / name)]
+    assert compare(runs).rows[0].name == name.encode("unicode_escape").decode()
+    for folders in (runs, [*runs, runs[0] / "missing"]):
+        with pytest.raises(SystemExit):
+            main(["compare", *map(str, folders)])
+        assert name not in "".join(capsys.readouterr())
+
+
+def test_completion_gives_a_shell_only_keys(tmp_path):
+    """A shell may evaluate what completion prints."""
+    folder = tmp_path / "sent"
+    folder.mkdir()
+    context = SimpleNamespace(params={"runs": [folder]}, args=[])
+    for metrics in ({"source/map/fine": 1, "'; touch here; '": 1, "$(id)": 1}, ["source/map/fine", 3], 3):
+        (folder / "results.json").write_text(json.dumps({"metrics": metrics}))
+        assert all(re.fullmatch("[a-z0-9@/-]+", key) for key in complete_metrics(context, ""))
+    (folder / "results.json").write_text("[" * 100_000)
+    assert "source/accuracy" in complete_metrics(context, "")

@@ -15,7 +15,7 @@ def test_umap_runs_once_per_features(tmp_path, monkeypatch):
     labels = np.arange(90) % 3
     features = (10 * np.eye(5)[labels] + rng.normal(size=(90, 5))).astype("f4")
     save_file({"features": features, "labels": labels}, path)
-    first = embedding.embed(path)
+    first = embedding.embed(path, 3)
     assert (first.method, first.note, first.samples) == ("UMAP", "", 90)
     centres = np.stack([first.points[labels == c].mean(0) for c in range(3)])
     nearest = np.linalg.norm(first.points[:, None] - centres, axis=2).argmin(1)
@@ -25,14 +25,14 @@ def test_umap_runs_once_per_features(tmp_path, monkeypatch):
 
     calls = []
     monkeypatch.setattr(embedding, "_umap", lambda z: calls.append(len(z)) or z[:, :2])
-    np.testing.assert_array_equal(embedding.embed(path).points, first.points)
+    np.testing.assert_array_equal(embedding.embed(path, 3).points, first.points)
     assert calls == []
     # Other features, a damaged file and a set larger than what is drawn are computed.
     save_file({"features": features + 1, "labels": labels}, path)
-    embedding.embed(path)
+    embedding.embed(path, 3)
     saved.write_bytes(b"damaged")
-    embedding.embed(path)
+    embedding.embed(path, 3)
     save_file({"features": rng.normal(size=(2500, 5)).astype("f4"), "labels": np.arange(2500) % 3}, path)
-    large = embedding.embed(path)
+    large = embedding.embed(path, 3)
     assert calls == [90, 90, 2000]
     assert (large.points.shape, large.labels.shape, large.samples) == ((2000, 2), (2000,), 2500)

@@ -45,6 +45,13 @@ def change(path, **values):
         ("results.json", {"metrics": {"a": {"mean": "x"}}}, r"results.json: metrics.a"),
         ("results.json", {"metrics": [1]}, r"results.json: metrics must be"),
         ("results.json", {"levels": ["a\nb"]}, r"results.json: levels.0"),
+        ("results.json", {"scale": "/etc/passwd"}, r"results.json: scale must be"),
+        ("results.json", {"recipe": {"epochs": 1}}, r"results.json: recipe must be the settings"),
+        (
+            "results.json",
+            {"recipe": {"objective": {"options": [1]}}},
+            r"results.json: recipe must be",
+        ),
         ("details.json", {"classes": ["x"]}, r"details.json: classes"),
         ("details.json", {"tree": {"names": ["r"]}}, r"details.json: tree lacks a key"),
         ("details.json", {"class_distances": {"l2": [1.0]}}, r"details.json: class_distances.l2 has 1 dist"),

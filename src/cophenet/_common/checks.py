@@ -25,6 +25,7 @@ __all__ = [
     "check_share",
     "check_text",
     "check_whole",
+    "escaped",
     "is_plain_text",
     "nearest_hint",
     "wrong_argument",
@@ -218,6 +219,16 @@ def is_plain_text(text: str) -> bool:
         (True, False, False)
     """
     return _NOT_PLAIN.search(text) is None
+
+
+def escaped(text: str) -> str:
+    r"""Text with whatever cannot be shown written as an escape, such as the name of somebody else's folder.
+
+    Example:
+        >>> print(escaped("straße\x1b[2J"))
+        straße\x1b[2J
+    """
+    return _NOT_PLAIN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def check_text(argument: str, text: str) -> None:

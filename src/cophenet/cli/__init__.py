@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from cophenet._common.checks import escaped
 from cophenet.cli import compare, data, embed, evaluate, measure, recipes, report, reproduce, train, tree
 
 __all__ = ["app", "main"]
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
-        typer.echo(_one_line(error), err=True)
+        typer.echo(escaped(_one_line(error)), err=True)
         raise SystemExit(2 if isinstance(error, _WRONG_INPUT) else 1) from None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import re
 import shutil
 from enum import Enum
 from pathlib import Path
@@ -11,8 +11,11 @@ from typing import Annotated
 
 import typer
 
+from cophenet._common.files import read_json
+
 __all__ = ["Format", "RunFolders", "compare"]
 
+_KEY = re.compile(r"[\w/@.-]{1,100}", re.ASCII)
 RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, of any seeds.")]
 
 
@@ -20,8 +23,9 @@ def complete_metrics(context: typer.Context, incomplete: str) -> list[str]:
     """For completion in a shell: what the runs given before were measured by; else what keys begin with."""
     keys: list[str] = []
     for path in (*(context.params.get("runs") or ()), *context.args):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            keys += json.loads(Path(path, "results.json").read_text(encoding="utf-8"))["metrics"]
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            # A shell may run what it is given, and the file may come from anywhere.
+            keys += filter(_KEY.fullmatch, read_json(Path(path, "results.json"))["metrics"])
     if not keys:
         from cophenet.evaluation.keys import DOMAINS
         from cophenet.metrics.cards import metric_cards

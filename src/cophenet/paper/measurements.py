@@ -131,7 +131,7 @@ def umap(observations: Observations, planned: Sequence[VariantRuns], folder: Pat
     for condition, seed, run, first in _runs(observations, planned, folder):
         if not _features(run).is_file():
             continue
-        placed = embed(_features(run))
+        placed = embed(_features(run), run.tree.num_classes)
         nodes, group = np.unique(run.tree.ancestors(1), return_inverse=True)
         groups = group[placed.labels]
         rows.append(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cophenet._common.checks import check_choice
+from cophenet._common.checks import check_choice, escaped
 from cophenet._common.limits import reading
 from cophenet._common.shell import command
 from cophenet.evaluation.keys import describe, key_order
@@ -79,7 +79,7 @@ def open_runs(runs: Sequence[Run | str | Path]) -> list[Run]:
 def distinct_names(runs: Sequence[Run]) -> list[str]:
     """Names of runs; their paths where names are the same."""
     names = [run.name for run in runs]
-    return [str(run.path) if names.count(run.name) > 1 else run.name for run in runs]
+    return [escaped(str(run.path)) if names.count(run.name) > 1 else run.name for run in runs]
 
 
 def make_table(

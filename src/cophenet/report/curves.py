@@ -29,6 +29,8 @@ __all__ = [
     "training_curves",
 ]
 
+# No loss comes near it, and pictures of larger numbers fail.
+_LARGEST = 1e100
 _DASHES = ("-", "--", "-.", ":")
 
 
@@ -83,7 +85,11 @@ class Curve:
 
 
 def training_curves(run: Run) -> dict[str, Curve]:
-    """What `metrics.csv` holds, by column, over all seeds of a run; columns without numbers are left out."""
+    """What `metrics.csv` holds, by column, over all seeds of a run; columns without numbers are left out.
+
+    Raises:
+        ValueError: If a number is too large to be drawn.
+    """
     tables = [part.metrics for part in run.parts]
     columns = dict.fromkeys(key for table in tables for row in table for key in row)
     curves = {}
@@ -92,6 +98,11 @@ def training_curves(run: Run) -> dict[str, Curve]:
             continue
         rows = [[_number(row.get(column)) for row in table] for table in tables]
         values = np.array(list(zip_longest(*rows, fillvalue=np.nan)), dtype=np.float64).T
+        large = np.argwhere(np.isfinite(values) & (np.abs(values) > _LARGEST))
+        if len(large):
+            part, row = large[0].tolist()
+            number = f"{column} is {values[part, row]:g} in epoch {row + 1}"
+            raise ValueError(f"{run.parts[part].path / 'metrics.csv'}: {number}, too large to be drawn")
         if np.isfinite(values).any():
             curves[column] = Curve(column.partition("/")[2], values)
     return curves

@@ -59,7 +59,7 @@ class Key:
     svg: str
 
 
-def embed(path: Path) -> Embedding:
+def embed(path: Path, num_classes: int) -> Embedding:
     """Lay out the features of a file, the same every time.
 
     UMAP's result is written beside the file as `umap-<its name>` and read again as long as the features
@@ -67,11 +67,12 @@ def embed(path: Path) -> Embedding:
 
     Args:
         path: A safetensors file with `features` (N, d) and `labels` (N,).
+        num_classes: How many classes the labels are of.
 
     Raises:
-        ValueError: If the file cannot be read, or holds numbers that are not finite.
+        ValueError: If the file cannot be read, or holds numbers that are not finite, or other labels.
     """
-    features, labels = _load(path)
+    features, labels = _load(path, num_classes)
     rows = _chosen(len(features))
     shown = features[rows]
     if len(shown) < _FEWEST_FOR_UMAP:
@@ -90,7 +91,7 @@ def embed(path: Path) -> Embedding:
     return Embedding(points, labels[rows], len(features), "UMAP", "")
 
 
-def _load(path: Path) -> tuple[Floats, npt.NDArray[np.int64]]:
+def _load(path: Path, num_classes: int) -> tuple[Floats, npt.NDArray[np.int64]]:
     try:
         arrays = map_arrays(path)
     except ValueError as error:
@@ -99,6 +100,8 @@ def _load(path: Path) -> tuple[Floats, npt.NDArray[np.int64]]:
         features, labels = np.array(arrays["features"].numpy()), np.array(arrays["labels"].numpy())
     if features.ndim != 2 or labels.shape != (len(features),) or not len(features):
         raise ValueError(f"{path} holds features {features.shape} and labels {labels.shape}")
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= num_classes:
+        raise ValueError(f"{path} holds labels that are no classes from 0 to {num_classes - 1}")
     if not np.isfinite(features).all():
         raise ValueError(f"{path} holds features that are not finite")
     return features, labels
@@ -147,7 +150,8 @@ def _cached(cache: Path, digest: str, count: int) -> Floats | None:
             points: Floats = file.get_tensor("points")
     except Exception:  # damaged files fail in any way; it is made again
         return None
-    return points if points.shape == (count, 2) else None
+    good = points.shape == (count, 2) and points.dtype == np.float32 and np.isfinite(points).all()
+    return points if good else None
 
 
 def _save(cache: Path, digest: str, points: Floats) -> None:

@@ -214,11 +214,11 @@ def _clouds(run: Run, details: Mapping[str, Any], anchor: str) -> Part:
     path = run.parts[0].features_path(f"{run.recipe.data.domain}-test")
     if not path.is_file():
         return Part(missing=f"There are no features of the test samples: {path} is not there.")
+    tree = details_tree(details)
     try:
-        drawn = embed(path)
+        drawn = embed(path, tree.num_classes)
     except ValueError as error:
         return Part(missing=f"The features cannot be drawn: {error}.")
-    tree = details_tree(details)
     of = f"{len(drawn.points)} of {drawn.samples}" if drawn.samples > len(drawn.points) else drawn.samples
     pictures: list[Picture] = []
     for level in _shown_levels(tree):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, Strict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -29,6 +29,13 @@ def _name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", text):
         raise ValueError(f"must be a name of letters, digits and underscores, got {text!r:.200}")
     return text
+
+
+def _settings(recipe: dict[str, Any]) -> dict[str, Any]:
+    objective = recipe.get("objective")
+    if recipe and not (isinstance(objective, dict) and isinstance(objective.get("options"), dict)):
+        raise ValueError(f"must be the settings of a recipe, with objective.options, got {recipe!r:.200}")
+    return recipe
 
 
 def _devices(text: str) -> str:
@@ -93,10 +100,10 @@ class _Results(TypedDict, total=False):
 
     name: _Text
     recipe_name: _Text
-    scale: _Text
+    scale: Literal["paper", "laptop"]
     data: _Text
     objective: _Text
-    recipe: dict[str, Any]
+    recipe: Annotated[dict[str, Any], AfterValidator(_settings)]
     seeds: list[_Seed]
     levels: list[_Text]
     versions: dict[_Text, _Text]

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from cophenet._common.checks import check_text
+from cophenet._common.checks import check_text, escaped
 from cophenet._common.csv_cells import from_cell
 from cophenet._common.limits import read_text, reading
 from cophenet._common.places import check_real_folder
@@ -75,10 +75,10 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Name of the folder; with that of the folder above for one seed of several."""
+        """Name of the folder, what cannot be shown escaped; with the one above for one seed of several."""
         path = self.path.resolve()
         inside = path.name == f"seed{self.info.get('seed')}" and (path.parent / "recipe.yaml").is_file()
-        return f"{path.parent.name}/{path.name}" if inside else path.name
+        return escaped(f"{path.parent.name}/{path.name}" if inside else path.name)
 
     @cached_property
     def recipe(self) -> Recipe:
