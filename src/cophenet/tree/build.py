@@ -51,6 +51,49 @@ def parts_from_paths(
     return Parts(parents, names, edge_weights, level_names=level_names, lines=node_lines)
 
 
+def parts_from_levels(frame: Any, columns: Sequence[str] | None = None, *, root: str = DEFAULT_ROOT) -> Parts:
+    """Paths from the columns of a table, one row for each class or sample."""
+    if not isinstance(frame, Mapping) and not hasattr(frame, "columns"):
+        raise ValueError(f"frame must have columns, as those of pandas and polars have, got {type(frame)}")
+    known = list(frame if isinstance(frame, Mapping) else frame.columns)
+    names = known if columns is None else list(columns)
+    for column in names:
+        if column not in known:
+            raise ValueError(f"columns: {column!r} is not a column of frame, which has {known!r:.200}")
+    if not names:
+        raise ValueError("columns is empty: a tree needs at least one level")
+    rows = zip(*(frame[column] for column in names), strict=True)
+    paths = list(dict.fromkeys(_levels_path(row, names) for row in rows))
+    deepest = max(map(len, paths), default=0)
+    return parts_from_paths(paths, root=root, level_names=names[:deepest])
+
+
+def _levels_path(row: tuple[Any, ...], columns: Sequence[str]) -> tuple[str, ...]:
+    """The names of a row up to its first empty cell, below which nothing may follow."""
+    path: list[str] = []
+    for place, value in enumerate(row):
+        if _is_missing(value):
+            continue
+        if not isinstance(value, str):
+            raise ValueError(
+                f"frame: names must be text, column {columns[place]!r} has {value!r} ({type(value).__name__})"
+            )
+        if len(path) < place:
+            raise ValueError(f"frame: an empty cell inside a path: {row!r}")
+        path.append(value)
+    if not path:
+        raise ValueError("frame: a row has no names in the columns of levels")
+    return tuple(path)
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether this is None, an empty text or one of the marks of numpy and pandas for nothing."""
+    if isinstance(value, str):
+        return value == ""
+    # pandas.NA cannot be compared: neither equal to itself nor different.
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
+
+
 def _split_path(
     path: Sequence[str] | str, sep: str | None, lines: Sequence[int] | None, row: int
 ) -> Sequence[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cophenet.tree.distances import ClassList, to_labels
 from cophenet.tree.levels import Levels
 from cophenet.tree.names import tell_apart
-from cophenet.tree.parts import Parts, check_positive
+from cophenet.tree.parts import Parts, check_name, check_positive
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -55,6 +55,58 @@ class Edits(Levels):
             level_names=self.level_names[: self.depths[keep].max()],
         )
         return type(self)(parts)
+
+    def rename(self, names: Mapping[Any, str]) -> Self:
+        """The same tree with other names, such as those to show, for some of its nodes.
+
+        A class that is called by its path (see `docs/trees.md`) follows the names of the nodes above it. Two
+        classes that get the same name are called by their paths.
+
+        Args:
+            names: New name of each node to rename; the node as for :meth:`node`, by name, path or index.
+
+        Returns:
+            A tree with the same nodes, edges and label order.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> tree = Hierarchy.from_paths([("n1", "n2"), ("n1", "n3")])
+            >>> tree.rename({"n1": "animal", "n2": "cat", "n3": "dog"}).names
+            ('root', 'animal', 'cat', 'dog')
+        """
+        if not isinstance(names, Mapping):
+            raise ValueError(f"names must map nodes to their new names, got {names!r}")
+        given: dict[int, str] = {}
+        for where, name in names.items():
+            if (node := self.node(where)) in given:
+                raise ValueError(f"names gives {'/'.join(self.path(node))!r} two names")
+            check_name(name)
+            given[node] = name
+        parents, called, last = self.parents.tolist(), list(self.names), self.last_names
+        moved = [False] * self.num_nodes
+        for node, above in enumerate(parents):
+            moved[node] = node in given or (node > 0 and moved[above])
+            if node in given:
+                called[node] = given[node]
+            elif moved[node] and last[node] != self.names[node]:
+                called[node] = "/".join([*(called[up] for up in self._above(node)), last[node]])
+        # Leaves last and in label order, since only the place of a leaf says which label it has.
+        order = [*np.flatnonzero(self.heights > 0).tolist(), *self.leaves.tolist()]
+        place = {node: new for new, node in enumerate(order)} | {-1: -1}
+        parts = Parts(
+            parents=[place[parents[node]] for node in order],
+            names=[called[node] for node in order],
+            weights=self.edge_weights[order].tolist(),
+            level_names=self.level_names,
+        )
+        return type(self)(parts)
+
+    def _above(self, node: int) -> list[int]:
+        """The nodes between the root and a node, from the top."""
+        result = []
+        while (node := int(self.parents[node])) > 0:
+            result.append(node)
+        return result[::-1]
 
     def reorder(self, classes: ClassList) -> Self:
         """The same tree with its classes in another order.

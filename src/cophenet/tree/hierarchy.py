@@ -9,11 +9,18 @@ from typing import Any, NoReturn
 
 import numpy.typing as npt
 
-from cophenet.tree.build import parts_from_edges, parts_from_nested, parts_from_parents, parts_from_paths
+from cophenet.tree.build import (
+    parts_from_edges,
+    parts_from_levels,
+    parts_from_nested,
+    parts_from_parents,
+    parts_from_paths,
+)
 from cophenet.tree.distances import ClassList, Distances
 from cophenet.tree.draw import Drawing
 from cophenet.tree.edit import Edits
 from cophenet.tree.formats import read_tree, write_tree
+from cophenet.tree.graphs import parts_from_graph, to_graph
 from cophenet.tree.levels import Levels
 from cophenet.tree.linkage import parts_from_features, parts_from_linkage
 from cophenet.tree.parts import DEFAULT_ROOT, Parts
@@ -23,10 +30,12 @@ from cophenet.tree.split import Split, split_classes
 class Hierarchy(Edits, Levels, Distances, Drawing):
     """An immutable tree whose leaves are the classes, in label order.
 
-    Made with ``from_paths``, ``from_nested``, ``from_edges``, ``from_parents``, ``from_linkage``, ``infer``
-    or ``read``. Nodes are numbered depth first, siblings by the smallest label below them, so two trees are
-    equal exactly when names, edges, weights, label order and level names are. Class names are unique; an
-    inner node is known by its path. All arrays are read-only.
+    Made with ``from_paths``, ``from_levels``, ``from_nested``, ``from_edges``, ``from_parents``,
+    ``from_networkx``, ``from_linkage``, ``infer`` or ``read``. Nodes are numbered depth first, siblings by
+    the smallest label below them, so two trees are equal exactly when names, edges, weights, label order and
+    level names are. A class that shares its last name with another is called by its path, such as
+    ``garden/hardware``, so names of classes are unique; an inner node is known by its path. All arrays are
+    read-only.
 
     Attributes:
         names: Name of each node; the root is node 0.
@@ -70,6 +79,27 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
             ('cat', 'dog')
         """
         return cls(parts_from_paths(paths, sep=sep, root=root, level_names=level_names))
+
+    @classmethod
+    def from_levels(
+        cls, frame: Any, columns: Sequence[str] | None = None, *, root: str = DEFAULT_ROOT
+    ) -> Hierarchy:
+        """Make a tree from a table whose columns are levels; their names are those of the levels.
+
+        Args:
+            frame: Data frame of pandas or polars, or a dict of columns. Rows are classes or samples: equal
+                ones are one class, and classes are in the order of their first rows. Empty cells at the end
+                of a row (None, NaN or "") make a class of a higher level.
+            columns: The levels from coarse to fine; None for all columns.
+            root: Name of the root.
+
+        Example:
+            >>> frame = {"kind": ["animal", "animal", "vehicle"], "class": ["cat", "dog", "car"]}
+            >>> tree = Hierarchy.from_levels(frame)
+            >>> tree.classes, tree.level_names
+            (('cat', 'dog', 'car'), ('kind', 'class'))
+        """
+        return cls(parts_from_levels(frame, columns, root=root))
 
     @classmethod
     def from_nested(
@@ -141,6 +171,38 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
             ('2', '3', '4')
         """
         return cls(parts_from_parents(parents, names, weights, classes, level_names=level_names))
+
+    @classmethod
+    def from_networkx(cls, graph: Any, *, level_names: Sequence[str] | None = None) -> Hierarchy:
+        """Make a tree from a directed graph of networkx, edges from parents to children.
+
+        Args:
+            graph: A ``DiGraph``. Nodes are called by their attribute ``name``, else by themselves; edges have
+                their attribute ``weight``, else 1. If the leaves have an attribute ``label``, 0, 1, ..., it
+                is the label order, otherwise the order of the nodes.
+            level_names: Names of the levels from depth 1 down.
+
+        Example:
+            >>> import networkx
+            >>> graph = networkx.DiGraph([("all", "animal"), ("animal", "cat"), ("animal", "dog")])
+            >>> Hierarchy.from_networkx(graph).classes
+            ('cat', 'dog')
+        """
+        return cls(parts_from_graph(graph, level_names=level_names))
+
+    def to_networkx(self) -> Any:
+        """The tree as a directed graph of networkx, from which ``from_networkx`` makes an equal tree.
+
+        Returns:
+            A ``DiGraph`` with the numbers of the nodes, edges from parents to children. Attributes of a node
+            are ``name``, ``path`` (a tuple) and, for a class, ``label``; that of an edge is ``weight``.
+
+        Example:
+            >>> graph = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog")]).to_networkx()
+            >>> graph.nodes[2]
+            {'name': 'cat', 'path': ('animal', 'cat'), 'label': 0}
+        """
+        return to_graph(self)
 
     @classmethod
     def from_linkage(cls, linkage: npt.ArrayLike, names: Sequence[str] | None = None) -> Hierarchy:
