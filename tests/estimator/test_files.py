@@ -74,7 +74,15 @@ def test_a_changed_byte_of_a_saved_model_is_noticed(fitted, tmp_path, place):
         HierarchicalEmbedder.load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("options", [{"n_components": 2}, {"hidden_size": 0}, {"n_components": 5}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_components": 2},
+        {"hidden_size": 0},
+        {"n_components": 5, "objective": "fastft"},
+        {"hidden_size": 0, "objective": "l2"},
+    ],
+)
 def test_other_shapes_are_saved_and_exported(options, tmp_path):
     pytest.importorskip("onnxruntime")
     embedder = HierarchicalEmbedder(TREE, **{**QUICK, **options}).fit(ROWS, NAMES)
@@ -90,8 +98,8 @@ def test_what_cannot_be_loaded_is_reported(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     path = tmp_path / "model" / "config.json"
     config = json.loads(path.read_text())
-    path.write_text(json.dumps({**config, "format": 2}))
-    with pytest.raises(ValueError, match=r"format 2, but this version reads format 1; .*update cophenet"):
+    path.write_text(json.dumps({**config, "format": 3}))
+    with pytest.raises(ValueError, match=r"format 3, but this version reads format 2; .*update cophenet"):
         HierarchicalEmbedder.load(tmp_path / "model")
     path.write_text(json.dumps(config))
     (tmp_path / "model" / "model.safetensors").write_bytes(b"cut off")

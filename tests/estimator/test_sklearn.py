@@ -21,7 +21,7 @@ QUICK = {"max_iter": 25, "learning_rate": 0.01, "hidden_size": 32, "random_state
 
 
 # The interface is asked with fewer and larger steps, the accuracy with the defaults too.
-BATTERY = HierarchicalEmbedder(max_iter=25, learning_rate=0.03, hidden_size=32)
+BATTERY = HierarchicalEmbedder(max_iter=25, learning_rate=0.01, hidden_size=16)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -101,8 +101,8 @@ def test_seeds_decide_and_nothing_global_is_touched():
 
 
 def test_progress_and_early_stopping(capsys):
-    embedder = HierarchicalEmbedder(TREE, max_iter=200, n_iter_no_change=3, random_state=0, verbose=True)
-    embedder.fit(ROWS, NAMES)
+    options = {"max_iter": 200, "n_iter_no_change": 3, "random_state": 0, "verbose": True}
+    embedder = HierarchicalEmbedder(TREE, "fastft", **options).fit(ROWS, NAMES)
     held = [epoch["held_out"] for epoch in embedder.history_]
     assert embedder.n_iter_ == len(held) < 200
     assert np.argmin(held) == len(held) - 4

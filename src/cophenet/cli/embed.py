@@ -39,7 +39,12 @@ def embed(
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Folder to keep the fitted model in.")] = None,
     labels: LabelKind = None,
-    objective: Annotated[str, typer.Option(help="What to train by.")] = "fastft",
+    objective: Annotated[
+        str, typer.Option(help="auto, or to train an adapter the name of an objective.")
+    ] = "auto",
+    tree_strength: Annotated[
+        str, typer.Option(help="How much the tree decides: auto, or from 0 (not at all) to 1.")
+    ] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Decides all that is random.")] = 0,
     trust: Trust = False,
 ) -> None:
@@ -57,8 +62,9 @@ def embed(
         check_place(save)
     check_output(output)
     if model is None:
+        strength = {"tree_strength": _strength(tree_strength)}
         options = {"objective": objective, "random_state": seed, "verbose": sys.stderr.isatty()}
-        embedder = fit_file(file, output, tree, labels, **options)
+        embedder = fit_file(file, output, tree, labels, **options, **strength)
     else:
         embedder = load_model(model, trust=trust)
     if save is not None:
@@ -66,6 +72,14 @@ def embed(
     rows = embed_file(embedder, file, output)
     saved = f", model in {save}" if save is not None else ""
     typer.echo(f"wrote {output}: {rows} vectors of {embedder._n_features_out} numbers{saved}")
+
+
+def _strength(text: str) -> float | str:
+    """A number where it is one; what is none is refused by the estimator."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def predict(

@@ -43,27 +43,36 @@ class HierarchicalEmbedder(
 ):
     """Reshape vectors so that they follow a label tree, and classify with the tree in mind.
 
-    A residual adapter and a linear head are trained on the standardised vectors by one of the objectives of
-    `cophenet.objectives`. A label may be a class or an inner node: a sample known only as "dog" trains the
-    levels it knows. Parts of the samples are held out, to stop in time and to calibrate decisions.
+    Four small networks are trained side by side on the standardised vectors, by cross entropy at every level
+    of the tree and CPCC; `tree_strength` says how much the tree decides. Or a residual adapter is trained by
+    one of the objectives of `cophenet.objectives`. A label may be a class or an inner node: a sample known
+    only as "dog" trains the levels it knows. Some samples calibrate decisions: each of them is left out by
+    one of the four networks.
 
     Args:
         tree: A `Hierarchy`, a nested dict, a list of paths, the name of a tree file; or None to infer a tree
             from the class means.
-        objective: A name from `cophenet.objectives.objective_names()`; the name of a class distance is cross
-            entropy with CPCC.
-        objective_options: Options of the objective, such as ``{"weight": 0.5}``.
+        tree_strength: How much the tree decides, from 0 (not at all) to 1 (distances follow it as far as
+            possible); "auto" for what improves all levels.
+        objective: "auto"; or to train an adapter, a name from `cophenet.objectives.objective_names()`: that
+            of a class distance is cross entropy with CPCC.
+        objective_options: Options of a named objective, such as ``{"weight": 0.5}``.
         labels: What labels are: "names" of nodes of the tree (the number 7 is "7"), or "positions" in the
             classes of the tree, from 0.
-        n_components: Size of a reshaped vector; None for that of the input.
-        hidden_size: Size of the adapter's hidden layer; 0 for a linear adapter.
-        learning_rate: Step size of AdamW.
-        weight_decay: Weight decay of AdamW.
+        n_components: Size of a reshaped vector, at most that of the four hidden layers; None for the number
+            of classes, but at least 64 and at most that of the input. With a named objective None is that of
+            the input.
+        hidden_size: Size of a hidden layer; 0 for a linear network.
+        learning_rate: Step size of AdamW, at its highest; "auto" for 0.002, with a named objective 0.003.
+        weight_decay: Weight decay of AdamW; "auto" for 0.01, with a named objective 1.
         batch_size: Samples of a step; "auto" for 256, or for an eighth of fewer samples, but at least 32.
-        max_iter: Epochs at most, in each phase of the objective.
-        n_iter_no_change: Stop after so many epochs in which the held-out loss is not the lowest so far.
-        validation_fraction: Share of the samples held out to stop in time; 0 to train all epochs.
-        calibration_fraction: Share of the samples held out to calibrate decisions; 0 for none.
+        max_iter: Epochs; "auto" for 20, or more where samples are few. With a named objective epochs at most,
+            in each of its phases; "auto" for 100.
+        n_iter_no_change: With a named objective, stop after so many epochs in which the held-out loss is not
+            the lowest so far.
+        validation_fraction: With a named objective, share of the samples held out to stop in time; 0 to train
+            all epochs.
+        calibration_fraction: Share of the samples that calibrate decisions; 0 for none.
         error_target: Largest expected share of wrong answers of the decision "specific-if-confident".
         random_state: Seed, `numpy.random.RandomState` or None, as in scikit-learn.
         device: Where to compute, as torch names it.
@@ -95,16 +104,17 @@ class HierarchicalEmbedder(
     def __init__(
         self,
         tree: Any = None,
-        objective: str = "fastft",
+        objective: str = "auto",
         *,
+        tree_strength: float | str = "auto",
         objective_options: Mapping[str, Any] | None = None,
         labels: str = "names",
         n_components: int | None = None,
         hidden_size: int = 256,
-        learning_rate: float = 3e-3,
-        weight_decay: float = 1.0,
+        learning_rate: float | str = "auto",
+        weight_decay: float | str = "auto",
         batch_size: int | str = "auto",
-        max_iter: int = 100,
+        max_iter: int | str = "auto",
         n_iter_no_change: int = 10,
         validation_fraction: float = 0.1,
         calibration_fraction: float = 0.1,
@@ -115,6 +125,7 @@ class HierarchicalEmbedder(
     ) -> None:
         self.tree = tree
         self.objective = objective
+        self.tree_strength = tree_strength
         self.objective_options = objective_options
         self.labels = labels
         self.n_components = n_components
@@ -143,9 +154,9 @@ class HierarchicalEmbedder(
         """
         check_parameters(self)
         rows, labels = check_rows(self, X, y, reset=True)
-        fitted, held, classes = train_embedder(self, rows, labels)
+        fitted, held_out = train_embedder(self, rows, labels)
         self._set_fitted(fitted)
-        self._calibrate(rows, held, classes)
+        self._calibrate(rows, *held_out)
         return self
 
     def transform(self, X: Any) -> Array:  # noqa: N803
@@ -248,26 +259,37 @@ class HierarchicalEmbedder(
             check_bytes(rows)
         return rows
 
-    def _outputs(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Features and logits of all or the chosen rows, block by block; in float64 if the rows are."""
+    def _blocks(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Any, Tensor]]:
+        """The network and its inputs for all or the chosen rows, by block; in float64 if the rows are."""
         dtype = torch.float64 if rows.dtype == np.float64 else torch.float32
         network = self.network_ if dtype == torch.float32 else deepcopy(self.network_).double()
-        width = rows.shape[1] + self._n_features_out + len(self.classes_)
+        width = rows.shape[1] + getattr(network, "num_values", self._n_features_out + len(self.classes_))
         with torch.inference_mode():
             for part in blocks(len(rows) if chosen is None else len(chosen), width):
                 block = rows[part if chosen is None else chosen[part]]
-                yield part, *network(self.input_scale_(block, dtype).to(self.device))
+                yield part, network, self.input_scale_(block, dtype).to(self.device)
                 release_pages(rows)
 
-    def _probabilities(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor]]:
-        """Probabilities in float64 on the host, block by block."""
-        for part, _, logits in self._outputs(rows, chosen):
+    def _probabilities(
+        self, rows: Array, chosen: Ints | None = None, left_out_by: Ints | None = None
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Probabilities in float64 on the host, by block; or for each row those of one member."""
+        for part, network, inputs in self._blocks(rows, chosen):
+            if left_out_by is None:
+                logits = network(inputs)[1]
+            else:
+                logits = network.held_out(inputs, torch.from_numpy(left_out_by[part]).to(inputs.device))
             yield part, logits.double().softmax(1).cpu()
+
+    def _features(self, rows: Array) -> Iterator[tuple[slice, Array]]:
+        """Reshaped vectors on the host, by block."""
+        for part, network, inputs in self._blocks(rows):
+            yield part, network(inputs)[0].cpu().numpy()
 
     def _embed(self, rows: Array) -> Array:
         out = np.empty((len(rows), self._n_features_out), dtype=float_type(rows))
-        for part, features, _ in self._outputs(rows):
-            out[part] = features.cpu().numpy()
+        for part, features in self._features(rows):
+            out[part] = features
         return out
 
     def _proba(self, rows: Array, level: int | str | None = None) -> Array:

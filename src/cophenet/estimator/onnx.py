@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from cophenet._common.files import replaced_file
 from cophenet._common.packages import import_optional
+from cophenet.estimator.ensemble import MEMBERS, SCALE, EnsembleNetwork
 from cophenet.estimator.network import VectorNetwork
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def write_onnx(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) ->
         RuntimeError: If onnxruntime computes something else than the estimator.
     """
     onnx, runtime = _packages()
-    if not isinstance(estimator.network_, VectorNetwork):
+    if not isinstance(estimator.network_, VectorNetwork | EnsembleNetwork):
         raise ValueError("only an estimator that was fitted on vectors can be exported, not one from a run")
     with replaced_file(Path(path)) as part:
         part.write_bytes(_model(onnx, estimator).SerializeToString())
@@ -49,49 +49,78 @@ def _packages() -> tuple[Any, Any]:
     return onnx, runtime
 
 
-def _model(onnx: Any, estimator: HierarchicalEmbedder) -> Any:
-    make, constants, nodes = onnx.helper, [], []
+class _Graph:
+    """Nodes and constants of a graph; a method adds a node and returns the name of its output."""
 
-    def constant(name: str, values: NDArray[Any]) -> str:
-        constants.append(onnx.numpy_helper.from_array(np.ascontiguousarray(values), name))
+    def __init__(self, onnx: Any) -> None:
+        self.onnx, self.nodes, self.constants = onnx, [], []  # type: Any, list[Any], list[Any]
+
+    def constant(self, name: str, values: Any) -> str:
+        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+        self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
-    def step(kind: str, inputs: list[str], output: str, **options: Any) -> str:
-        nodes.append(make.make_node(kind, inputs, [output], **options))
+    def step(self, kind: str, inputs: list[str], output: str, **options: Any) -> str:
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output], **options))
         return output
 
-    def linear(layer: nn.Linear, value: str, name: str, output: str) -> str:
-        weights = [constant(f"{name}.{key}", item.cpu().numpy()) for key, item in layer.named_parameters()]
-        return step("Gemm", [value, *weights], output, transB=1)
+    def linear(self, layer: nn.Linear, value: str, name: str, output: str) -> str:
+        weights = [self.constant(f"{name}.{key}", item) for key, item in layer.named_parameters()]
+        return self.step("Gemm", [value, *weights], output, transB=1)
 
-    network = estimator.network_
-    adapter, scale = network.adapter, estimator.input_scale_
+
+def _model(onnx: Any, estimator: HierarchicalEmbedder) -> Any:
+    make, graph, scale = onnx.helper, _Graph(onnx), estimator.input_scale_
     # In float64, as the estimator does it, so that a large offset costs no digits.
-    exact = step("Cast", ["vectors"], "exact", to=onnx.TensorProto.DOUBLE)
-    centered = step("Sub", [exact, constant("mean", scale.mean)], "centered")
-    scaled = step("Div", [centered, constant("deviation", scale.deviation)], "scaled")
-    inputs = step("Cast", [scaled], "inputs", to=onnx.TensorProto.FLOAT)
-    straight = isinstance(adapter.skip, nn.Linear)
-    if adapter.down is None or adapter.up is None:
-        linear(adapter.skip, inputs, "skip", "embedding")
-    else:
-        skipped = linear(adapter.skip, inputs, "skip", "skipped") if straight else inputs
-        hidden = step("Gelu", [linear(adapter.down, inputs, "down", "low")], "hidden")
-        step("Add", [skipped, linear(adapter.up, hidden, "up", "high")], "embedding")
-    logits = linear(network.head, "embedding", "head", "logits")
-    step("Softmax", [logits], "probabilities", axis=1)
+    exact = graph.step("Cast", ["vectors"], "exact", to=onnx.TensorProto.DOUBLE)
+    centered = graph.step("Sub", [exact, graph.constant("mean", scale.mean)], "centered")
+    scaled = graph.step("Div", [centered, graph.constant("deviation", scale.deviation)], "scaled")
+    graph.step("Cast", [scaled], "inputs", to=onnx.TensorProto.FLOAT)
+    add = _add_adapter if isinstance(estimator.network_, VectorNetwork) else _add_ensemble
+    add(graph, estimator.network_)
     sizes = {"embedding": estimator._n_features_out, "probabilities": len(estimator.classes_)}
     number = onnx.TensorProto.FLOAT
-    graph = make.make_graph(
-        nodes,
+    model_graph = make.make_graph(
+        graph.nodes,
         "cophenet",
         [make.make_tensor_value_info("vectors", number, ["n", estimator.n_features_in_])],
         [make.make_tensor_value_info(name, number, ["n", size]) for name, size in sizes.items()],
-        constants,
+        graph.constants,
     )
-    model = make.make_model(graph, opset_imports=[make.make_opsetid("", _OPSET)], ir_version=9)
+    model = make.make_model(model_graph, opset_imports=[make.make_opsetid("", _OPSET)], ir_version=9)
     onnx.checker.check_model(model)
     return model
+
+
+def _add_adapter(graph: _Graph, network: VectorNetwork) -> None:
+    adapter, inputs = network.adapter, "inputs"
+    if adapter.down is None or adapter.up is None:
+        graph.linear(adapter.skip, inputs, "skip", "embedding")  # type: ignore[arg-type]
+    else:
+        straight = isinstance(adapter.skip, nn.Linear)
+        skipped = graph.linear(adapter.skip, inputs, "skip", "skipped") if straight else inputs  # type: ignore[arg-type]
+        hidden = graph.step("Gelu", [graph.linear(adapter.down, inputs, "down", "low")], "hidden")
+        graph.step("Add", [skipped, graph.linear(adapter.up, hidden, "up", "high")], "embedding")
+    logits = graph.linear(network.head, "embedding", "head", "logits")
+    graph.step("Softmax", [logits], "probabilities", axis=1)
+
+
+def _add_ensemble(graph: _Graph, network: EnsembleNetwork) -> None:
+    value = graph.linear(network.hidden, "inputs", "hidden", "low")
+    value = value if network.is_linear else graph.step("Relu", [value], "high")
+    members = graph.constant("members", np.array([-1, MEMBERS, network.size], dtype=np.int64))
+    value = graph.step("Reshape", [value, members], "split")
+    last = graph.constant("last", np.array([2], dtype=np.int64))
+    norms = graph.step("ReduceL2", [value, last], "norms", keepdims=1)
+    smallest = graph.constant("smallest", np.float32(1e-12))
+    value = graph.step("Div", [value, graph.step("Max", [norms, smallest], "bounded")], "units")
+    row = graph.constant("row", np.array([-1, MEMBERS * network.size], dtype=np.int64))
+    projection = graph.constant("projection", network.projection.weight.T * MEMBERS**-0.5)
+    graph.step("MatMul", [graph.step("Reshape", [value, row], "rows"), projection], "embedding")
+    prototypes = network.prototypes.transpose(1, 2).reshape(-1, network.prototypes.shape[1])
+    weights = graph.constant("prototypes", prototypes * (SCALE / MEMBERS))
+    logits = graph.step("MatMul", ["rows", weights], "logits")
+    graph.step("Softmax", [logits], "probabilities", axis=1)
 
 
 def _compare(runtime: Any, path: Path, estimator: HierarchicalEmbedder) -> None:

@@ -36,7 +36,9 @@ class DecisionMixin:
     def _rows(self, X: Any) -> Array:  # noqa: N803
         raise NotImplementedError
 
-    def _probabilities(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor]]:
+    def _probabilities(
+        self, rows: Array, chosen: Ints | None = None, left_out_by: Ints | None = None
+    ) -> Iterator[tuple[slice, Tensor]]:
         raise NotImplementedError
 
     def predict(self, X: Any, decision: str = "argmax", error_target: float | None = None) -> Array:  # noqa: N803
@@ -145,27 +147,34 @@ class DecisionMixin:
             raise ValueError("y must hold classes, got labels of inner nodes only")
         return chosen, position[chosen]
 
-    def _calibrate(self, rows: Array, chosen: Ints, classes: Ints) -> None:
+    def _calibrate(self, rows: Array, chosen: Ints, classes: Ints, left_out_by: Ints | None = None) -> None:
         wrong = np.empty(len(chosen))
-        for part, probabilities in self._probabilities(rows, chosen):
+        for part, probabilities in self._probabilities(rows, chosen, left_out_by):
             labels = torch.from_numpy(classes[part])
             wrong[part] = decisions.first_wrong(probabilities, labels, self.tree_).numpy()
         self.calibration_scores_ = np.sort(wrong)
         target = float(self.error_target)
         if decisions.threshold(self.calibration_scores_, target, self.uncalibrated_) is not None:
-            self.decision_report_ = self._report(rows, chosen, classes, target)
+            self.decision_report_ = self._report(rows, chosen, classes, target, left_out_by)
         else:
             limits = {"threshold": None, "uncalibrated": self.uncalibrated_}
             self.decision_report_ = {"error_target": target, **limits, "samples": len(chosen)}
 
-    def _report(self, rows: Array, chosen: Ints, classes: Ints, target: float) -> dict[str, Any]:
-        nodes = self._decide(rows, "specific-if-confident", target, chosen)
+    def _report(
+        self, rows: Array, chosen: Ints, classes: Ints, target: float, left_out_by: Ints | None = None
+    ) -> dict[str, Any]:
+        nodes = self._decide(rows, "specific-if-confident", target, chosen, left_out_by)
         report = decisions.report(torch.from_numpy(nodes), torch.from_numpy(classes), self.tree_)
         limits = {"threshold": self._limit(target), "uncalibrated": self.uncalibrated_}
         return {"error_target": target, **limits, **report}
 
     def _decide(
-        self, rows: Array, decision: str, error_target: float | None, chosen: Ints | None = None
+        self,
+        rows: Array,
+        decision: str,
+        error_target: float | None,
+        chosen: Ints | None = None,
+        left_out_by: Ints | None = None,
     ) -> Ints:
         check_choice("decision", decision, decisions.DECISIONS)
         sure = decision == "specific-if-confident"
@@ -175,7 +184,7 @@ class DecisionMixin:
             )
         limit = self._limit(error_target) if sure else 0.0
         nodes = np.empty(len(rows) if chosen is None else len(chosen), dtype=np.int64)
-        for part, probabilities in self._probabilities(rows, chosen):
+        for part, probabilities in self._probabilities(rows, chosen, left_out_by):
             nodes[part] = decisions.decide(probabilities, self.tree_, decision, limit).numpy()
         return nodes
 

@@ -226,8 +226,8 @@ class SearchMixin:
             self.index_ = SearchIndex(self._embed(rows), nodes, backend)
             return self
         with TemporaryFile(dir=folder) as file:
-            for _, features, _ in self._outputs(rows):
-                file.write(_unit(features.cpu().numpy().astype(float_type(rows))).tobytes())
+            for _, features in self._features(rows):
+                file.write(_unit(features.astype(float_type(rows))).tobytes())
             file.flush()
             vectors = np.memmap(file, np.float32, "r", shape=(len(rows), self._n_features_out))
         self.index_ = SearchIndex(vectors, nodes, backend, unit=True)

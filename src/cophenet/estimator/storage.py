@@ -19,6 +19,7 @@ from cophenet._common.checksums import check_arrays, with_checksum
 from cophenet._common.files import old_or_new_folder, parse_json, read_json, replaced_folder
 from cophenet._common.limits import one_line, read_text
 from cophenet._common.packages import import_optional
+from cophenet.estimator.ensemble import EnsembleNetwork
 from cophenet.estimator.labels import find_nodes
 from cophenet.estimator.network import Adapter, VectorNetwork
 from cophenet.estimator.scaling import Scale
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "check_place", "load", "save"]
 
-FORMAT = 1
+FORMAT = 2
+# Of the first edition, which had no ensembles.
+_READ = (1, FORMAT)
 CONFIG, TENSORS, TREE, GIVEN = "config.json", "model.safetensors", "tree.json", "given_tree.json"
 
 # Longest text in the type of the classes, unless a name is longer.
@@ -48,7 +51,7 @@ def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
     Raises:
         ValueError: If there is something else than a saved model in its place.
     """
-    if not isinstance(estimator.network_, VectorNetwork):
+    if not isinstance(estimator.network_, VectorNetwork | EnsembleNetwork):
         raise ValueError("an estimator made from a run is saved by its run folder already")
     target = check_place(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +144,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         version = config["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not the configuration of a saved model: {error}") from error
-    if isinstance(version, bool) or version != FORMAT:
+    if isinstance(version, bool) or version not in _READ:
         newer = isinstance(version, int) and version > FORMAT
         advice = "; it was saved by a newer cophenet: update cophenet to read it" if newer else ""
         raise ValueError(f"{path}: format {version!r:.200}, but this version reads format {FORMAT}{advice}")
@@ -199,10 +202,15 @@ def _fill(
     estimator: HierarchicalEmbedder, config: dict[str, Any], tensors: dict[str, Tensor], tree: Hierarchy
 ) -> None:
     state = {name[8:]: value for name, value in tensors.items() if name.startswith("network.")}
-    inputs, outputs = len(tensors["scale.mean"]), state["head.weight"].shape[1]
+    inputs, size, classes = len(tensors["scale.mean"]), estimator.hidden_size, len(config["classes"])
+    network: EnsembleNetwork | VectorNetwork
     with torch.device("meta"):
-        adapter = Adapter(inputs, estimator.hidden_size, outputs)
-        network = VectorNetwork(adapter, nn.Linear(outputs, len(config["classes"])))
+        if estimator.objective == "auto":
+            outputs = len(state["projection.weight"])
+            network = EnsembleNetwork(inputs, size or inputs, outputs, classes, linear=size == 0)
+        else:
+            outputs = state["head.weight"].shape[1]
+            network = VectorNetwork(Adapter(inputs, size, outputs), nn.Linear(outputs, classes))
     # Before memory is taken: sizes in the configuration need not be those of the tensors.
     if (shapes := _shapes(network.state_dict())) != _shapes(state):
         raise ValueError(f"{TENSORS} has tensors {_shapes(state)}, {CONFIG} needs {shapes}")

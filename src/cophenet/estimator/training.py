@@ -6,7 +6,7 @@ import math
 import warnings
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,9 +15,11 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from cophenet._common.progress import Progress
+from cophenet.estimator.ensemble_training import EnsembleTrainer
 from cophenet.estimator.labels import classes_below, encode, label_text, to_tree
 from cophenet.estimator.network import final_network, start_network
 from cophenet.estimator.scaling import Scale, blocks, fit_scale
+from cophenet.estimator.tree_strength import tree_weights
 from cophenet.models.heads import Network
 from cophenet.objectives import Objective, StepOutput, create
 from cophenet.tree import Hierarchy
@@ -25,9 +27,11 @@ from cophenet.tree import Hierarchy
 if TYPE_CHECKING:
     from cophenet.estimator.embedder import HierarchicalEmbedder
 
-__all__ = ["Fitted", "Split", "Trainer", "split_rows", "train_embedder"]
+__all__ = ["Fitted", "HeldOut", "Split", "Trainer", "split_rows", "train_embedder"]
 
 Ints = NDArray[np.int64]
+
+_LEARNING_RATE, _WEIGHT_DECAY, _EPOCHS = 3e-3, 1.0, 100
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,23 @@ class Fitted:
     uncalibrated: float = 0.0
 
 
+class HeldOut(NamedTuple):
+    """Samples that calibrate decisions.
+
+    Attributes:
+        samples: (m,) their positions.
+        classes: (m,) their classes.
+        left_out_by: (m,) the member of the ensemble that has not seen each; None if no network has seen any.
+    """
+
+    samples: Ints
+    classes: Ints
+    left_out_by: Ints | None
+
+
 def train_embedder(
     estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: NDArray[Any]
-) -> tuple[Fitted, Ints, Ints]:
+) -> tuple[Fitted, HeldOut]:
     """Train a network.
 
     Args:
@@ -71,30 +89,38 @@ def train_embedder(
         labels: (n,) as the user writes them.
 
     Returns:
-        What it has learned; (m,) positions of the samples held out to calibrate, and (m,) their classes.
+        What it has learned, and the samples that calibrate.
     """
     given = None if estimator.tree is None else to_tree(estimator.tree)
     encoded = encode(labels, given, estimator.labels)
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
     rng = np.random.default_rng(seed)
-    split = split_rows(encoded.targets, estimator.validation_fraction, estimator.calibration_fraction, rng)
-    scale = fit_scale(rows, split.train)
-    tree = encoded.tree or _infer_tree(rows, encoded.targets, encoded.classes, split.train, scale)
+    default = estimator.objective == "auto"
+    stop = 0.0 if default else estimator.validation_fraction
+    split = split_rows(encoded.targets, stop, estimator.calibration_fraction, rng)
+    seen = np.arange(len(rows)) if default else split.train
+    scale = fit_scale(rows, seen)
+    tree = encoded.tree or _infer_tree(rows, encoded.targets, encoded.classes, seen, scale)
     device = torch.device(estimator.device)
-    # A fit is one process's own affair, also where others run beside it.
-    options = {"gather": "none", **(estimator.objective_options or {})}
-    objective = create(estimator.objective, tree, **options).to(device)
-    if objective.cpcc is not None and tree.is_equidistant:
-        warnings.warn(
-            "all pairs of classes are equally far apart in the tree, so CPCC is undefined and its term of "
-            "the loss inactive; the other terms are trained",
-            UserWarning,
-            stacklevel=3,
-        )
-    outputs = estimator.n_components or rows.shape[1]
-    network = start_network(objective, rows.shape[1], estimator.hidden_size, outputs, seed).to(device)
-    trainer = Trainer(network, objective, rows, encoded.targets, encoded.inner, scale, device)
-    history = trainer.fit(split, estimator, rng)
+    left_out_by = None
+    if default:
+        parts = (rows, encoded.targets, encoded.inner, tree, scale)
+        weights = tree_weights(estimator.tree_strength)
+        ensemble = EnsembleTrainer(*parts, weights, split.calibrate, seed, device)
+        _warn_of_equal_distances(tree, bool(weights.cpcc))
+        network: Any
+        network, history = ensemble.fit(estimator)
+        left_out_by, outputs = ensemble.left_out_by, network.projection.out_features
+    else:
+        # A fit is one process's own affair, also where others run beside it.
+        options = {"gather": "none", **(estimator.objective_options or {})}
+        objective = create(estimator.objective, tree, **options).to(device)
+        _warn_of_equal_distances(tree, objective.cpcc is not None)
+        outputs = estimator.n_components or rows.shape[1]
+        start = start_network(objective, rows.shape[1], estimator.hidden_size, outputs, seed).to(device)
+        trainer = Trainer(start, objective, rows, encoded.targets, encoded.inner, scale, device)
+        history = trainer.fit(split, estimator, rng)
+        network = final_network(start, objective.finest)
     held = split.calibrate[encoded.targets[split.calibrate] < len(encoded.classes)]
     known = encoded.targets[encoded.targets < len(encoded.classes)]
     fitted = Fitted(
@@ -102,12 +128,23 @@ def train_embedder(
         tree,
         given,
         scale,
-        final_network(network, objective.finest),
+        network,
         outputs,
         history,
         uncalibrated=float((np.bincount(known) == 1).sum() / max(1, len(known))),
     )
-    return fitted, held, encoded.targets[held]
+    members = None if left_out_by is None else left_out_by[held]
+    return fitted, HeldOut(held, encoded.targets[held], members)
+
+
+def _warn_of_equal_distances(tree: Hierarchy, has_cpcc: bool) -> None:
+    if has_cpcc and tree.is_equidistant:
+        warnings.warn(
+            "all pairs of classes are equally far apart in the tree, so CPCC is undefined and its term of "
+            "the loss inactive; the other terms are trained",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _infer_tree(
@@ -236,7 +273,8 @@ class Trainer:
         history: list[dict[str, float]] = []
         with torch.enable_grad():
             for number, phase in enumerate(self.objective.phases):
-                epochs = min(settings.max_iter, phase.epochs or settings.max_iter)
+                most = _EPOCHS if settings.max_iter == "auto" else int(settings.max_iter)
+                epochs = min(most, phase.epochs or most)
                 self._fit_phase(number, epochs, split, settings, rng, history)
         return history
 
@@ -249,8 +287,11 @@ class Trainer:
         rng: np.random.Generator,
         history: list[dict[str, float]],
     ) -> None:
+        rate, decay = settings.learning_rate, settings.weight_decay
         optimizer = torch.optim.AdamW(
-            self.network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+            self.network.parameters(),
+            lr=_LEARNING_RATE if rate == "auto" else float(rate),
+            weight_decay=_WEIGHT_DECAY if decay == "auto" else float(decay),
         )
         size = settings.batch_size
         size = min(256, max(32, len(split.train) // 8)) if size == "auto" else int(size)

@@ -15,7 +15,9 @@ from torch import Tensor
 from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet._common.mapped import release_pages
 from cophenet.estimator.decisions import check_target
+from cophenet.estimator.ensemble import MEMBERS
 from cophenet.estimator.scaling import blocks
+from cophenet.estimator.tree_strength import tree_weights
 from cophenet.objectives import objective_names
 
 if TYPE_CHECKING:
@@ -26,19 +28,36 @@ __all__ = ["check_device", "check_parameters", "check_rows", "check_weights", "t
 
 def check_parameters(estimator: HierarchicalEmbedder) -> None:
     """Refuse a parameter that is wrong by itself."""
-    check_choice("objective", estimator.objective, objective_names())
+    check_choice("objective", estimator.objective, ("auto", *objective_names()))
+    tree_weights(estimator.tree_strength)
     if not isinstance(estimator.objective_options, Mapping | None):
         raise ValueError(f"objective_options must be a mapping or None, got {estimator.objective_options!r}")
+    if estimator.objective == "auto" and estimator.objective_options:
+        raise ValueError(
+            f"objective_options are for a named objective, got {estimator.objective_options!r} with 'auto'"
+        )
+    if estimator.objective != "auto" and estimator.tree_strength != "auto":
+        raise ValueError(
+            f"tree_strength is for objective 'auto', got {estimator.tree_strength!r} with "
+            f"objective {estimator.objective!r}"
+        )
     check_choice("labels", estimator.labels, ("names", "positions"))
     if estimator.n_components is not None:
         check_whole("n_components", estimator.n_components, 1)
     check_whole("hidden_size", estimator.hidden_size, 0)
-    check_number("learning_rate", estimator.learning_rate, least=False)
-    check_number("weight_decay", estimator.weight_decay)
-    if estimator.batch_size != "auto":
-        check_whole("batch_size", estimator.batch_size, 1)
-    for name in ("max_iter", "n_iter_no_change"):
-        check_whole(name, getattr(estimator, name), 1)
+    most = MEMBERS * estimator.hidden_size
+    if estimator.objective == "auto" and 0 < most < (estimator.n_components or 0):
+        raise ValueError(
+            f"n_components must be at most {MEMBERS} * hidden_size = {most}, got {estimator.n_components}"
+        )
+    if estimator.learning_rate != "auto":
+        check_number("learning_rate", estimator.learning_rate, least=False)  # type: ignore[arg-type]
+    if estimator.weight_decay != "auto":
+        check_number("weight_decay", estimator.weight_decay)  # type: ignore[arg-type]
+    for name in ("batch_size", "max_iter"):
+        if getattr(estimator, name) != "auto":
+            check_whole(name, getattr(estimator, name), 1)
+    check_whole("n_iter_no_change", estimator.n_iter_no_change, 1)
     shares = [estimator.validation_fraction, estimator.calibration_fraction]
     for name, share in zip(("validation_fraction", "calibration_fraction"), shares, strict=True):
         if not isinstance(share, numbers.Real) or not 0 <= float(share) < 1:

@@ -1,0 +1,183 @@
+"""What does the tree give me? The estimator beside what scikit-learn has, on the same vectors.
+
+Every method is fitted on the same training vectors and measured on the same test vectors: by its answers, and
+by the vectors it works with. Settings of the others (C, k) are chosen on a part of the training vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import StandardScaler, normalize
+from torch import Tensor
+
+from cophenet import metrics
+from cophenet.cpcc import cpcc
+from cophenet.estimator.embedder import HierarchicalEmbedder
+from cophenet.estimator.training import split_rows
+from cophenet.metrics.mean_average_precision import class_prototypes, level_labels, prototype_map
+from cophenet.transport import class_distances
+from cophenet.tree import Hierarchy
+
+__all__ = ["METHODS", "FittedMethod", "measure_method", "shown_levels", "split_vectors"]
+
+Array = NDArray[Any]
+Ints = NDArray[np.int64]
+
+_STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+_NEIGHBORS = (1, 3, 5, 10, 20, 50)
+
+
+class FittedMethod(NamedTuple):
+    """A method after fitting.
+
+    Attributes:
+        embed: Rows to the vectors it works with.
+        probabilities: Rows to (n, C).
+    """
+
+    embed: Callable[[Array], Array]
+    probabilities: Callable[[Array], Array]
+
+
+def lda(rows: Array, labels: Ints, tree: Hierarchy, _seed: int) -> FittedMethod:
+    """Linear discriminant analysis, shrunk (Ledoit and Wolf) where samples are few; its projections."""
+    few = len(rows) < 4 * rows.shape[1]
+    model = (
+        LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto") if few else LinearDiscriminantAnalysis()
+    )
+    model.fit(rows, labels)
+    return FittedMethod(model.transform, _all_classes(model, tree))
+
+
+def logistic_regression(rows: Array, labels: Ints, tree: Hierarchy, seed: int) -> FittedMethod:
+    """Multinomial logistic regression on standardised vectors; C is chosen."""
+    scale = StandardScaler().fit(rows)
+    scaled = scale.transform(rows)
+    one, other, own, truth = split_vectors(scaled, labels, seed)
+
+    def fit(strength: float, vectors: Array, codes: Ints) -> Any:
+        return LogisticRegression(C=strength, max_iter=200, tol=1e-3).fit(vectors, codes)
+
+    best = max(_STRENGTHS, key=lambda strength: fit(strength, one, own).score(other, truth))
+    model = fit(best, scaled, labels)
+    chances = _all_classes(model, tree)
+    return FittedMethod(scale.transform, lambda given: chances(scale.transform(given)))
+
+
+def nearest_neighbors(rows: Array, labels: Ints, tree: Hierarchy, seed: int) -> FittedMethod:
+    """Nearest neighbours by cosine, weighted by the inverse distance; k is chosen."""
+
+    def votes(known: Array, codes: Ints, queries: Array) -> Callable[[int], Array]:
+        most = min(max(_NEIGHBORS), len(known))
+        index = NearestNeighbors(n_neighbors=most, algorithm="brute").fit(normalize(known))
+        distances, places = index.kneighbors(normalize(queries))
+        weights, found = 1 / np.maximum(distances, 1e-6), codes[places]
+
+        def count(k: int) -> Array:
+            sums = np.zeros((len(queries), tree.num_classes))
+            np.add.at(sums, (np.arange(len(queries))[:, None], found[:, :k]), weights[:, :k])
+            return np.asarray(sums / sums.sum(1, keepdims=True))
+
+        return count
+
+    one, other, own, truth = split_vectors(rows, labels, seed)
+    tried = votes(one, own, other)
+    best = max(_NEIGHBORS, key=lambda k: float((tried(k).argmax(1) == truth).mean()))
+    return FittedMethod(lambda given: given, lambda given: votes(rows, labels, given)(best))
+
+
+def _embedder(strength: float | str) -> Callable[[Array, Ints, Hierarchy, int], FittedMethod]:
+    def fit(rows: Array, labels: Ints, tree: Hierarchy, seed: int) -> FittedMethod:
+        model = HierarchicalEmbedder(tree, tree_strength=strength, labels="positions", random_state=seed).fit(
+            rows, labels
+        )
+        return FittedMethod(model.transform, _all_classes(model, tree))
+
+    return fit
+
+
+METHODS: dict[str, Callable[[Array, Ints, Hierarchy, int], FittedMethod]] = {
+    "LDA": lda,
+    "logistic regression": logistic_regression,
+    "nearest neighbours": nearest_neighbors,
+    "cophenet, without the tree": _embedder(0),
+    "cophenet": _embedder("auto"),
+}
+
+
+def _all_classes(model: Any, tree: Hierarchy) -> Callable[[Array], Array]:
+    """Probabilities of all classes of the tree; 0 for those that were not seen."""
+
+    def chances(rows: Array) -> Array:
+        out = np.zeros((len(rows), tree.num_classes))
+        out[:, model.classes_] = model.predict_proba(rows)
+        return out
+
+    return chances
+
+
+def split_vectors(rows: Array, labels: Ints, seed: int) -> tuple[Array, Array, Ints, Ints]:
+    """A quarter held out, of every class that has several samples."""
+    split = split_rows(labels, 0.25, 0.0, np.random.default_rng(seed))
+    return rows[split.train], rows[split.stop], labels[split.train], labels[split.stop]
+
+
+def shown_levels(tree: Hierarchy) -> list[str]:
+    """Names of at most two levels above the classes, and of the classes, which fit in a table.
+
+    Example:
+        >>> tree = Hierarchy.from_paths(["a/b/c/d/1", "a/b/c/e/2", "a/b/f/3", "a/g/4", "h/5"], sep="/")
+        >>> shown_levels(tree)
+        ['level2', 'level3', 'level5']
+    """
+    sizes = [tree.cut(name)[0].num_classes for name in tree.level_names]
+    above = [
+        name
+        for name, size, before in zip(tree.level_names, sizes, [1, *sizes], strict=False)
+        if before < size < tree.num_classes
+    ]
+    if len(above) > 2:
+        above = [above[1], above[min(3, len(above) - 1)]]
+    return [*dict.fromkeys(above), tree.level_names[-1]]
+
+
+def measure_method(
+    method: FittedMethod, train: tuple[Array, Ints], test: tuple[Array, Ints], tree: Hierarchy
+) -> dict[str, float]:
+    """Accuracy and MAP at some levels, mean tree distance of answers, and CPCC of the vectors.
+
+    Args:
+        method: After fitting.
+        train: Its vectors and labels; class means of them retrieve the others.
+        test: Other vectors and labels.
+        tree: Their tree; labels are positions in its classes.
+
+    Returns:
+        "accuracy LEVEL", "tree distance" (of answer and truth, over all samples), "MAP LEVEL" (by class
+        means and cosine) and "CPCC" (with fastft).
+    """
+    labels, levels = torch.from_numpy(test[1]), shown_levels(tree)
+    chances = torch.from_numpy(np.asarray(method.probabilities(test[0]), dtype=np.float64))
+    accuracies = metrics.level_accuracy(chances, labels, tree)
+    scores = {f"accuracy {name}": float(accuracies[name]) for name in levels}
+    answers = chances.argmax(1).numpy()
+    scores["tree distance"] = float(tree.pair_distances(answers, test[1]).mean())
+    one, other = _vectors(method, train[0]), _vectors(method, test[0])
+    for name in levels:
+        classes, means = class_prototypes(one, level_labels(torch.from_numpy(train[1]), tree, name))
+        scores[f"MAP {name}"] = float(prototype_map(other, level_labels(labels, tree, name), means, classes))
+    present, distances = class_distances(other, labels, distance="fastft")
+    scores["CPCC"] = float(cpcc(distances, torch.tensor(tree.condensed(present.tolist()))))
+    return scores
+
+
+def _vectors(method: FittedMethod, rows: Array) -> Tensor:
+    return torch.from_numpy(np.asarray(method.embed(rows), dtype=np.float32))

@@ -1,0 +1,160 @@
+"""The network of the default: small networks side by side, with unit vectors and a cosine head for each.
+
+Member m maps a standardised vector x to the unit vector z_m = u(drop(relu(norm(A_m x)))), u(v) = v / |v|. Its
+logit of class c is s cos(z_m, w_mc), with a fixed s; while it trains, it has such a head for every level of
+the tree. The logits of the whole are the means of the members'. The reshaped vector is the members' unit
+vectors in a row, divided by the root of their number, in the directions that keep most of their inner
+products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+__all__ = ["MEMBERS", "SCALE", "EnsembleNetwork", "Members", "final_ensemble", "main_directions"]
+
+MEMBERS = 4
+SCALE = 16.0
+
+
+class Members(nn.Module):
+    """Networks that train side by side: one wide hidden layer, each of whose parts is a member.
+
+    Args:
+        inputs: Size of a vector.
+        hidden: Size of a member's hidden layer; 0 for linear members that keep the size of a vector.
+        outputs: Number of outputs of each head, the classes last.
+        dropout: Share of hidden values that are left out at random.
+        seed: Decides the start; torch's global random numbers are left alone.
+
+    Example:
+        >>> Members(5, 8, [2, 3], 0.3, seed=0).eval()(torch.zeros(7, 5)).shape
+        torch.Size([4, 7, 8])
+    """
+
+    def __init__(self, inputs: int, hidden: int, outputs: Sequence[int], dropout: float, seed: int) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.is_linear, self.size = hidden == 0, hidden or inputs
+        with torch.device("meta"):
+            self.hidden = nn.Linear(inputs, MEMBERS * self.size)
+        self.hidden = self.hidden.to_empty(device="cpu").float()
+        self.norm = nn.BatchNorm1d(MEMBERS * self.size)
+        generator = torch.Generator().manual_seed(seed)
+        bound = inputs**-0.5
+        with torch.no_grad():
+            for parameter in self.hidden.parameters():
+                parameter.uniform_(-bound, bound, generator=generator)
+        shapes = [(MEMBERS, count, self.size) for count in outputs]
+        self.heads = nn.ParameterList(
+            torch.randn(shape, generator=generator) * self.size**-0.5 for shape in shapes
+        )
+
+    def forward(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Unit vectors of every member, (B, inputs) -> (members, B, size)."""
+        values: Tensor = self.norm(self.hidden(inputs))
+        if not self.is_linear:
+            values = values.relu()
+        if self.training:
+            keep = torch.empty_like(values).bernoulli_(1 - self.dropout, generator=generator)
+            values = values * keep.div_(1 - self.dropout)
+        return normalize(values.view(len(inputs), MEMBERS, self.size).transpose(0, 1), dim=2)
+
+    def logits(self, vectors: Tensor, head: int) -> Tensor:
+        """(members, B, size) -> (members, B, outputs of the head)."""
+        return SCALE * torch.bmm(vectors, normalize(self.heads[head], dim=2).transpose(1, 2))
+
+
+class EnsembleNetwork(nn.Module):
+    """Standardised vectors -> reshaped vectors and the logits of the classes.
+
+    Args:
+        inputs: Size of a vector.
+        size: Size of a member's unit vector.
+        outputs: Size of a reshaped vector.
+        classes: Number of classes.
+        linear: Whether members are linear.
+
+    Attributes:
+        num_values: Numbers that one vector takes on its way.
+    """
+
+    def __init__(self, inputs: int, size: int, outputs: int, classes: int, *, linear: bool) -> None:
+        super().__init__()
+        self.is_linear, self.size = linear, size
+        self.num_values = MEMBERS * (2 * size + classes) + outputs
+        self.hidden = nn.Linear(inputs, MEMBERS * size)
+        self.prototypes = nn.Parameter(torch.empty(MEMBERS, classes, size))
+        self.projection = nn.Linear(MEMBERS * size, outputs, bias=False)
+        self.eval().requires_grad_(False)
+
+    def unit_vectors(self, inputs: Tensor) -> Tensor:
+        """(B, inputs) -> (members, B, size)."""
+        values: Tensor = self.hidden(inputs)
+        values = values if self.is_linear else values.relu()
+        return normalize(values.view(len(inputs), MEMBERS, self.size).transpose(0, 1), dim=2)
+
+    def member_logits(self, vectors: Tensor) -> Tensor:
+        """(members, B, size) -> (members, B, classes)."""
+        return SCALE * torch.bmm(vectors, self.prototypes.transpose(1, 2))
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, inputs) -> (B, outputs), (B, classes)."""
+        vectors = self.unit_vectors(inputs)
+        row = vectors.transpose(0, 1).reshape(len(inputs), -1) * MEMBERS**-0.5
+        return self.projection(row), self.member_logits(vectors).mean(0)
+
+    def held_out(self, inputs: Tensor, member: Tensor) -> Tensor:
+        """Logits of one member for each vector: (B, inputs), (B,) -> (B, classes)."""
+        logits = self.member_logits(self.unit_vectors(inputs))
+        return logits[member, torch.arange(len(member), device=member.device)]
+
+
+def final_ensemble(members: Members, directions: Tensor) -> EnsembleNetwork:
+    """What predictions need of trained members; batch norm becomes part of the hidden layer.
+
+    Args:
+        members: As trained.
+        directions: (outputs, members * size) of `main_directions`.
+    """
+    layer, norm = members.hidden, members.norm
+    classes = members.heads[-1].shape[1]
+    with torch.device("meta"):
+        network = EnsembleNetwork(
+            layer.in_features, members.size, len(directions), classes, linear=members.is_linear
+        )
+    network = network.to_empty(device=layer.weight.device)
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    gain = norm.weight * (norm.running_var + norm.eps).rsqrt()
+    with torch.no_grad():
+        network.hidden.weight.copy_(layer.weight * gain[:, None])
+        network.hidden.bias.copy_((layer.bias - norm.running_mean) * gain + norm.bias)
+        network.prototypes.copy_(normalize(members.heads[-1], dim=2))
+        network.projection.weight.copy_(directions)
+    return network
+
+
+def main_directions(moments: Tensor, count: int) -> Tensor:
+    """Orthonormal directions that keep most of the inner products of some rows, the largest first.
+
+    Args:
+        moments: (k, k) sum of the outer products of the rows.
+        count: How many, at most k.
+
+    Returns:
+        (count, k), the largest entry of each positive, so that they do not depend on the solver.
+
+    Example:
+        >>> rows = torch.tensor([[3.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 2.0, 0.0]])
+        >>> main_directions(rows.T @ rows, 2)
+        tensor([[1., 0., 0.],
+                [0., 1., 0.]])
+    """
+    vectors = torch.linalg.eigh(moments).eigenvectors.T.flip(0)[:count]
+    largest = vectors.gather(1, vectors.abs().argmax(1, keepdim=True))
+    return torch.where(largest < 0, -vectors, vectors)

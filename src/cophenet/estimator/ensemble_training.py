@@ -1,0 +1,269 @@
+"""How the default trains: cross entropy at every level of the tree, and CPCC of unit vectors.
+
+With p_l the probabilities of a member's cosine head of level l, and m_c the mean of its unit vectors of class
+c in the batch, each member has
+
+    loss = CE(p_classes, y) + a mean_l CE(p_l, y_l) + b (1 - CPCC(|m_c - m_d|, t_cd))
+
+where l are the levels above the classes, and t_cd is the distance of two classes in the tree; `tree_strength`
+sets a and b. All samples train: of those that calibrate decisions each is left out by one member only, which
+then scores it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from cophenet._common.progress import Progress
+from cophenet.cpcc.pearson import correlation, unit_vector
+from cophenet.estimator.ensemble import MEMBERS, EnsembleNetwork, Members, final_ensemble, main_directions
+from cophenet.estimator.labels import classes_below
+from cophenet.estimator.scaling import Scale, blocks
+from cophenet.estimator.tree_strength import TreeWeights
+from cophenet.tree import Hierarchy
+
+if TYPE_CHECKING:
+    from cophenet.estimator.embedder import HierarchicalEmbedder
+
+__all__ = ["EnsembleTrainer", "level_targets"]
+
+Ints = NDArray[np.int64]
+
+_LEARNING_RATE, _WEIGHT_DECAY = 2e-3, 1e-2
+_EPOCHS, _STEPS = 20, 300
+# Below so many samples per class on average, more is left out at random.
+_FEW = 15
+_DROPOUT, _DROPOUT_FEW = 0.3, 0.5
+# As many directions as classes keep what tells these apart, and lose noise; so few would lose their groups.
+_COMPONENTS = 64
+
+
+def level_targets(tree: Hierarchy, inner: Ints) -> tuple[Tensor, list[int]]:
+    """What a sample of each label is at each level, and how many nodes the levels have.
+
+    Levels that tell no more apart than the one above are left out; the classes are the last.
+
+    Args:
+        tree: The tree, with C classes.
+        inner: (m,) inner nodes that are labels.
+
+    Returns:
+        (levels, C + m) node of each level in the order of `tree.cut`, -1 where an inner node says nothing;
+        and their numbers.
+
+    Example:
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
+        >>> level_targets(tree, np.array([tree.node("pet")]))
+        (tensor([[ 0,  0,  1,  0],
+                [ 0,  1,  2, -1]]), [2, 3])
+    """
+    below = classes_below(tree, inner)
+    rows, sizes = [], [1]
+    for depth in range(1, tree.height + 1):
+        place = tree.cut(depth)[1]
+        count = int(place.max()) + 1
+        if count == sizes[-1]:
+            continue
+        low = np.where(below, place, count).min(1, initial=count)
+        high = np.where(below, place, -1).max(1, initial=-1)
+        rows.append(np.concatenate((place, np.where(low == high, low, -1))))
+        sizes.append(count)
+    return torch.from_numpy(np.stack(rows).astype(np.int64)), sizes[1:]
+
+
+@dataclass
+class EnsembleTrainer:
+    """Trains members on rows.
+
+    Attributes:
+        rows: (n, d) as given, also a memory map: only batches of it are read.
+        targets: (n,) classes, or C + position in `inner`.
+        inner: Inner nodes of the tree that are labels.
+        tree: The tree.
+        scale: Standardises rows.
+        weights: Of the terms that know the tree.
+        held_out: (m,) samples that calibrate, each of them left out by one member.
+        seed: Decides all that is random.
+        device: Where to train.
+    """
+
+    rows: NDArray[Any]
+    targets: Ints
+    inner: Ints
+    tree: Hierarchy
+    scale: Scale
+    weights: TreeWeights
+    held_out: Ints
+    seed: int
+    device: torch.device
+
+    def __post_init__(self) -> None:
+        """Tables of the labels, and who leaves out what."""
+        table, sizes = level_targets(self.tree, self.inner)
+        kept = slice(None) if self.weights.levels else slice(-1, None)
+        self.table, self.sizes = table[kept].to(self.device), sizes[kept]
+        self.below = torch.from_numpy(classes_below(self.tree, self.inner)).to(self.device)
+        self.left_out_by = np.full(len(self.rows), -1)
+        self.left_out_by[self.held_out] = np.arange(len(self.held_out)) % MEMBERS
+        self.generator = torch.Generator(self.device).manual_seed(self.seed)
+        self.rng = np.random.default_rng(self.seed)
+        self.has_cpcc = bool(self.weights.cpcc) and not self.tree.is_equidistant
+
+    def fit(self, settings: HierarchicalEmbedder) -> tuple[EnsembleNetwork, list[dict[str, float]]]:
+        """Train for a number of epochs that the number of samples decides, unless `max_iter` is given.
+
+        Returns:
+            The network; and the number, loss and held-out loss of every epoch (NaN if nothing is held out).
+        """
+        size = settings.batch_size
+        size = min(256, max(32, len(self.rows) // 8)) if size == "auto" else max(2, int(size))
+        steps = max(1, len(self.rows) // size)
+        epochs = settings.max_iter
+        epochs = max(_EPOCHS, math.ceil(_STEPS / steps)) if epochs == "auto" else int(epochs)
+        few = len(self.rows) < _FEW * self.tree.num_classes
+        dropout, hidden = _DROPOUT_FEW if few else _DROPOUT, settings.hidden_size
+        members = Members(self.rows.shape[1], hidden, self.sizes, dropout, self.seed).to(self.device)
+        optimizer, schedule = _optimizer(members, settings, epochs * steps)
+        history: list[dict[str, float]] = []
+        with torch.enable_grad(), Progress("", epochs, show=bool(settings.verbose), count=_nothing) as bar:
+            for epoch in range(1, epochs + 1):
+                loss = self._epoch(members, optimizer, schedule, steps)
+                held = self._held_out_loss(members)
+                history.append({"epoch": epoch, "loss": loss, "held_out": held})
+                bar.update(epoch, f"loss {loss:.4f}", f"held-out {held:.4f}", label=f"epoch {epoch}/{epochs}")
+        return self._final(members, settings), history
+
+    def _epoch(self, members: Members, optimizer: Any, schedule: Any, steps: int) -> float:
+        members.train()
+        total = torch.zeros((), device=self.device)
+        for part in np.array_split(self.rng.permutation(len(self.rows)), steps):
+            loss = self.loss(members, part)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            schedule.step()
+            total += loss.detach() * (len(part) / MEMBERS)
+        mean = float(total) / len(self.rows)
+        if not math.isfinite(mean):
+            raise ValueError(f"training diverged: the loss is {mean}; learning_rate must be lower")
+        return mean
+
+    def loss(self, members: Members, chosen: Ints) -> Tensor:
+        """The sum of the members' losses on some samples."""
+        vectors = members(self._inputs(chosen), self.generator)
+        labels = torch.from_numpy(self.targets[chosen]).to(self.device)
+        weights = self._weights(chosen)
+        above = len(self.sizes) - 1
+        loss = self._class_loss(members.logits(vectors, above), labels, weights)
+        for level in range(above):
+            target = self.table[level][labels]
+            known = _cross_entropy(members.logits(vectors, level), target)
+            loss = loss + self.weights.levels / above * _mean(known, weights * (target >= 0))
+        if self.has_cpcc:
+            loss = loss + self.weights.cpcc * self._cpcc_loss(vectors, chosen)
+        return loss
+
+    def _inputs(self, chosen: Ints) -> Tensor:
+        return self.scale(self.rows[chosen], torch.float32).to(self.device)
+
+    def _weights(self, chosen: Ints) -> Tensor:
+        """What each sample counts for each member, (members, B)."""
+        used = self.left_out_by[chosen] != np.arange(MEMBERS)[:, None]
+        return torch.from_numpy(used).to(self.device, torch.float32)
+
+    def _class_loss(self, logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """Cross entropy of the classes; a sample known by an inner node v pays -log(sum of p(c) below v)."""
+        classes = self.tree.num_classes
+        values = _cross_entropy(logits, labels.where(labels < classes, -1))
+        if len(self.inner) and bool((partly := labels >= classes).any()):
+            scores = logits[:, partly]
+            inside = scores.masked_fill(~self.below[labels[partly] - classes], -torch.inf).logsumexp(2)
+            at = partly.nonzero().flatten()
+            values = values.index_add(1, at, scores.logsumexp(2) - inside)
+        return _mean(values, weights)
+
+    def _cpcc_loss(self, vectors: Tensor, chosen: Ints) -> Tensor:
+        """1 - CPCC of the class means of a batch, summed over members; 0 where it is undefined."""
+        labels = self.targets[chosen]
+        used = np.flatnonzero((labels < self.tree.num_classes) & (self.left_out_by[chosen] < 0))
+        classes, place, counts = np.unique(labels[used], return_inverse=True, return_counts=True)
+        distances = torch.from_numpy(self.tree.condensed(classes)).to(vectors)
+        if len(distances) < 2 or distances.amax() == distances.amin():
+            return vectors.new_zeros(())
+        shares = torch.zeros(len(classes), len(used))
+        shares[place, np.arange(len(used))] = torch.from_numpy(1 / counts[place]).float()
+        means = shares.to(vectors) @ vectors[:, torch.from_numpy(used).to(self.device)]
+        squares = means.square().sum(2)
+        squares = squares[:, :, None] + squares[:, None] - 2 * torch.bmm(means, means.transpose(1, 2))
+        one, other = torch.triu_indices(len(classes), len(classes), 1, device=self.device)
+        # The root has a bounded gradient where two means are the same.
+        rho = squares[:, one, other].clamp(min=1e-6).sqrt()
+        direction = unit_vector(distances)
+        terms = [correlation(values, direction, -1.0, 1.0)[0] for values in rho]
+        return torch.stack(terms).sum()
+
+    def _held_out_loss(self, members: Members) -> float:
+        """Mean cross entropy of the samples that one member has left out, by that member."""
+        classes = self.tree.num_classes
+        chosen = self.held_out[self.targets[self.held_out] < classes]
+        if not len(chosen):
+            return math.nan
+        members.eval()
+        total = 0.0
+        with torch.no_grad():
+            for part in blocks(len(chosen), self.rows.shape[1] + MEMBERS * (members.size + classes)):
+                at = chosen[part]
+                logits = members.logits(members(self._inputs(at)), len(self.sizes) - 1)
+                own = logits[self.left_out_by[at], np.arange(len(at))]
+                labels = torch.from_numpy(self.targets[at]).to(self.device)
+                total += float(cross_entropy(own, labels, reduction="sum"))
+        return total / len(chosen)
+
+    def _final(self, members: Members, settings: HierarchicalEmbedder) -> EnsembleNetwork:
+        """The network, with the main directions of the unit vectors of the training samples."""
+        members.eval()
+        width = MEMBERS * members.size
+        moments = torch.zeros(width, width, dtype=torch.float64)
+        with torch.no_grad():
+            for part in blocks(len(self.rows), self.rows.shape[1] + 2 * width):
+                vectors = members(self._inputs(np.arange(part.start, part.stop)))
+                row = vectors.transpose(0, 1).reshape(-1, width)
+                moments += (row.T @ row).double().cpu()
+        most = max(_COMPONENTS, self.tree.num_classes)
+        outputs = settings.n_components or min(most, self.rows.shape[1], width)
+        return final_ensemble(members, main_directions(moments, outputs).float())
+
+
+def _optimizer(members: Members, settings: HierarchicalEmbedder, steps: int) -> tuple[Any, Any]:
+    """AdamW with one cycle of the learning rate; norms and biases do not decay."""
+    rate, decay = settings.learning_rate, settings.weight_decay
+    rate = _LEARNING_RATE if rate == "auto" else float(rate)
+    decay = _WEIGHT_DECAY if decay == "auto" else float(decay)
+    matrices = [parameter for parameter in members.parameters() if parameter.ndim > 1]
+    others = [parameter for parameter in members.parameters() if parameter.ndim == 1]
+    groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=rate)
+    return optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Of every member and sample, 0 where the label is -1. (members, B, k), (B,) -> (members, B)."""
+    flat = cross_entropy(logits.flatten(0, 1), labels.repeat(len(logits)), ignore_index=-1, reduction="none")
+    return flat.view(logits.shape[:2])
+
+
+def _mean(values: Tensor, weights: Tensor) -> Tensor:
+    """Weighted means of the members, summed. (members, B), (members, B) -> ()."""
+    return ((values * weights).sum(1) / weights.sum(1).clamp(min=1e-12)).sum()
+
+
+def _nothing(*_: object) -> str:
+    return ""

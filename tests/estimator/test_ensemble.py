@@ -1,0 +1,135 @@
+"""The default's networks: what they are trained by, who has seen what, and what the dial does."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from cophenet import HierarchicalEmbedder, Hierarchy, class_distances, cpcc
+from cophenet.estimator.ensemble import MEMBERS, SCALE, Members, final_ensemble
+from cophenet.estimator.ensemble_training import EnsembleTrainer
+from cophenet.estimator.scaling import fit_scale
+from cophenet.estimator.tree_strength import TreeWeights
+from estimator.vectors import TREE, clouds
+
+ROWS, NAMES = clouds()
+CODES = np.array([TREE.index(name) for name in NAMES])
+
+
+AUTO, NO_TREE = TreeWeights(0.5, 0.1), TreeWeights(0.0, 0.0)
+
+
+def start(targets=CODES, held_out=(), weights=AUTO, inner=()):
+    """A trainer, and members that leave nothing out at random."""
+    scale, held = fit_scale(ROWS, np.arange(len(ROWS))), np.array(held_out, dtype=np.int64)
+    nodes, device = np.array(inner, dtype=np.int64), torch.device("cpu")
+    trainer = EnsembleTrainer(ROWS, targets, nodes, TREE, scale, weights, held, 0, device)
+    return trainer, Members(ROWS.shape[1], 8, trainer.sizes, 0.0, seed=0)
+
+
+def slow_loss(trainer, members, chosen, labels):
+    """One member, sample, level and pair at a time; labels are classes or names of inner nodes."""
+    vectors, total = members(trainer._inputs(chosen)), 0.0
+    depths = range(1, TREE.height + 1)
+    for m in range(MEMBERS):
+        for number, depth in enumerate(depths):
+            _, place = TREE.cut(depth)
+            p = (SCALE * vectors[m] @ normalize(members.heads[number][m], dim=1).T).softmax(1)
+            paid = []
+            for i, label in enumerate(labels):
+                below = [c for c, leaf in enumerate(TREE.leaves) if label in TREE.path(leaf)]
+                nodes = {place[c] for c in below}
+                if depth == TREE.height:
+                    paid.append(-p[i, below].sum().log())
+                elif len(nodes) == 1:
+                    paid.append(-p[i, nodes.pop()].log())
+            share = 1 if depth == TREE.height else 0.5 / (len(depths) - 1)
+            total = total + share * torch.stack(paid).mean()
+        known = [i for i, label in enumerate(labels) if label in TREE.classes]
+        codes = torch.tensor([TREE.index(labels[i]) for i in known])
+        present, rho = class_distances(vectors[m][known], codes, distance="l2")
+        total = total + 0.1 * (1 - cpcc(rho, torch.tensor(TREE.condensed(present.tolist())).float()))
+    return total
+
+
+def test_the_loss_against_a_loop():
+    inner = [TREE.node("pet"), TREE.node("dog")]
+    targets = np.where(np.arange(len(CODES)) % 5 == 0, 5 + np.arange(len(CODES)) % 2, CODES)
+    trainer, members = start(targets, inner=inner)
+    chosen = np.arange(40)
+    labels = [TREE.classes[t] if t < 5 else ("pet", "dog")[t - 5] for t in targets[chosen]]
+    torch.testing.assert_close(
+        trainer.loss(members, chosen), slow_loss(trainer, members, chosen, labels), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_of_a_sample_that_it_leaves_out_a_member_learns_nothing():
+    trainer, members = start(held_out=np.arange(8), weights=NO_TREE)
+    assert np.bincount(trainer.left_out_by[:8]).tolist() == [2] * MEMBERS
+    for sample in range(MEMBERS):
+        members.zero_grad()
+        members.norm.eval()  # of one sample there are no statistics
+        trainer.loss(members, np.array([sample])).backward()
+        learned = members.heads[-1].grad.abs().sum((1, 2)) > 0
+        assert learned.tolist() == [member != sample for member in range(MEMBERS)]
+
+
+def test_the_final_network_computes_what_the_members_do():
+    trainer, members = start()
+    members(trainer._inputs(np.arange(60)))  # moves the statistics of batch norm
+    members.eval()
+    inputs = trainer._inputs(np.arange(10))
+    vectors = members(inputs)
+    network = final_ensemble(members, torch.eye(32))
+    features, logits = network(inputs)
+    torch.testing.assert_close(features.view(10, MEMBERS, 8).transpose(0, 1) * 2, vectors)
+    torch.testing.assert_close(logits, members.logits(vectors, -1).mean(0))
+    member = torch.arange(10) % MEMBERS
+    expected = members.logits(vectors, -1)[member, torch.arange(10)]
+    torch.testing.assert_close(network.held_out(inputs, member), expected)
+
+
+def test_the_dial_goes_from_no_tree_to_distances_that_follow_it():
+    rows, names = clouds(seed=5)
+    found = []
+    for strength in (0, "auto", 1):
+        model = HierarchicalEmbedder(
+            TREE, tree_strength=strength, max_iter=40, hidden_size=64, random_state=0
+        )
+        model.fit(ROWS, NAMES)
+        codes = torch.from_numpy(np.searchsorted(model.classes_, names))
+        present, rho = class_distances(torch.from_numpy(model.transform(rows)), codes, distance="fastft")
+        found.append(cpcc(rho, torch.tensor(model.tree_.condensed(present.tolist()))).item())
+        assert model.score(rows, names) > 0.95
+    assert found[0] + 0.1 < found[1] < found[2]
+    assert found[2] > 0.95
+
+
+def test_without_the_tree_it_makes_no_difference():
+    other = Hierarchy.from_paths(["a/husky", "a/van", "a/bus", "b/cat", "b/poodle"], sep="/")
+    options = {"tree_strength": 0, "max_iter": 3, "hidden_size": 8, "random_state": 0}
+    one, same = (HierarchicalEmbedder(tree, **options).fit(ROWS, NAMES) for tree in (TREE, other))
+    np.testing.assert_array_equal(one.predict_proba(ROWS), same.predict_proba(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tree_strength": 1.5}, "tree_strength must be a number from 0 to 1 or 'auto', got 1.5"),
+        ({"tree_strength": 0.5, "objective": "l2"}, "tree_strength is for objective 'auto'"),
+        ({"objective_options": {"weight": 1}}, "objective_options are for a named objective"),
+        ({"n_components": 33, "hidden_size": 8}, "n_components must be at most 4 \\* hidden_size = 32"),
+    ],
+)
+def test_options_that_do_not_go_together(options, message):
+    with pytest.raises(ValueError, match=message):
+        HierarchicalEmbedder(TREE, **options).fit(ROWS, NAMES)
+
+
+def test_a_reshaped_vector_has_as_many_numbers_as_there_are_classes_but_at_least_64():
+    rng = np.random.default_rng(0)
+    rows, names = rng.normal(size=(200, 100)), np.arange(200) % 70
+    options = {"max_iter": 1, "hidden_size": 32, "random_state": 0}
+    assert HierarchicalEmbedder(**options).fit(rows, names).transform(rows).shape == (200, 70)
+    assert HierarchicalEmbedder(**options).fit(rows, names % 3).transform(rows).shape == (200, 64)
+    assert HierarchicalEmbedder(**options, n_components=90).fit(rows, names).transform(rows).shape[1] == 90
