@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -220,9 +220,11 @@ class ClassBatch:
         """What of the features' magnitude is rounding, see `resolution`."""
         return resolution(self.features.dtype, int(self.counts.max()))
 
-    def largest_norm(self, order: float = 2.0) -> Tensor:
+    def largest_norm(self, order: Literal[1, 2] = 2) -> Tensor:
         """The largest norm of a sample that carries mass, a scalar."""
-        norms: Tensor = torch.linalg.vector_norm(self.features.detach(), order, dim=1)
+        z = self.features.detach()
+        # torch's own norm of order 1 is five times slower than this.
+        norms: Tensor = z.abs().sum(dim=1) if order == 1 else torch.linalg.vector_norm(z, dim=1)
         if self.weights is not None:
             norms = norms * (self.weights > 0)
         largest: Tensor = norms.amax()

@@ -79,7 +79,7 @@ class L1(ClassDistance):
 
     def magnitude(self, batch: ClassBatch) -> Tensor:
         """The largest sum of absolute entries of a sample."""
-        return batch.largest_norm(1.0)
+        return batch.largest_norm(1)
 
 
 @register_distance

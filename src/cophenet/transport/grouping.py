@@ -166,16 +166,11 @@ def _to_host(parts: Sequence[Tensor]) -> list[Tensor]:
     return [piece.view(part.dtype).view(part.shape) for piece, part in zip(pieces, parts, strict=True)]
 
 
-def _peak(flags: Tensor) -> float:
-    low, high = float(flags.numpy()[0]), float(flags.numpy()[1])
-    return max(high, -low)
-
-
 def _check_host(
     host_labels: NDArray[np.int64], flags: Tensor, features: Tensor, labels: Tensor, num_classes: int | None
-) -> None:
-    """Raise for what only the values could show."""
-    low, high, *usable = flags.numpy()
+) -> float:
+    """Raise for what only the values could show; the largest absolute value of a feature."""
+    low, high, *usable = flags.tolist()
     if not (math.isfinite(low) and math.isfinite(high)):
         _raise_not_finite(features.detach())
     if not all(usable):
@@ -184,6 +179,7 @@ def _check_host(
     if num_classes is not None and not 0 <= host_labels[0] <= host_labels[-1] < num_classes:
         wrong = labels[(labels < 0) | (labels >= num_classes)][0].item()
         raise ValueError(f"labels must lie in 0..{num_classes - 1}, the classes of the tree, got {wrong}")
+    return float(max(high, -low))
 
 
 def unit_rows(features: Tensor) -> Tensor:
@@ -297,8 +293,8 @@ def group_checked(
         kept = int(np.searchsorted(host_labels, ABSENT))
         host_labels, z, order = host_labels[:kept], z[:kept], order[:kept]
         given, values = None if given is None else given[:kept], [value[:kept] for value in values]
-    _check_host(host_labels, flags, features, labels, num_classes)
-    batch = _sorted_batch(z, order, host_labels, peak=_peak(flags))
+    peak = _check_host(host_labels, flags, features, labels, num_classes)
+    batch = _sorted_batch(z, order, host_labels, peak)
     if recalled is not None:
         batch = replace(batch, constant=order >= len(features))
     if not values:
