@@ -33,7 +33,7 @@ FILES = [
     "features/umap-source-test.safetensors",
     "tensorboard/hparams.yaml",
 ]
-FOLDERS = ["checkpoints", "features", "tensorboard", "wandb"]
+FOLDERS = ["checkpoints", "features", "tensorboard", "wandb", ".wandb"]
 COMMANDS = {
     "resume": ["train", "--resume", "run"],
     "evaluate": ["evaluate", "run"],

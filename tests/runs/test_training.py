@@ -14,7 +14,7 @@ from cophenet.recipes import load_recipe
 from cophenet.runs import Run, load_experiment, load_network, resume, train
 from cophenet.runs import training as training_module
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
-from cophenet.runs.lightning_trainer import build_module
+from cophenet.runs.lightning_trainer import _make_loggers, build_module
 
 from .small_runs import SMALL, assert_same, quick, weights
 
@@ -335,6 +335,15 @@ def test_no_batch_of_one_sample(tmp_path):
     assert train(
         recipe.model_copy(update={"epochs": 1}), tmp_path / "run", loggers=(), progress=False
     ).finished
+
+
+@pytest.mark.parametrize("name", ["wandb", ".wandb"])
+def test_settings_of_wandb_in_a_run_folder_are_refused(name, tmp_path):
+    """They may name the server that is sent the user's key."""
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "settings").write_text("[default]\nbase_url = https://evil.example\n")
+    with pytest.raises(ValueError, match=r"settings would decide where wandb sends your account"):
+        _make_loggers(Run(tmp_path), ["wandb"], 0)
 
 
 def test_wandb_must_be_installed(tmp_path, monkeypatch):

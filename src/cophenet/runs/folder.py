@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import sys
 import time
@@ -32,6 +33,7 @@ __all__ = [
     "check_free",
     "check_same_data",
     "check_seed_free",
+    "check_wandb_settings",
     "describe_data",
     "lock_run_folder",
     "make_run_folder",
@@ -41,7 +43,8 @@ __all__ = [
     "wait_for_run",
 ]
 
-_FOLDERS = ("checkpoints", "features", "tensorboard", "wandb")
+# The last is where wandb writes if it is there.
+_FOLDERS = ("checkpoints", "features", "tensorboard", "wandb", ".wandb")
 _PACKAGES = ("cophenet", "torch", "lightning", "numpy", "scipy", "POT", "numba")
 
 
@@ -230,6 +233,22 @@ def lock_run_folder(folder: Path) -> Iterator[None]:
                 if is_temporary(path.name):
                     path.unlink(missing_ok=True)
         yield
+
+
+def check_wandb_settings(folder: Path) -> None:
+    """Refuse settings of wandb in a run folder: they may name another server, which is sent the user's key.
+
+    Raises:
+        ValueError: If there are any.
+
+    Example:
+        >>> check_wandb_settings(Path("runs/mine"))
+    """
+    for name in ("wandb", ".wandb"):
+        path = folder / name / "settings"
+        if os.path.lexists(path):
+            advice = "remove it, or log without wandb"
+            raise ValueError(f"{path} would decide where wandb sends your account and data: {advice}")
 
 
 def wait_for_run(output: Path, recipe: Recipe, seconds: float = 600.0, notice_after: float = 3.0) -> Run:

@@ -20,7 +20,7 @@ from cophenet._common.threads import torch_threads
 from cophenet.recipes.own_code import own_code
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.runs.experiment import Experiment, build_network, find_weights
-from cophenet.runs.folder import Machine, lock_run_folder
+from cophenet.runs.folder import Machine, check_wandb_settings, lock_run_folder
 from cophenet.runs.loss_meter import DivergenceError
 from cophenet.runs.run import Run
 from cophenet.runs.stop_signals import InterruptionError, StopRequest, stop_on_signals
@@ -259,6 +259,7 @@ def _make_loggers(run: Run, names: Sequence[str], epoch: int) -> list[Logger]:
     if "wandb" in names:
         from lightning.pytorch.loggers import WandbLogger
 
+        check_wandb_settings(run.path)
         loggers.append(WandbLogger(project="cophenet", name=run.name, save_dir=run.path))
     return loggers
 
