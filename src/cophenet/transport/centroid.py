@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -127,10 +129,13 @@ class Poincare(ClassDistance):
         directed = length > rounding
         reach = length.where(directed, 1.0)
         points = torch.where(directed, means * (self.norm / reach), 0.0)
-        slack = torch.ones_like(length).masked_fill_(directed, 1 - self.norm**2).sqrt_()[:, 0]
-        blur = (rounding / reach.detach() * directed)[:, 0]
+        slack = torch.ones_like(length).masked_fill_(directed, math.sqrt(1 - self.norm**2))
+        blur = rounding / reach.detach() * directed
+        slack_and_blur = torch.cat((slack, blur), dim=1)
+        left, right = slack_and_blur.index_select(0, first), slack_and_blur.index_select(0, second)
         chord = _euclidean(points, batch)
-        chord = chord * (chord.detach() > blur.index_select(0, first) + blur.index_select(0, second))
-        scale = slack.index_select(0, first) * slack.index_select(0, second)
+        # What is within rounding is divided by infinity: 0, with gradient 0.
+        near = chord.detach() <= left[:, 1] + right[:, 1]
+        scale = (left[:, 0] * right[:, 0]).masked_fill_(near, math.inf)
         # arccosh(1 + 2 x^2) = 2 arcsinh(x), whose derivative is finite at 0.
         return (2 * torch.asinh(chord / scale)).to(batch.features.dtype)
