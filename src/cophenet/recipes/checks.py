@@ -58,7 +58,8 @@ def _located(place: tuple[str, ...], given: object, depends: tuple[str, ...] = (
         yield
     except (TypeError, AttributeError) as error:
         # Of a type that is not declared, so that the model of the options did not see it.
-        text = f"has values that do not work, got {given!r}: {error}"
+        reason = str(error).partition("\n")[0]  # torch adds where in its own code
+        text = f"has values that do not work, got {given!r}: {reason}"
         raise refusal([Problem(place, text, depends=depends)]) from error
     except ValueError as error:
         key = argument_of(error) or ""

@@ -33,6 +33,10 @@ _DEMANDS = {
 }
 
 
+# Of a sentence, which may quote a value of any length.
+_LETTERS = 1500
+
+
 @dataclass(frozen=True)
 class Problem:
     """Something wrong that pydantic does not see by itself.
@@ -127,7 +131,8 @@ def recipe_error(
     # A misspelt key is also reported as a missing one: the misspelling comes first.
     first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return RecipeError(where, f"{_sentence(first, model, also)}{more}")
+    text = _sentence(first, model, also)
+    return RecipeError(where, f"{text[:_LETTERS]}{'...' * (len(text) > _LETTERS)}{more}")
 
 
 def keys_involved(error: ValidationError) -> list[tuple[str, ...]]:
