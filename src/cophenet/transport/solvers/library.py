@@ -20,9 +20,6 @@ __all__ = ["solve"]
 _THREAD_PRODUCTS = 600
 _MAX_PIVOTS = 1 << 62
 _OPTIMAL = 1
-# Largest costs between which POT, which counts differences below an absolute number as none, is given them as
-# they are; others are multiplied by a power of two.
-_POT_RANGE = (1e-3, 1e6)
 
 
 def _blank(problems: PairProblems, pairs: Indices) -> Indices:
@@ -101,11 +98,12 @@ def _supplies(problems: PairProblems, pairs: Indices) -> Iterator[tuple[Floats, 
         yield supply.astype(np.float64), demand.astype(np.float64), float(WHOLE)
 
 
-def _in_pot_range(cost: NDArray[np.float64]) -> NDArray[np.float64]:
-    top = float(cost.max())
-    if _POT_RANGE[0] < top < _POT_RANGE[1]:
-        return cost
-    return np.ldexp(cost, -math.frexp(top)[1])
+def _near_one(cost: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Costs times a power of two: POT counts differences below an absolute number as none.
+
+    Always, so that of several optimal plans it finds the same one at every scale.
+    """
+    return np.ldexp(cost, -math.frexp(float(cost.max()))[1])
 
 
 def _simplex(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
@@ -115,7 +113,7 @@ def _simplex(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
     flows, totals = [], []
     posed = zip(_blocks(problems, strip, pairs), _supplies(problems, pairs), strict=True)
     for cost, (supply, demand, total) in posed:
-        flow, *_, status = emd_c(supply, demand, _in_pot_range(cost), _MAX_PIVOTS, 1)
+        flow, *_, status = emd_c(supply, demand, _near_one(cost), _MAX_PIVOTS, 1)
         if status != _OPTIMAL:
             sizes = f"{len(supply)} and {len(demand)} samples"
             raise RuntimeError(f"POT found no optimal plan between classes of {sizes} (status {status})")
