@@ -253,7 +253,7 @@ def test_what_is_unusual_about_a_tree_is_noted(run, tree_file, text, note):
 
 
 def test_a_bad_tree_is_an_error_that_names_the_file(run, tree_file):
-    tree_file.write_text("{a: [x], b: [x]}")
+    tree_file.write_text("{a: [x, x]}")
     code, _, err = run("tree", "check", tree_file)
     assert code == 2
     assert err.startswith(f"error: {tree_file}: ")
