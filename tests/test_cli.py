@@ -270,6 +270,14 @@ def test_the_header_of_a_table_is_said(run, tmp_path):
     assert run("tree", "check", table)[0] == 2
 
 
+def test_files_of_other_programs_are_read_by_their_format(run, tmp_path):
+    file, other = tmp_path / "taxonomy.txt", tmp_path / "tree.json"
+    file.write_text("1 - Pets\n2 - Pets > Toys\n3 - Games\n4 - Games > Toys\n")
+    assert run("tree", "convert", file, other, "--format", "google")[0] == 0
+    assert Hierarchy.read(other).classes == ("Pets/Toys", "Games/Toys")
+    assert run("tree", "check", file)[0] == 2
+
+
 @pytest.mark.parametrize("ending", ["nwk", "json", "csv", "txt"])
 def test_trees_are_converted(run, tree_file, ending):
     other = tree_file.with_suffix(f".{ending}")

@@ -106,6 +106,35 @@ TREES = [
 ]
 
 
+def _read_foreign_tree(path, form):
+    tree = Hierarchy.read(path, format=form)
+    return str(tree), tree.classes, tree.depths
+
+
+FOREIGN = {
+    "google": ((b"# Version\n1 - Pets\n2 - Pets > Cats\n3 - Food > Cats\n", b"Pets\nPets > Cats\n"), b" > "),
+    "parents": (
+        (
+            b"id,parent,name,rank\n1,,life,\n2,1,cats,genus\n3,1,dogs,genus\n",
+            b"taxID\tparentID\tname\n1\t1\tx\n2\t1\ty\n",
+        ),
+        b"\n2,2,",
+    ),
+    "darwin-core": ((b"kingdom,genus,specificEpithet\nAnimalia,Felis,catus\nAnimalia,Canis,\n",), b",,"),
+    "codes": ((b"code,name\n10000000,pets\n10100000,cats\n10200000,dogs\n", b"code\nA\nA1\nA2\n"), b"00"),
+}
+TREES += [
+    FileTarget(
+        f"tree-{form}",
+        partial(list, seeds),
+        partial(_read_foreign_tree, form=form),
+        "tree.txt",
+        tokens=(token,),
+    )
+    for form, (seeds, token) in FOREIGN.items()
+]
+
+
 # Recipes and run folders.
 
 

@@ -31,11 +31,21 @@ Header = Annotated[
     typer.Option("--header/--no-header", help="Whether the first row of a CSV or TSV names the levels."),
 ]
 
+Form = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="What the file is, if its ending does not say it; for files of other programs google, parents, "
+        "darwin-core or codes.",
+    ),
+]
+
 
 @app.command("show")
 def show(
     file: TreeFile,
     header: Header = None,
+    form: Form = None,
     lines: Annotated[int, typer.Option(min=0, help="Lines to draw at most; 0 for all.")] = 40,
 ) -> None:
     """Draw a tree.
@@ -44,18 +54,18 @@ def show(
     """
     from cophenet.tree import Hierarchy
 
-    print_tree(Hierarchy.read(file, header=header), lines or None)
+    print_tree(Hierarchy.read(file, format=form, header=header), lines or None)
 
 
 @app.command("check")
-def check(file: TreeFile, header: Header = None) -> None:
+def check(file: TreeFile, header: Header = None, form: Form = None) -> None:
     """Tell whether a file is a tree, and what is unusual about it.
 
     Example: cophenet tree check animals.yaml
     """
     from cophenet.tree import Hierarchy
 
-    tree = Hierarchy.read(file, header=header)
+    tree = Hierarchy.read(file, format=form, header=header)
     typer.echo(f"{file}: {sizes(tree)}")
     for remark in _remarks(tree):
         typer.echo(f"note: {remark}")
@@ -68,6 +78,7 @@ def convert(
         Path, typer.Argument(metavar="OUTPUT", help="File to write; its ending says the format.")
     ],
     header: Header = None,
+    form: Form = None,
 ) -> None:
     """Write a tree in another format.
 
@@ -75,7 +86,7 @@ def convert(
     """
     from cophenet.tree import Hierarchy
 
-    Hierarchy.read(file, header=header).write(output)
+    Hierarchy.read(file, format=form, header=header).write(output)
     typer.echo(f"wrote {output}")
 
 

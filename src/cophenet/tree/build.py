@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,12 @@ def parts_from_paths(
     level_names: Sequence[str] | None = None,
     weights: Sequence[Sequence[float]] | None = None,
     lines: Sequence[int] | None = None,
+    groups: bool = False,
 ) -> Parts:
-    """Grow a tree from one path per class; ``weights`` has one weight per step of each path."""
+    """Grow a tree from one path per class, and per group too if ``groups``.
+
+    ``weights`` has one weight per step of each path.
+    """
     parents, names, edge_weights, origin = [-1], [root], [0.0], [0]
     known: dict[tuple[int, str], int] = {}
     ends: list[int] = []
@@ -46,7 +50,7 @@ def parts_from_paths(
                 )
             node = child
         ends.append(node)
-    _check_ends(ends, parents, names, lines)
+    _check_ends(ends, set() if groups else set(parents), names, lines)
     node_lines = None if lines is None else [(lines or [1])[row] for row in origin]
     return Parts(parents, names, edge_weights, level_names=level_names, lines=node_lines)
 
@@ -117,9 +121,8 @@ def _split_path(
 
 
 def _check_ends(
-    ends: Sequence[int], parents: Sequence[int], names: Sequence[str], lines: Sequence[int] | None
+    ends: Sequence[int], inner: Container[int], names: Sequence[str], lines: Sequence[int] | None
 ) -> None:
-    inner = set(parents)
     seen: set[int] = set()
     for row, node in enumerate(ends):
         if node in inner:

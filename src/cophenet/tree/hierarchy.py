@@ -252,7 +252,9 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
         Args:
             path: File in UTF-8.
             format: ``"json"``, ``"yaml"``, ``"csv"``, ``"tsv"``, ``"edges"`` or ``"newick"``; None to go by
-                the extension (.json .yaml .yml .csv .tsv .edges .txt .newick .nwk .tree).
+                the extension (.json .yaml .yml .csv .tsv .edges .txt .newick .nwk .tree). Files of others:
+                ``"google"`` (product taxonomy), ``"parents"`` (id, parent id, name), ``"darwin-core"``
+                (kingdom to species) or ``"codes"`` (groups by prefix).
             header: Whether the first row of a csv or tsv file holds the level names, or is a class; files
                 written by ``write`` say so themselves.
 

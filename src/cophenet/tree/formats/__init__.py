@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cophenet._common.files import write_text
 from cophenet._common.limits import read_text, reading
-from cophenet.tree.formats import document, edges, newick, table
+from cophenet.tree.formats import (
+    codes,
+    darwin_core,
+    document,
+    edges,
+    google,
+    newick,
+    parent_table,
+    table,
+)
 from cophenet.tree.parts import Parts
 
 if TYPE_CHECKING:
@@ -22,7 +31,7 @@ class Format(NamedTuple):
 
     extensions: tuple[str, ...]
     parse: Callable[..., Parts]
-    dump: Callable[[Hierarchy], str]
+    dump: Callable[[Hierarchy], str] | None
 
 
 FORMATS = {
@@ -32,6 +41,11 @@ FORMATS = {
     "tsv": Format((".tsv",), table.parse_tsv, table.dump_tsv),
     "edges": Format((".edges", ".txt"), edges.parse, edges.dump),
     "newick": Format((".newick", ".nwk", ".tree"), newick.parse, newick.dump),
+    # Files of other programs, whose endings say nothing: to be read by the name of the format.
+    "google": Format((), google.parse, None),
+    "parents": Format((), parent_table.parse, None),
+    "darwin-core": Format((), darwin_core.parse, None),
+    "codes": Format((), codes.parse, None),
 }
 
 
@@ -64,4 +78,9 @@ def read_tree(
 def write_tree(tree: Hierarchy, path: str | os.PathLike[str], format: str | None) -> None:
     """Replace a file by a tree."""
     path = Path(path)
-    write_text(path, FORMATS[_format_name(path, format)].dump(tree))
+    name = _format_name(path, format)
+    dump = FORMATS[name].dump
+    if dump is None:
+        written = tuple(other for other, known in FORMATS.items() if known.dump is not None)
+        raise ValueError(f"format {name!r} can only be read; to write, it must be one of {written}")
+    write_text(path, dump(tree))
