@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -224,8 +225,11 @@ def needs_more(case, tree):
         return "cannot use a tree of one level"
     if name == "soft" and tree.num_classes == 1:
         return "cannot use a tree of one class"
-    if name == "quadruplet" and tree.cut(tree.height - 1)[0].num_classes in (1, tree.num_classes):
-        return "cannot use level .* no siblings or no others"
+    if name == "quadruplet":
+        below = Counter(parent for parent in tree.parents[tree.leaves].tolist() if tree.parents[parent] >= 0)
+        siblings = [count for count in below.values() if count > 1]
+        if not siblings or siblings == [tree.num_classes]:
+            return "cannot use the parents of the classes: .* no siblings or no others"
     if options.get("target") == "published" and (tree.edge_weights % 1).any():
         return "cannot use a tree whose edge weights"
     return None

@@ -5,7 +5,8 @@ import torch
 from torch.autograd import gradcheck
 from torch.nn.functional import cross_entropy, normalize
 
-from cophenet.objectives import quadruplet_loss
+from cophenet import Hierarchy
+from cophenet.objectives import create, quadruplet_loss
 from support import DEVICE, double, golden
 
 from .steps import DEEP, FLAT_TREE, make, make_features, make_step
@@ -72,6 +73,18 @@ def test_the_level_of_the_groups():
     torch.testing.assert_close(by_kingdom, 0.2 * expected)
 
 
+def test_siblings_are_below_the_same_parent_at_any_depth():
+    """In a tree of uneven depth; the class right below the root has none, so is no anchor."""
+    paths = [("animal", "cat"), ("animal", "dog"), ("thing", "car", "bus"), ("thing", "car", "van"), ("sky",)]
+    tree = Hierarchy.from_paths(paths)
+    objective = create("quadruplet", tree)
+    place = [tree.classes.index(name) for name in ("cat", "dog", "bus", "van", "sky")]
+    cat, dog, bus, van, sky = objective.groups[place].tolist()
+    assert cat == dog != bus == van != sky != cat
+    with pytest.raises(ValueError, match="2 groups of 2 classes, so no siblings or no others"):
+        create("quadruplet", Hierarchy.from_paths([("a", "cat"), ("b", "c", "dog")]))
+
+
 def test_numbers_by_hand():
     """One anchor counts: own class at 0.25, sibling and other group at 0.25 as well."""
     features = double([[0.0], [0.5], [0.5], [0.5]])
@@ -98,7 +111,7 @@ def test_not_finite_features_are_refused():
         ({"margins": (0.1,)}, "margins must be two numbers"),
         ({"margins": 0.2}, "margins must be two numbers, got 0.2"),
         ({"margins": (0.1, -0.1)}, "margins must be finite and at least 0.0, got -0.1"),
-        ({"level": "kind"}, "cannot use level 'kind': it has 9 groups of 9 classes"),
+        ({"level": "kind"}, "cannot use level 'kind': there are 9 groups of 9 classes"),
         ({"level": "species"}, "level must be one of"),
     ],
 )

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from cophenet.paper import best_components, count_modes
+from cophenet.paper.modes import MODES, one_gaussian
 
 
 def clouds(modes, size=250, width=4, seed=0):
@@ -22,6 +23,37 @@ def test_mean_over_classes_also_after_projection():
     found = count_modes(rows, labels, "full", project=2, most=4)
     assert found.components == (1, 3)
     assert found.mean == 2.0
+
+
+def test_one_gaussian_has_the_moments_of_its_class():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4000, 3)) @ rng.normal(size=(3, 3)) + 5
+    drawn = one_gaussian(rows, rng)
+    np.testing.assert_allclose(drawn.mean(0), rows.mean(0), atol=0.15)
+    np.testing.assert_allclose(np.cov(drawn.T), np.cov(rows.T), rtol=0.15, atol=0.15)
+
+
+def test_rectified_features_are_compared_with_rectified_ones():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack((rng.normal(size=500).clip(min=0), rng.normal(size=500), np.zeros(500)))
+    drawn = one_gaussian(rows, rng)
+    assert drawn[:, 0].min() == 0
+    assert drawn[:, 1].min() < 0
+    assert not drawn[:, 2].any()
+
+
+@pytest.mark.parametrize("options", MODES.values(), ids=MODES)
+def test_features_of_one_gaussian_have_the_components_of_the_null_model(options):
+    rows = np.random.default_rng(0).normal(size=(300, 24)).clip(min=0)
+    counted = count_modes(rows, np.arange(300) % 3, **options, most=6)
+    assert abs(counted.mean - counted.null) <= 1
+
+
+def test_real_modes_exceed_those_of_one_gaussian():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 4)) + 12 * np.eye(4)[rng.integers(0, 4, 400)]
+    counted = count_modes(rows, np.arange(400) % 2, "full", most=5)
+    assert (counted.components, counted.null) == ((4, 4), 1.0)
 
 
 def test_no_more_components_than_samples():

@@ -274,7 +274,7 @@ def test_modes_are_saved_file_by_file(with_features, monkeypatch):
         calls.append(options)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return ModeCounts((2,), 2.0, 0)
+        return ModeCounts((2,), 2.0, 1.0, 0)
 
     monkeypatch.setattr(measurements, "count_modes", count)
     with pytest.raises(KeyboardInterrupt):

@@ -7,6 +7,7 @@ import pytest
 from cophenet import Hierarchy
 from cophenet.data.augmentation import BREEDS_CROP, INAT_CROP, RandomCrop
 from cophenet.data.breeds import Breeds
+from cophenet.objectives import phase_lengths
 from cophenet.recipes import list_recipes, load_recipe, shaped_tree
 
 CIFAR = ("cifar10", "cifar100")
@@ -142,7 +143,9 @@ def test_breeds_trains_on_coarse_and_fine_and_keeps_mid_for_evaluation(name):
 @pytest.mark.parametrize("name", [line.name for line in list_recipes() if line.scale == "paper"])
 def test_curriculum_of_the_baselines(name):
     recipe = load_recipe(name, "paper", ["objective.name=curriculum"])
-    assert [phase.epochs for phase in recipe.create_objective(TREE).phases] == [50, 200]
+    phases = recipe.create_objective(TREE).phases
+    assert [phase.epochs for phase in phases] == [50, 200]
+    assert phase_lengths(phases, recipe.epochs) == (recipe.epochs // 5, recipe.epochs - recipe.epochs // 5)
 
 
 def test_every_laptop_recipe_is_smaller_and_of_the_same_structure():

@@ -4,8 +4,11 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cophenet.objectives import Phase
+from cophenet.objectives import Phase, phase_lengths
+from cophenet.recipes import load_recipe
 from cophenet.recipes.settings import OptimizerSettings, ScheduleSettings
 from cophenet.runs.lightning_module import derive_seed, plan_stages, stage_at
 from cophenet.runs.loss_meter import DivergenceError, Meter
@@ -13,16 +16,35 @@ from cophenet.runs.optimizers import learning_rate
 
 
 def test_phases_follow_each_other():
-    stages = plan_stages([Phase("a", (), 3), Phase("b", ()), Phase("c", (), 1)], 4)
+    stages = plan_stages([Phase("a", (), 30), Phase("b", (), 40), Phase("c", (), 10)], 8)
     assert [(s.index, s.start, s.end) for s in stages] == [(0, 0, 3), (1, 3, 7), (2, 7, 8)]
     assert [stage_at(stages, epoch).phase.name for epoch in range(9)] == list("aaabbbbcc")
 
 
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=5), st.integers(0, 60))
+@settings(max_examples=200, deadline=None)
+def test_phases_share_the_epochs_in_proportion(shares, more):
+    epochs = len(shares) + more
+    lengths = phase_lengths([Phase("a", (), share) for share in shares], epochs)
+    assert sum(lengths) == epochs
+    assert min(lengths) >= 1
+    whole = [epochs * share / sum(shares) for share in shares]
+    if min(whole) >= 1:
+        assert max(abs(one - other) for one, other in zip(lengths, whole, strict=True)) <= 1
+
+
+def test_a_phase_is_not_left_without_an_epoch():
+    with pytest.raises(ValueError, match=r"epochs must be at least 2, one for each phase \(a, b\), got 1"):
+        phase_lengths([Phase("a", ()), Phase("b", ())], 1)
+    with pytest.raises(ValueError, match=r"epochs must be at least 2, one for each phase \(shape, digit\)"):
+        load_recipe("digits", overrides=["objective.name=curriculum", "epochs=1"])
+
+
 def test_the_learning_rate_falls_in_steps():
-    settings = OptimizerSettings(lr=3.0)
-    rates = [learning_rate(settings, ScheduleSettings(divide_by=2, every=3), epoch) for epoch in range(8)]
+    optimizer = OptimizerSettings(lr=3.0)
+    rates = [learning_rate(optimizer, ScheduleSettings(divide_by=2, every=3), epoch) for epoch in range(8)]
     assert rates == [3, 3, 3, 1.5, 1.5, 1.5, 0.75, 0.75]
-    assert learning_rate(settings, None, 6) == 3
+    assert learning_rate(optimizer, None, 6) == 3
 
 
 def test_means_are_over_samples_and_survive_a_checkpoint():

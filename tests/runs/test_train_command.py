@@ -175,7 +175,7 @@ def test_the_second_ctrl_c_says_how_to_go_on(capsys, monkeypatch):
 
 
 def test_phases_say_how_long_they_are(capsys):
-    settings = ["--set", "objective.options.curriculum.epochs=[1, 2]"]
+    settings = ["--set", "objective.options.curriculum.epochs=[1, 2]", "--set", "epochs=3"]
     assert run(*SMALL, "--objective", "curriculum", *settings) == 0
     assert "phases by epochs: shape 1, digit 2; 3 in all\n" in capsys.readouterr().out
 

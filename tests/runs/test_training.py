@@ -19,7 +19,7 @@ from cophenet.runs.lightning_trainer import _make_loggers, build_module
 from .small_runs import SMALL, assert_same, quick, weights
 
 WEIGHT = "network.backbone.layers.0.weight"
-CURRICULUM = ["objective.name=curriculum", "objective.options.curriculum.epochs=[1, 2]"]
+CURRICULUM = ["objective.name=curriculum", "objective.options.curriculum.epochs=[1, 2]", "epochs=3"]
 
 
 @pytest.mark.parametrize("objective", objective_names())

@@ -34,7 +34,7 @@ SAMPLER = (
 FROZEN = (
     "model={backbone: mlp, options: {hidden: [16]}, weights: trunk.pth, frozen: true, neck: {hidden: [12]}}"
 )
-CURRICULUM = ("objective.name=curriculum", "objective.options.curriculum.epochs=[1, 1]")
+CURRICULUM = ("objective.name=curriculum", "objective.options.curriculum.epochs=[1, 1]", "epochs=2")
 
 # Every epoch has ten steps or more; their 89 samples cannot be halved.
 CASES: dict[str, tuple[str, ...]] = {

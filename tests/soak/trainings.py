@@ -23,7 +23,7 @@ TRAININGS: dict[str, tuple[str, list[str]]] = {
     ),
     "curriculum": (
         "digits",
-        ["objective.name=curriculum", "objective.options.curriculum.epochs=[2, 3]", "schedule.every=2"],
+        ["objective.name=curriculum", "epochs=5", "schedule.every=2"],
     ),
     "adamw-features": (
         "digits",

@@ -351,7 +351,7 @@ def _grouped(
 ) -> tuple[ClassBatch, Tensor | None]:
     """The batch, with what is remembered, and the tree's side of the correlation; None if it is undefined."""
     if criterion.normalize:
-        features = unit_rows(features)
+        features = unit_rows(features if features.dtype == torch.float64 else features.float())
     memory, recalled, seen = criterion.memory if criterion.training else None, None, features
     if memory is not None:
         groups = regrouped(labels.long(), criterion.regroup, criterion.num_classes)

@@ -10,7 +10,7 @@ from torch.nn.functional import gelu
 from cophenet.models.base import Backbone
 from cophenet.models.heads import Network, build_heads
 from cophenet.objectives import Objective
-from cophenet.objectives.base import unit_rows
+from cophenet.transport.grouping import unit_rows
 
 __all__ = ["Adapter", "VectorNetwork", "final_network", "start_network"]
 

@@ -21,7 +21,7 @@ from cophenet.estimator.network import final_network, start_network
 from cophenet.estimator.scaling import Scale, blocks, fit_scale
 from cophenet.estimator.tree_strength import tree_weights
 from cophenet.models.heads import Network
-from cophenet.objectives import Objective, StepOutput, create
+from cophenet.objectives import Objective, StepOutput, create, phase_lengths
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
@@ -272,9 +272,8 @@ class Trainer:
         """
         history: list[dict[str, float]] = []
         with torch.enable_grad():
-            for number, phase in enumerate(self.objective.phases):
-                most = _EPOCHS if settings.max_iter == "auto" else int(settings.max_iter)
-                epochs = min(most, phase.epochs or most)
+            most = _EPOCHS if settings.max_iter == "auto" else int(settings.max_iter)
+            for number, epochs in enumerate(phase_lengths(self.objective.phases, most)):
                 self._fit_phase(number, epochs, split, settings, rng, history)
         return history
 

@@ -12,6 +12,7 @@ import numpy as np
 from cophenet._common.checks import check_choice
 from cophenet._common.lazy import torch
 from cophenet.metrics._base import METRIC_OPTIONS, SampleMetric
+from cophenet.metrics._blocks import full_precision
 from cophenet.metrics._checks import check_tree
 from cophenet.metrics.cards import Card, EvaluationData, Group, MeasuredNumbers, Missing, register_metric
 from cophenet.metrics.mean_average_precision import level_labels
@@ -78,7 +79,7 @@ class ClassGeometry:
         # call of it, so it must say at once if it did not converge.
         distance = copy.deepcopy(self.distance)
         distance.lazy_checks = False
-        features = unit_rows(self.features) if self.normalize else self.features
+        features = unit_rows(full_precision(self.features)) if self.normalize else self.features
         return measure_classes(
             features, labels, distance, flow_weights=self.flow_weights, tree=self.level_tree
         )

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from cophenet.models.base import Backbone
-from cophenet.objectives.base import HeadSpec, unit_rows
+from cophenet.objectives.base import HeadSpec
+from cophenet.transport.grouping import unit_rows
 
 __all__ = ["Heads", "LinearHead", "Network", "NetworkOutput", "build_heads"]
 

@@ -5,7 +5,7 @@ and says which heads and phases it needs. The arithmetic of each is a function o
 what several share lives in `base` and `paths` (the ancestors of each class).
 """
 
-from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput, level_heads
+from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput, level_heads, phase_lengths
 from cophenet.objectives.cpcc import WithCPCC
 from cophenet.objectives.curriculum import Curriculum
 from cophenet.objectives.flat import Flat
@@ -44,6 +44,7 @@ __all__ = [
     "level_cross_entropies",
     "level_heads",
     "objective_names",
+    "phase_lengths",
     "quadruplet_loss",
     "rank_loss",
     "register",

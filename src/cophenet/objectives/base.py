@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from cophenet.tree import Hierarchy
 if TYPE_CHECKING:
     from cophenet.cpcc.loss import CPCCLoss
 
-__all__ = ["HeadSpec", "Objective", "Phase", "StepOutput", "level_heads", "unit_rows"]
+__all__ = ["HeadSpec", "Objective", "Phase", "StepOutput", "level_heads", "phase_lengths"]
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -70,12 +70,33 @@ class Phase:
     Attributes:
         name: What to call it in logs.
         heads: Names of the heads that are trained.
-        epochs: How long; None for as long as the recipe says.
+        epochs: Its length in proportion to those of the other phases: they share the epochs of a training.
     """
 
     name: str
     heads: tuple[str, ...]
-    epochs: int | None = None
+    epochs: int = 1
+
+
+def phase_lengths(phases: Sequence[Phase], epochs: int) -> tuple[int, ...]:
+    """How the phases share the epochs of a training: in proportion, rounded, with one or more for each.
+
+    Raises:
+        ValueError: If there is not an epoch for each phase.
+
+    Example:
+        >>> phase_lengths([Phase("coarse", ("coarse",), 50), Phase("fine", ("fine",), 200)], 20)
+        (4, 16)
+    """
+    if epochs < len(phases):
+        names = ", ".join(phase.name for phase in phases)
+        raise ValueError(f"epochs must be at least {len(phases)}, one for each phase ({names}), got {epochs}")
+    shares = np.cumsum([phase.epochs for phase in phases])
+    ends = np.floor(epochs * shares / shares[-1] + 0.5).astype(int)
+    places = np.arange(1, len(phases) + 1)
+    ends = np.maximum.accumulate(np.maximum(ends, places) - places) + places
+    ends = np.minimum(ends, epochs - places[::-1] + 1)
+    return tuple(np.diff(ends, prepend=0).tolist())
 
 
 def level_heads(tree: Hierarchy, *, normalize_rows: bool = False) -> tuple[HeadSpec, ...]:
@@ -90,24 +111,6 @@ def level_heads(tree: Hierarchy, *, normalize_rows: bool = False) -> tuple[HeadS
         HeadSpec(name, depth, tree.cut(depth)[0].num_classes, normalize_rows)
         for depth, name in enumerate(tree.level_names, start=1)
     )
-
-
-def unit_rows(vectors: Tensor) -> Tensor:
-    """Rows divided by their norm; a zero row stays zero, and its gradient is bounded.
-
-    Args:
-        vectors: (n, d).
-
-    Returns:
-        (n, d).
-
-    Example:
-        >>> unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
-        tensor([[0.6000, 0.8000],
-                [0.0000, 0.0000]])
-    """
-    norms: Tensor = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
-    return vectors / norms.masked_fill(norms == 0, 1.0)
 
 
 class Objective(nn.Module, ABC):

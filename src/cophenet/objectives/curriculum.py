@@ -29,7 +29,7 @@ class Curriculum(Objective):
     Args:
         tree: The label tree, with at least two levels.
         level: The coarse level, by depth or name; 1 is the coarsest.
-        epochs: Length of the two phases.
+        epochs: Lengths of the two phases in proportion to each other: they share the epochs of the training.
     """
 
     name = "curriculum"

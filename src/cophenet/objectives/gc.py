@@ -9,9 +9,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from cophenet.objectives.base import StepOutput, unit_rows
+from cophenet.objectives.base import StepOutput
 from cophenet.objectives.consistency import Consistency
 from cophenet.objectives.registry import register
+from cophenet.transport.grouping import unit_rows
 
 __all__ = ["GC", "geometric_consistency"]
 

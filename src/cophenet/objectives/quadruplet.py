@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cophenet._common.checks import check_number, check_pair, wrong_argument
-from cophenet.objectives.base import Objective, StepOutput, unit_rows
+from cophenet.objectives.base import Objective, StepOutput
 from cophenet.objectives.registry import register
+from cophenet.transport.grouping import unit_rows
 from cophenet.tree import Hierarchy
 
 __all__ = ["Quadruplet", "quadruplet_loss"]
@@ -19,6 +22,13 @@ __all__ = ["Quadruplet", "quadruplet_loss"]
 def _nearest(distances: Tensor, allowed: Tensor) -> Tensor:
     """Position of the closest allowed sample: (B, B), (B, B) -> (B,)."""
     return distances.masked_fill(~allowed, torch.inf).argmin(1)
+
+
+def _siblings(tree: Hierarchy) -> NDArray[np.int64]:
+    """(k,) the parent of each class, and of a class right below the root the class itself."""
+    parents, leaves = np.asarray(tree.parents), np.asarray(tree.leaves)
+    own = parents[leaves]
+    return np.where(parents[own] < 0, leaves, own).astype(np.int64)
 
 
 def quadruplet_loss(
@@ -80,7 +90,8 @@ class Quadruplet(Objective):
         tree: The label tree, with at least two levels.
         weight: Share of the quadruplet loss; cross entropy has the rest.
         margins: Of the own class against other groups, and of siblings against other groups.
-        level: The level whose nodes are the groups, by depth or name; None for the one above the classes.
+        level: The level whose nodes are the groups, by depth or name; None for the parents of the classes,
+            at whatever depth these are. A class right below the root has no siblings then.
     """
 
     name = "quadruplet"
@@ -105,12 +116,13 @@ class Quadruplet(Objective):
         self.margins = check_pair("margins", margins, "two numbers")
         for margin in self.margins:
             check_number("margins", margin)
-        depth = tree.height - 1 if level is None else tree.depth_of(level)
-        coarse, groups = tree.cut(depth)
-        if not 1 < coarse.num_classes < tree.num_classes:
+        groups = _siblings(tree) if level is None else np.asarray(tree.cut(level)[1])
+        count = len(np.unique(groups))
+        if not 1 < count < tree.num_classes:
+            where = "the parents of the classes" if level is None else f"level {level!r}"
             raise ValueError(
-                f"objective {self.name!r} cannot use level {tree.level_names[depth - 1]!r}: it has "
-                f"{coarse.num_classes} groups of {tree.num_classes} classes, so no siblings or no others"
+                f"objective {self.name!r} cannot use {where}: there are {count} groups of "
+                f"{tree.num_classes} classes, so no siblings or no others"
             )
         self.weight, self.level = weight, level
         self.register_buffer("groups", torch.tensor(groups), persistent=False)

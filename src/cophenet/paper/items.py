@@ -262,6 +262,7 @@ ITEMS: tuple[Item, ...] = (
         minutes=15,
         numbers=(
             *(Number(way, f"components/{way}") for way in MODES),
+            *(Number(f"{way}, one Gaussian", f"components-null/{way}", paper=False) for way in MODES),
             Number("fits not converged", "components/unconverged", paper=False),
         ),
         layout=Layout(
@@ -270,6 +271,7 @@ ITEMS: tuple[Item, ...] = (
             (
                 "Mean over classes of the number of components, 1 to 10, with the lowest AIC, on the test "
                 "features.",
+                "One Gaussian: the same count on samples of one with the mean and covariance of each class.",
                 "Published for BREEDS: one number for its four settings.",
                 "Over epochs: of the first seed.",
             ),

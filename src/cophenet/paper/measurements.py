@@ -90,7 +90,10 @@ def _arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def modes(observations: Observations, planned: Sequence[VariantRuns], folder: Path) -> Measured:
-    """Mixture components per class: "components/<way>" at the end, "components/<way>@<epoch>" of a seed."""
+    """Mixture components per class: "components/<way>" at the end, "components/<way>@<epoch>" of a seed.
+
+    "components-null/<way>" is the same count on samples of one Gaussian for each class.
+    """
     rows = []
     for condition, seed, run, first in _runs(observations, planned, folder):
         for when, ways in _run_modes(run, over_epochs=first).items():
@@ -99,6 +102,7 @@ def modes(observations: Observations, planned: Sequence[VariantRuns], folder: Pa
                 mean = counts["mean"]
                 doubt = f"samples are too few: {mean:.1f} of at most {_MOST} components" * (mean >= _LIMIT)
                 rows.append(Observation(condition, seed, f"components/{way}{at}", mean, doubt))
+                rows.append(Observation(condition, seed, f"components-null/{way}{at}", counts["null"], doubt))
             if not at:
                 failed = sum(counts["unconverged"] for counts in ways.values())
                 rows.append(Observation(condition, seed, "components/unconverged", failed))
@@ -109,6 +113,8 @@ def _run_modes(run: Run, *, over_epochs: bool) -> dict[str, dict[str, Any]]:
     """Modes of the saved features, after epochs and at the end; counted once and saved in the run folder."""
     path = run.path / "modes.json"
     saved = read_json(path) if path.is_file() else {}
+    # Counts without those of the null model are from an earlier version.
+    saved = {when: ways for when, ways in saved.items() if all("null" in counts for counts in ways.values())}
     domain = run.recipe.data.domain
     files = {
         match[1]: file

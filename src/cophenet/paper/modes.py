@@ -1,4 +1,8 @@
-"""How many modes the features of a class have: the Gaussian mixture that Akaike's criterion likes best."""
+"""How many modes the features of a class have: the Gaussian mixture that Akaike's criterion likes best.
+
+The criterion also finds several components in samples of a single Gaussian, the more the wider they are. So
+the same is counted on such samples (a null model), and only what exceeds it shows modes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from numpy.typing import NDArray
 
 from cophenet._common.checks import check_choice, check_whole
 
-__all__ = ["MODES", "Covariance", "ModeCounts", "best_components", "count_modes"]
+__all__ = ["MODES", "Covariance", "ModeCounts", "best_components", "count_modes", "one_gaussian"]
 
 Covariance = Literal["diag", "full"]
 # The two ways of counting modes, with the options of `count_modes`; the first is the paper's.
@@ -28,11 +32,13 @@ class ModeCounts:
     Attributes:
         components: One for each class present, in the order of labels.
         mean: Their mean.
+        null: Mean of the same count on samples of one Gaussian for each class, see `one_gaussian`.
         unconverged: Fits that reached the limit of iterations; their criterion counts all the same.
     """
 
     components: tuple[int, ...]
     mean: float
+    null: float
     unconverged: int
 
 
@@ -115,17 +121,55 @@ def count_modes(
         raise ValueError("features must be finite, got NaN or inf")
     if project is not None:
         check_whole("project", project, 1)
-        values = _project(values, project)
-    results = [
-        best_components(values[labels == label], covariance, most, seed)
-        for label in np.unique(labels).tolist()
-    ]
+    classes = np.unique(labels).tolist()
+    drawn = np.empty_like(values)
+    rng = np.random.default_rng(seed)
+    for label in classes:
+        drawn[labels == label] = one_gaussian(values[labels == label], rng)
+    if project is not None:
+        values, drawn = _project(values, drawn, project)
+    results, nulls = (
+        [best_components(rows[labels == label], covariance, most, seed) for label in classes]
+        for rows in (values, drawn)
+    )
     counts = tuple(count for count, _ in results)
-    return ModeCounts(counts, float(np.mean(counts)), sum(failed for _, failed in results))
+    null = float(np.mean([count for count, _ in nulls]))
+    return ModeCounts(counts, float(np.mean(counts)), null, sum(failed for _, failed in results))
 
 
-def _project(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+def one_gaussian(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """As many samples of one Gaussian with the mean and the covariance of the given ones.
+
+    Where features are rectified (never negative, and zero for some samples), the new ones are, too.
+
+    Args:
+        rows: (n, d).
+        rng: Draws the samples.
+
+    Returns:
+        (n, d).
+
+    Example:
+        >>> rows = np.random.default_rng(0).normal(3.0, 2.0, (5000, 1))
+        >>> drawn = one_gaussian(rows, np.random.default_rng(1))
+        >>> round(float(drawn.mean()), 1), round(float(drawn.std()), 1)
+        (3.0, 2.0)
+    """
+    mean = rows.mean(axis=0)
+    # Mixtures of centred samples have their covariance, without a matrix of it.
+    drawn: NDArray[np.float64] = mean + rng.normal(size=(len(rows), len(rows))) @ (rows - mean) / np.sqrt(
+        len(rows)
+    )
+    rectified = (rows.min(axis=0) == 0) & (rows.max(axis=0) > 0)
+    drawn[:, rectified] = drawn[:, rectified].clip(min=0)
+    return drawn
+
+
+def _project(
+    values: NDArray[np.float64], others: NDArray[np.float64], count: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both in the leading principal components of the first."""
     from sklearn.decomposition import PCA
 
-    projected: NDArray[np.float64] = PCA(min(count, *values.shape), random_state=0).fit_transform(values)
-    return projected
+    components = PCA(min(count, *values.shape), random_state=0).fit(values)
+    return components.transform(values), components.transform(others)

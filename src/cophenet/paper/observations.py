@@ -52,6 +52,7 @@ _UNITS: dict[str, Unit] = {
     "power": "number",
     "best-power": "number",
     "components": "number",
+    "components-null": "number",
     "components/unconverged": "count",
     "times-fastft": "number",
     "times-l2": "number",

@@ -146,7 +146,9 @@ def _check_one_shot(recipe: Recipe, source: DataSource) -> None:
 
 
 def _check_objectives(recipe: Recipe, tree: Hierarchy | None) -> None:
-    """Whether objectives take the values of their options, and the chosen one the tree."""
+    """Whether objectives take the values of their options, and the chosen one the tree and the epochs."""
+    from cophenet.objectives import phase_lengths
+
     chosen = recipe.objective.name
     for name, options in recipe.objective.options.items():
         place = ("objective", "options", name)
@@ -156,7 +158,9 @@ def _check_objectives(recipe: Recipe, tree: Hierarchy | None) -> None:
     if tree is not None:
         options = recipe.objective.options.get(chosen, {})
         with _located(("objective", "options", chosen), options, ("objective.name", "tree", *_DATA)):
-            recipe.create_objective(tree)
+            phases = recipe.create_objective(tree).phases
+        with _located(("epochs",), recipe.epochs, ("objective.name",)):
+            phase_lengths(phases, recipe.epochs)
 
 
 def _try_objective(name: str, options: Mapping[str, Any]) -> None:

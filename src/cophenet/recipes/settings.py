@@ -410,7 +410,7 @@ class Recipe(Settings):
         objective: The loss.
         optimizer: How weights are updated.
         schedule: The learning rate over the epochs; None for a constant one.
-        epochs: Passes over the training data, unless the objective has phases of its own.
+        epochs: Passes over the training data, in all phases of the objective together.
         batch_size: Samples per step, on all devices together.
         chunk_size: Samples whose graph is in memory at a time, on each device; None for the whole batch.
         precision: Number format of the training, by Lightning's names.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import lightning.pytorch as pl
@@ -18,7 +19,7 @@ from torch import Tensor
 from cophenet._common.limits import one_line
 from cophenet.data import Loader
 from cophenet.models import Network, cached_backward
-from cophenet.objectives import Objective, Phase, StepOutput
+from cophenet.objectives import Objective, Phase, StepOutput, phase_lengths
 from cophenet.runs.experiment import Experiment
 from cophenet.runs.loss_meter import Meter, diverged_features
 from cophenet.runs.optimizers import create_optimizer, learning_rate, set_learning_rate
@@ -58,23 +59,21 @@ class Stage:
 
 
 def plan_stages(phases: Sequence[Phase], epochs: int) -> tuple[Stage, ...]:
-    """The phases one after the other.
+    """The phases one after the other, which share the epochs in proportion to their own lengths.
 
     Args:
         phases: `objective.phases`.
-        epochs: Length of a phase that does not say its own.
+        epochs: Of all phases together.
 
     Example:
         >>> from cophenet.objectives import Phase
-        >>> stages = plan_stages([Phase("coarse", ("coarse",), 5), Phase("fine", ("fine",))], 20)
+        >>> stages = plan_stages([Phase("coarse", ("coarse",), 50), Phase("fine", ("fine",), 200)], 20)
         >>> [(stage.phase.name, stage.start, stage.end) for stage in stages]
-        [('coarse', 0, 5), ('fine', 5, 25)]
+        [('coarse', 0, 4), ('fine', 4, 20)]
     """
-    stages: list[Stage] = []
-    for index, phase in enumerate(phases):
-        start = stages[-1].end if stages else 0
-        stages.append(Stage(index, phase, start, start + (epochs if phase.epochs is None else phase.epochs)))
-    return tuple(stages)
+    ends = [0, *accumulate(phase_lengths(phases, epochs))]
+    spans = zip(phases, pairwise(ends), strict=True)
+    return tuple(Stage(index, phase, *span) for index, (phase, span) in enumerate(spans))
 
 
 def stage_at(stages: Sequence[Stage], epoch: int) -> Stage:

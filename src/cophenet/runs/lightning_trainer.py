@@ -164,7 +164,7 @@ def _train_one(
 
 
 def _plan(module: TrainingModule) -> str:
-    """The phases with their lengths, which need not be those of the recipe's `epochs`."""
+    """The phases with their lengths."""
     phases = ", ".join(f"{stage.phase.name} {stage.end - stage.start}" for stage in module.stages)
     return f"phases by epochs: {phases}; {module.total_epochs} in all"
 

@@ -182,26 +182,28 @@ def _check_host(
     return float(max(high, -low))
 
 
-def unit_rows(features: Tensor) -> Tensor:
-    """Each row divided by its Euclidean norm; a row of zeros stays so, with zero gradient.
+def unit_rows(vectors: Tensor) -> Tensor:
+    """Rows divided by their Euclidean norm; a zero row stays zero, and its gradient is bounded.
 
     Args:
-        features: (n, d) floating point of any finite scale; half precision is computed in float32.
+        vectors: (n, d) floating point, of any finite scale.
+
+    Returns:
+        (n, d).
 
     Example:
         >>> unit_rows(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
         tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]])
     """
-    wide = features if features.dtype == torch.float64 else features.float()
-    if wide.numel() == 0:
-        return wide
-    # By the largest entry first, so that no square is out of range.
-    largest = wide.detach().abs().amax(dim=1, keepdim=True)
-    empty = largest == 0
-    scaled = wide / largest.masked_fill(empty, 1.0)
-    norm: Tensor = torch.linalg.vector_norm(scaled, dim=1, keepdim=True).masked_fill(empty, 1.0)
-    return (scaled / norm).masked_fill(empty, 0.0)
+    if vectors.numel() == 0:
+        return vectors
+    # By a power of two first, which is exact, so that no square is out of range.
+    limit = -math.frexp(torch.finfo(vectors.dtype).tiny)[1] + 1
+    exponents = vectors.detach().abs().amax(dim=1, keepdim=True).frexp().exponent.clamp(-limit, limit)
+    scaled = vectors * torch.exp2(-exponents.to(vectors.dtype))
+    norms: Tensor = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    return scaled / norms.masked_fill(norms == 0, 1.0)
 
 
 def without_autocast(features: Tensor) -> torch.autocast:
