@@ -42,9 +42,10 @@ def test_a_phase_is_not_left_without_an_epoch():
 
 def test_the_learning_rate_falls_in_steps():
     optimizer = OptimizerSettings(lr=3.0)
-    rates = [learning_rate(optimizer, ScheduleSettings(divide_by=2, every=3), epoch) for epoch in range(8)]
+    schedule = ScheduleSettings(divide_by=2, every=3)
+    rates = [learning_rate(optimizer, schedule, epoch, 8) for epoch in range(8)]
     assert rates == [3, 3, 3, 1.5, 1.5, 1.5, 0.75, 0.75]
-    assert learning_rate(optimizer, None, 6) == 3
+    assert learning_rate(optimizer, None, 6, 8) == 3
 
 
 def test_means_are_over_samples_and_survive_a_checkpoint():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, Strict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -14,6 +14,7 @@ from cophenet._common.checks import is_plain_text
 from cophenet._common.files import read_json
 from cophenet._common.limits import reading
 from cophenet.recipes.errors import wording
+from cophenet.recipes.settings import Scale
 from cophenet.tree import Hierarchy
 
 __all__ = ["Document", "read_details", "read_results", "read_run_info"]
@@ -100,7 +101,7 @@ class _Results(TypedDict, total=False):
 
     name: _Text
     recipe_name: _Text
-    scale: Literal["paper", "laptop"]
+    scale: Scale
     data: _Text
     objective: _Text
     recipe: Annotated[dict[str, Any], AfterValidator(_settings)]
