@@ -33,7 +33,7 @@ def test_vectors_follow_the_tree_more_than_before(fitted):
 
 @pytest.mark.parametrize("objective", objective_names())
 def test_every_objective_trains(objective):
-    options = {"epochs": (2, 2)} if objective == "curriculum" else {}
+    options = {"epochs": (1, 2)} if objective == "curriculum" else {}
     embedder = HierarchicalEmbedder(
         TREE, objective, objective_options=options, max_iter=3, hidden_size=8, random_state=0
     ).fit(ROWS, NAMES)
