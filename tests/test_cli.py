@@ -60,6 +60,7 @@ COMMANDS = (
     ["tree", "show"],
     ["tree", "check"],
     ["tree", "convert"],
+    ["tree", "review"],
 )
 
 
@@ -276,6 +277,15 @@ def test_files_of_other_programs_are_read_by_their_format(run, tmp_path):
     assert run("tree", "convert", file, other, "--format", "google")[0] == 0
     assert Hierarchy.read(other).classes == ("Pets/Toys", "Games/Toys")
     assert run("tree", "check", file)[0] == 2
+
+
+def test_trees_are_reviewed_and_drawn_as_pictures(run, tree_file, tmp_path):
+    assert run("tree", "review", tree_file)[:2] == (0, "Nothing is odd in this tree.\n")
+    picture = tmp_path / "tree.svg"
+    assert run("tree", "show", tree_file, "--svg", picture)[1] == f"wrote {picture}\n"
+    assert picture.read_text() == Hierarchy.read(tree_file).to_svg()
+    tree_file.write_text("{animal: [cat, dog], vehicle: [car]}")
+    assert "1 group has a single child" in run("tree", "review", tree_file)[1]
 
 
 @pytest.mark.parametrize("ending", ["nwk", "json", "csv", "txt"])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="""Tree files: show, check and convert them.
+    help="""Tree files: show, check, review and convert them.
 
     Example: cophenet tree show animals.yaml
     """,
@@ -47,14 +47,21 @@ def show(
     header: Header = None,
     form: Form = None,
     lines: Annotated[int, typer.Option(min=0, help="Lines to draw at most; 0 for all.")] = 40,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Picture to write instead.")] = None,
 ) -> None:
     """Draw a tree.
 
     Example: cophenet tree show animals.yaml
     """
+    from cophenet._common.files import write_text
     from cophenet.tree import Hierarchy
 
-    print_tree(Hierarchy.read(file, format=form, header=header), lines or None)
+    tree = Hierarchy.read(file, format=form, header=header)
+    if svg is None:
+        print_tree(tree, lines or None)
+    else:
+        write_text(svg, tree.to_svg(lines or None))
+        typer.echo(f"wrote {svg}")
 
 
 @app.command("check")
@@ -69,6 +76,19 @@ def check(file: TreeFile, header: Header = None, form: Form = None) -> None:
     typer.echo(f"{file}: {sizes(tree)}")
     for remark in _remarks(tree):
         typer.echo(f"note: {remark}")
+
+
+@app.command("review")
+def review(file: TreeFile, header: Header = None, form: Form = None) -> None:
+    """Tell what is odd in a tree: single children, uneven depths, huge groups, names nearly the same.
+
+    Example: cophenet tree review animals.yaml
+    """
+    from cophenet.tree import Hierarchy
+
+    tree = Hierarchy.read(file, format=form, header=header)
+    for sentence in tree.review() or ["Nothing is odd in this tree."]:
+        typer.echo(sentence)
 
 
 @app.command("convert")

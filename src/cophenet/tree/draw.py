@@ -1,14 +1,19 @@
-"""Trees as text for a terminal."""
+"""Trees as text for a terminal, and as pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 from itertools import islice
+from unicodedata import east_asian_width
 
 import numpy as np
 
 from cophenet.tree.nodes import Nodes
 from cophenet.tree.parts import IntArray
+
+# Of a picture, in pixels.
+_INDENT, _LINE, _LETTER, _MARGIN = 20, 20, 8, 10
 
 
 class Drawing(Nodes):
@@ -47,6 +52,58 @@ class Drawing(Nodes):
         while widest < max_lines and _fits(self, widest + 1, deepest, max_lines):
             widest += 1
         return "\n".join(_lines(self, widest, deepest))
+
+    def to_svg(self, max_lines: int | None = 40) -> str:
+        """The tree as an SVG picture, with the lines of :meth:`draw`.
+
+        Args:
+            max_lines: As for :meth:`draw`.
+
+        Returns:
+            The text of an SVG file, which needs nothing else.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> picture = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog")]).to_svg()
+            >>> picture.startswith("<svg"), picture.count("<text")
+            (True, 4)
+        """
+        rows = [_row(line) for line in self.draw(max_lines).split("\n")]
+        width = max(_INDENT * depth + _LETTER * _columns(text) for depth, text in rows) + 2 * _MARGIN
+        height = _LINE * len(rows) + _MARGIN
+        lines, words = [], []
+        above: dict[int, int] = {}
+        for place, (depth, text) in enumerate(rows):
+            x, y = _MARGIN + _INDENT * depth, _LINE * (place + 1)
+            if depth:
+                lines.append(f"M{x - _INDENT + 4} {above[depth - 1] + 4}V{y - 4}H{x - 3}")
+            above[depth] = y
+            words.append(f'<text x="{x}" y="{y}">{escape(text)}</text>')
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13" fill="#222">'
+            f'<rect width="{width}" height="{height}" fill="#fff"/>'
+            f'<path d="{"".join(lines)}" fill="none" stroke="#999"/>{"".join(words)}</svg>'
+        )
+
+    def _repr_svg_(self) -> str:
+        """What notebooks show."""
+        return self.to_svg()
+
+
+def _row(line: str) -> tuple[int, str]:
+    """Depth and text of a line of a drawing, whose steps are four signs wide."""
+    depth = 0
+    while line[4 * depth : 4 * depth + 4] in ("│   ", "    "):
+        depth += 1
+    if line[4 * depth : 4 * depth + 4] in ("├── ", "└── "):
+        return depth + 1, line[4 * depth + 4 :]
+    return 0, line
+
+
+def _columns(text: str) -> int:
+    """Width of a text in letters, of which Chinese, Japanese and Korean signs take two."""
+    return len(text) + sum(east_asian_width(sign) in "WF" for sign in text)
 
 
 def _fits(tree: Nodes, widest: int, deepest: int, max_lines: int) -> bool:

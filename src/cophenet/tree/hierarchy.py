@@ -24,6 +24,7 @@ from cophenet.tree.graphs import parts_from_graph, to_graph
 from cophenet.tree.levels import Levels
 from cophenet.tree.linkage import parts_from_features, parts_from_linkage
 from cophenet.tree.parts import DEFAULT_ROOT, Parts
+from cophenet.tree.review import review_tree
 from cophenet.tree.split import Split, split_classes
 
 
@@ -325,6 +326,20 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
             array([ 0, -1, -1,  1, -1, -1])
         """
         return split_classes(self, fraction, level, source, target)
+
+    def review(self) -> list[str]:
+        """What is odd in the tree, one sentence each: allowed, but often a mistake.
+
+        No groups, groups of a single child, very uneven depths, one group with most of the classes, classes
+        that share their last name, and names that are nearly the same.
+
+        Example:
+            >>> tree = Hierarchy.from_nested({"pet": ["house cat", "dog"], "wild": ["House-cat", "fox"]})
+            >>> for sentence in tree.review():
+            ...     print(sentence)
+            1 pair of classes has nearly the same name: 'house cat' and 'House-cat'.
+        """
+        return review_tree(self)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Refuse: a tree never changes."""
