@@ -1,4 +1,4 @@
-"""Minutes of an epoch and of an evaluation of the paper's recipes at laptop scale, on one core.
+"""Minutes of an epoch and of an evaluation of the paper's recipes from scratch, on one core.
 
 For `cophenet reproduce --list`. Training steps and evaluated batches of each recipe are timed on made-up
 images of its size: loading with augmentation, forward, objective, backward, update. Data sets of files are
@@ -49,7 +49,7 @@ def counts(name: str) -> tuple[int, int]:
 
 def made_up(name: str, folder: Path) -> Experiment:
     """A recipe on images of its size that show nothing."""
-    recipe = load_recipe(name, "laptop", ("data.workers=0",))
+    recipe = load_recipe(name, "scratch", ("data.workers=0",))
     known = recipe.data.create_source().tree()
     # The tree of iNaturalist is read from its folders: phyla and classes, as many as the source has.
     tree = known or Hierarchy.from_paths([(f"p{c % 9}", f"c{c}") for c in range(32)])
@@ -132,7 +132,7 @@ def main() -> None:
         results = {name: measure(name, folder) for name in PAPER_DATA}
     header = ("recipe", *next(iter(results.values())))
     rows = [[name, *(f"{value:.3g}" for value in found.values())] for name, found in results.items()]
-    print(table("Recipes at laptop scale, one thread", header, rows))
+    print(table("Recipes from scratch, one thread", header, rows))
     write_json("reproduce_costs", results)
 
 

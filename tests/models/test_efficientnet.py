@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import conv2d
 
 from cophenet.data import ArrayInputs, DataSet, Samples
-from cophenet.models import create_backbone, input_normalization
+from cophenet.models import create_backbone, image_inputs
 from cophenet.models.efficientnet import EfficientNetLite, SameConv
 from cophenet.objectives import create
 from cophenet.recipes import load_recipe
@@ -97,7 +97,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
     """Pretended timm and torchvision; the options that models were asked for."""
     asked: list[dict[str, object]] = []
     timm, vision, models = (ModuleType(n) for n in ("timm", "torchvision", "torchvision.models"))
-    image = SimpleNamespace(mean=(0.5, 0.4, 0.3), std=(0.2, 0.2, 0.1))
+    image = SimpleNamespace(mean=(0.5, 0.4, 0.3), std=(0.2, 0.2, 0.1), interpolation="bicubic")
 
     def make(_: str, **options: object) -> torch.nn.Module:
         asked.append(options)
@@ -116,8 +116,8 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
 def test_weights_of_other_packages_pass_through(packages: list[dict[str, object]]) -> None:
     for name in ("timm:small", "torchvision:small"):
         create_backbone(name, input_shape=(3, 8, 8), weights="pretrained")
-        assert input_normalization(name) == ((), ())
-        assert input_normalization(name, "pretrained") == ((0.5, 0.4, 0.3), (0.2, 0.2, 0.1))
+        assert image_inputs(name) == ((), (), "bilinear")
+        assert image_inputs(name, "pretrained") == ((0.5, 0.4, 0.3), (0.2, 0.2, 0.1), "bicubic")
     assert [{k: v for k, v in o.items() if k in ("pretrained", "weights")} for o in packages] == [
         {"pretrained": True},
         {"weights": "DEFAULT"},

@@ -17,6 +17,7 @@ from torch.nn.functional import interpolate
 from cophenet.data import ArrayInputs, DataSet, ImageFiles, Loader, Samples
 from cophenet.data.augmentation import CentreCrop, RandomCrop
 from cophenet.models import Backbone
+from cophenet.models.base import ImageInputs
 from cophenet.models.trunk import Trunk, TrunkVectors, vector_data_set
 from cophenet.models.vector_cache import VectorCache
 from cophenet.tree import Hierarchy
@@ -52,7 +53,7 @@ def images() -> ArrayInputs:
 
 
 def trunk(net: Sums, size: int | None = 8) -> Trunk:
-    return Trunk("sums", net, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4), size)
+    return Trunk("sums", net, ImageInputs((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)), size)
 
 
 def vectors(images: object, cache: Path | None, net: Sums, size: int | None = 8, **options: int | str):
@@ -103,7 +104,7 @@ def test_whatever_changes_is_computed_again(images: ArrayInputs, tmp_path: Path,
     net = Sums(1.5 if change == "weights" else 1.0)
     again = vectors(images, tmp_path, net, 9 if change == "size" else 8)
     if change == "mean":
-        again.trunk = Trunk("sums", net, (0.5, 0.4, 0.2), (0.2, 0.3, 0.4), 8)
+        again.trunk = Trunk("sums", net, ImageInputs((0.5, 0.4, 0.2), (0.2, 0.3, 0.4)), 8)
     if change == "images":
         values = images.values.clone()
         values[5, 0, 0, 0] += 1
@@ -136,7 +137,8 @@ def test_views_are_epochs_of_the_augmentation(images: ArrayInputs, tmp_path: Pat
     samples = Samples(images, ALL, np.zeros(COUNT, dtype=np.int64), tree)
     net, settings = Sums(), trunk(Sums())
     inputs = vectors(images, tmp_path, net, augment="cifar", views=2)
-    loader = Loader(samples, 64, mean=settings.mean, std=settings.std, size=8, augment="cifar")
+    mean, std, _ = settings.images
+    loader = Loader(samples, 64, mean=mean, std=std, size=8, augment="cifar")
     seen = [torch.cat([net(batch) for batch, _ in loader.batches(view)]) for view in (1, 2)]
     expected = [inputs.take(ALL), *seen]
     net.seen = 0

@@ -60,7 +60,7 @@ def test_claims_compare_what_their_items_train(claim):
     item = next(item for item in ITEMS if item.name == claim.item)
     trained = {
         (variant.objective, tuple(sorted(variant.setting.items())), variant.control)
-        for scale in ("laptop", "paper")
+        for scale in ("laptop", "scratch", "paper")
         for _, variant, _ in wanted(item, Settings(scale))
     }
     for _, term in (pair for one in comparisons(claim.requires) for pair in one.terms):

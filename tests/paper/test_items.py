@@ -182,7 +182,7 @@ def test_items_name_the_tables_and_figures_of_the_paper():
 
 def test_studies_share_the_runs_that_are_the_same():
     """Whatever an item calls a setting: batch size 64 is a run of the memory's study too."""
-    settings = Settings("laptop", overrides=("epochs=6",))
+    settings = Settings("scratch", overrides=("epochs=6",))
     found = {
         (item.name, *runs.variant.setting.values()): runs.name
         for item in find_items(("batch-size", "memory", "weight", "flow-weights"))
@@ -190,7 +190,7 @@ def test_studies_share_the_runs_that_are_the_same():
         if runs.variant.objective == "fastft" and not runs.variant.control
     }
     assert found["batch-size", 64] == found["memory", 64, 0]
-    assert found["batch-size", 64].startswith("cifar100-laptop-fastft-batch_size-64-epochs-6-")
+    assert found["batch-size", 64].startswith("cifar100-scratch-fastft-batch_size-64-epochs-6-")
     assert found["batch-size", 128] == found["weight", 2.0] == found["flow-weights", "uniform"]
-    assert found["weight", 0.05].startswith("cifar100-laptop-fastft-epochs-6-weight-0.05-")
+    assert found["weight", 0.05].startswith("cifar100-scratch-fastft-epochs-6-weight-0.05-")
     assert len(set(found.values())) == 4 + 5 + 2 + 3

@@ -35,7 +35,7 @@ def test_seeds_are_no_setting(run):
 
 
 def test_other_settings_of_a_study_may_be_set():
-    settings = Settings("laptop", overrides=("epochs=6", "schedule.every=2"))
+    settings = Settings("scratch", overrides=("epochs=6", "schedule.every=2"))
     check_settings(ITEMS, settings)
     check_settings(find_items(("weight",)), Settings("laptop", overrides=("batch_size=256",)))
     # Three epochs are all that times need, but nothing is named after them.
@@ -55,7 +55,9 @@ def test_an_item_of_other_data_is_left_out(run, tmp_path):
 def test_an_item_that_does_not_fit_a_recipe_fails_alone(run, tmp_path):
     code, out, error = run("backbone", "rank", "--recipe", "digits", "--only-finished", "-o", "o")
     assert code == 1
-    assert error.startswith("error: backbone: l2, resnet10-w16 on digits: backbone 'resnet10-w16' has no")
+    assert error.startswith(
+        "error: backbone: l2, efficientnet-lite1 on digits: backbone 'efficientnet-lite1' has no"
+    )
     assert "save_features_every" not in error
     assert "rank: wrote" in out
     assert not (tmp_path / "o/backbone").exists()
@@ -70,7 +72,8 @@ def test_wrong_settings_are_told_as_they_were_given(run):
 
 def test_the_list_is_of_what_would_be_made(run):
     def row(*arguments):
-        code, out, _ = run("rank", "--list", *arguments)
+        scale = () if "digits" in arguments else ("--scale", "scratch")
+        code, out, _ = run("rank", "--list", *scale, *arguments)
         assert code == 0
         return out.splitlines()[1].split()[:6]
 
@@ -96,9 +99,10 @@ def test_folders_are_checked(run, tmp_path):
 @pytest.mark.parametrize("recipe", PAPER_DATA)
 def test_every_recipe_of_the_paper_has_a_cost_that_grows_with_epochs_and_runs(recipe):
     (variant,) = plain(["flat"])
-    one, three = (laptop_minutes([(recipe, variant, tuple(range(n)))]) for n in (1, 3))
-    assert three == pytest.approx(3 * one)
-    assert one > 0.1 * load_recipe(recipe, "laptop").epochs
+    for scale in ("scratch", "laptop"):
+        one, three = (laptop_minutes([(recipe, variant, tuple(range(n)))], (), scale) for n in (1, 3))
+        assert three == pytest.approx(3 * one)
+        assert one > (0.1 if scale == "scratch" else 0.004) * load_recipe(recipe, scale).epochs
 
 
 def test_every_item_has_a_cost():

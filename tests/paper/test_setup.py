@@ -24,7 +24,7 @@ def made(tmp_path, name, settings):
 
 
 def test_the_setup_stands_beside_that_of_the_paper(tmp_path):
-    document = made(tmp_path, "rank", Settings("laptop", seeds=(0,)))
+    document = made(tmp_path, "rank", Settings("scratch", seeds=(0,)))
     sentence = (
         "cifar100: resnet10-w24, 20 epochs, batch 128, 9,000 training samples "
         "(paper: resnet18, 200 epochs, batch 128)."
@@ -36,7 +36,7 @@ def test_the_setup_stands_beside_that_of_the_paper(tmp_path):
 
 
 def test_what_an_item_varies_is_listed(tmp_path):
-    document = made(tmp_path, "flow-weights", Settings("laptop", ("cifar100",), (0,), ("batch_size=64",)))
+    document = made(tmp_path, "flow-weights", Settings("scratch", ("cifar100",), (0,), ("batch_size=64",)))
     assert document["setup"] == [
         "cifar100: resnet10-w24, 20 epochs, batch 64, weight 2, 9,000 training samples "
         "(paper: resnet18, 200 epochs, batch 128, weight 1)."

@@ -1,6 +1,7 @@
 """The paper's settings, one by one, as its section "Training Hyperparameters" prints them."""
 
 from functools import cache
+from itertools import product
 
 import pytest
 
@@ -148,20 +149,24 @@ def test_curriculum_of_the_baselines(name):
     assert phase_lengths(phases, recipe.epochs) == (recipe.epochs // 5, recipe.epochs - recipe.epochs // 5)
 
 
-def test_every_laptop_recipe_is_smaller_and_of_the_same_structure():
+def test_every_other_recipe_is_smaller_and_of_the_same_structure():
     scales = {name: {line.scale for line in list_recipes() if line.name == name} for name in PAPER}
-    assert all(found == {"paper", "laptop"} for found in scales.values())
-    for name in PAPER:
-        large, small = paper(name), load_recipe(name)
-        assert small.epochs <= 20 < large.epochs
-        assert small.model.backbone.startswith("resnet1")
-        assert "-w" in small.model.backbone
+    assert all(found == {"paper", "scratch", "laptop"} for found in scales.values())
+    for name, scale in product(PAPER, ("scratch", "laptop")):
+        large, small = paper(name), load_recipe(name, scale)
+        assert small.epochs <= 30 < large.epochs
+        if scale == "scratch":
+            assert small.model.backbone.startswith("resnet1")
+            assert "-w" in small.model.backbone
+        else:
+            assert (small.model.frozen, small.model.weights) == (True, "pretrained")
+            assert load_recipe(name) == small
         assert (small.data.name, small.data.domain, small.tree) == (
             large.data.name,
             large.data.domain,
             large.tree,
         )
         assert (small.one_shot is None) == (large.one_shot is None)
-        # The weight alone is tuned, and on CIFAR-100 only.
-        weight = 2.0 if name == "cifar100" else large.objective.cpcc.weight
+        # The weight alone is tuned, and on CIFAR-100 from scratch only.
+        weight = 2.0 if (name, scale) == ("cifar100", "scratch") else large.objective.cpcc.weight
         assert small.objective.cpcc == large.objective.cpcc.model_copy(update={"weight": weight})

@@ -63,6 +63,13 @@ def test_scales_of_a_file_are_merged_over_what_they_share(own):
     own.write_text(OWN + "paper: {epochs: 90, data: {validation: 0.1}}\nlaptop: {epochs: 2}\n")
     assert [load_recipe(own, scale).epochs for scale in ("paper", "laptop", None)] == [90, 2, 2]
     assert load_recipe(own, "laptop").data.validation == 0.1
+    own.write_text(OWN + "paper: {epochs: 90, data: {validation: 0.1}}\nlaptop: {data: {validation: null}}\n")
+    assert load_recipe(own, "laptop").data.validation == 0
+    own.write_text(OWN + "paper: {epochs: 90}\nscratch: {batch_size: 4}\nlaptop: {epochs: 2}\n")
+    assert [(r.epochs, r.batch_size == 4) for r in (load_recipe(own, s) for s in ("scratch", "laptop"))] == [
+        (90, True),
+        (2, False),
+    ]
 
 
 def test_a_recipe_cannot_change(own):
@@ -124,8 +131,11 @@ def test_a_recipe_cannot_change(own):
         ("seeds: 3", "seeds must be a list, got 3"),
         ("seeds: [0, -1]", "seeds.1 must be greater than or equal to 0, got -1"),
         ("precision: bf16", "precision must be '32-true', 'bf16-mixed' or '16-mixed', got 'bf16'"),
-        ("scale: big", "scale must be 'paper' or 'laptop', got 'big'"),
-        ("laptp: {epochs: 3}", "unknown key 'laptp'; allowed: name,.*, paper, laptop; did you mean 'laptop'"),
+        ("scale: big", "scale must be 'paper', 'scratch' or 'laptop', got 'big'"),
+        (
+            "laptp: {epochs: 3}",
+            "unknown key 'laptp'; allowed: name,.*, paper, scratch, laptop; did you mean 'laptop'",
+        ),
         ("laptop: 3", "laptop must be a mapping of keys to values, got 3"),
     ],
 )
@@ -173,7 +183,7 @@ def test_other_files(tmp_path):
 def test_names_and_scales_are_checked(own):
     with pytest.raises(ValueError, match=r"recipe must be one of .*got 'cifr100'; did you mean 'cifar100'"):
         load_recipe("cifr100")
-    with pytest.raises(ValueError, match="scale must be one of paper, laptop, got 'huge'"):
+    with pytest.raises(ValueError, match="scale must be one of paper, scratch, laptop, got 'huge'"):
         load_recipe("cifar100", "huge")
     with pytest.raises(ValueError, match=r"digits.yaml: there is no 'paper' scale, only laptop"):
         load_recipe("digits", "paper")

@@ -112,7 +112,8 @@ def test_runs_on_other_samples_are_told_apart(tmp_path):
 )
 def test_the_paper_stands_beside_its_own_setup(override, note):
     run = result("fastft", "cifar100", source_accuracy_fine=(0.5, None))
-    recipe = load_recipe("cifar100", "laptop", [override])
+    run["scale"] = "scratch"
+    recipe = load_recipe("cifar100", "scratch", [override])
     run["recipe"] = json.loads(json.dumps(recipe.model_dump(mode="json")))
     table = make_table(["a"], [run])
     assert table.notes == (() if note is None else (f"a: {note}",))
@@ -123,7 +124,7 @@ def test_every_data_set_of_the_paper_has_its_own_setup():
     names = {row.data for one in published_tables().values() for row in one.rows} & set(recipe_names())
     assert len(names) >= 6
     for name in names:
-        for scale in ("paper", "laptop"):
+        for scale in ("paper", "scratch", "laptop"):
             recipe = load_recipe(name, scale, ["objective.name=l2"])
             run = {"data": name, "objective": "l2", "scale": scale, "recipe": recipe.model_dump(mode="json")}
             assert compare_setup(json.loads(json.dumps(run))) == Setup()

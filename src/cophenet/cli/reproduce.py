@@ -129,7 +129,7 @@ def _print_items(names: tuple[str, ...], settings: Settings) -> None:
     rows = []
     for item in items:
         entries = wanted(item, settings)
-        minutes = laptop_minutes(entries, settings.overrides)
+        minutes = laptop_minutes(entries, settings.overrides, settings.scale)
         runs = sum(len(seeds) for _, _, seeds in entries)
         epochs = epochs_of(entries, settings.scale, settings.overrides)
         cost = "-" if minutes is None else _hours(item.minutes + minutes)
@@ -141,7 +141,8 @@ def _print_items(names: tuple[str, ...], settings: Settings) -> None:
     print_table(("item", "runs", "epochs", "about", "data", "in the paper", "shows"), rows)
     typer.echo(
         "\nRuns are shared between items. Epochs and time are those of all runs of an item, none finished; "
-        "time is of one core at laptop scale, by measured epochs or steps. Runs of --scale paper need a GPU."
+        "time is of one core, by measured epochs or steps, without the vectors of a frozen backbone. Runs of "
+        "--scale paper need a GPU."
     )
 
 

@@ -113,6 +113,8 @@ def train(
         if trust:
             raise ValueError("--trust is for --resume: a recipe that you give is your own")
         made = _recipe(recipe or "digits", scale, objective, seeds, settings or ())
+        if is_first_process():
+            _say_which_weights(made)
         folder = output or _folder(made)
         run = _guarded("train", folder, {"recipe": made, **machine, **common})
     if is_first_process():
@@ -152,14 +154,47 @@ def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
 def _recipe(
     name: str, scale: Scale | None, objective: str | None, seeds: str | None, settings: Sequence[str]
 ) -> Recipe:
-    from cophenet.recipes.load import Override, load_recipe
+    from cophenet.recipes.load import Override, load_recipe, scales_of
 
-    given = []
+    given: list[Override] = []
     if objective is not None:
         given.append(Override(("objective", "name"), objective, objective, "--objective"))
     if seeds is not None:
         given.append(Override(("seeds",), parse_seeds(seeds), seeds, "--seeds"))
-    return load_recipe(name, None if scale is None else scale.value, [*settings, *given])
+    changes: list[str | Override] = [*settings, *given]
+    if scale is not None:
+        return load_recipe(name, scale.value, changes)
+    made = load_recipe(name, None, changes)
+    if _missing_weights(made) is None or "scratch" not in scales_of(name):
+        return made
+    return load_recipe(name, "scratch", changes)
+
+
+def _missing_weights(recipe: Recipe) -> str | None:
+    """What to install for the pretrained weights of a recipe; None if they are there, or there are none."""
+    from cophenet.models.registry import PRETRAINED, find_pretrained
+
+    if recipe.model.weights != PRETRAINED:
+        return None
+    try:
+        find_pretrained(recipe.model.backbone)
+    except ImportError as error:
+        return str(error)
+    return None
+
+
+def _say_which_weights(recipe: Recipe) -> None:
+    """A line about pretrained weights, or about those that could be had."""
+    from cophenet.models.registry import PRETRAINED
+    from cophenet.recipes.load import load_recipe, recipe_names
+
+    name, model = recipe.name, recipe.model
+    if model.weights == PRETRAINED:
+        typer.echo(f"{model.backbone} with pretrained weights{', frozen' if model.frozen else ''}")
+    elif recipe.scale == "scratch" and name in recipe_names():
+        missing = _missing_weights(load_recipe(name, "laptop"))
+        if missing is not None:
+            typer.echo(f"{model.backbone} from random weights; {missing}")
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -12,6 +12,7 @@ from cophenet.data.digits import Digits
 from cophenet.data.download import download
 from cophenet.data.fashion_mnist import FashionMnist
 from cophenet.data.folder import ImageFolder
+from cophenet.data.glosses import Glosses
 from cophenet.data.image_files import ImageFiles
 from cophenet.data.inat import INat21Mini
 from cophenet.data.loader import Loader
@@ -32,6 +33,7 @@ __all__ = [
     "Entity13",
     "Entity30",
     "FashionMnist",
+    "Glosses",
     "HierarchicalBatchSampler",
     "INat21Mini",
     "ImageFiles",

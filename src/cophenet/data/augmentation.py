@@ -162,8 +162,13 @@ def create_augment(name: str) -> BatchAugment:
     return _AUGMENTS[name]()
 
 
-def resize_images(images: Tensor, side: int | None) -> Tensor:
-    """Images (n, channels, height, width) brought to (n, channels, side, side), bilinear; None leaves them.
+def resize_images(images: Tensor, side: int | None, interpolation: str = "bilinear") -> Tensor:
+    """Images (n, channels, height, width) brought to (n, channels, side, side); None leaves them.
+
+    Args:
+        images: The images, float.
+        side: Pixels of a side.
+        interpolation: "bilinear" or "bicubic".
 
     Example:
         >>> resize_images(torch.zeros(2, 3, 32, 32), 96).shape
@@ -171,7 +176,8 @@ def resize_images(images: Tensor, side: int | None) -> Tensor:
     """
     if side is None:
         return images
-    return interpolate(images, (side, side), mode="bilinear", align_corners=False, antialias=True)
+    check_choice("interpolation", interpolation, ("bilinear", "bicubic"))
+    return interpolate(images, (side, side), mode=interpolation, align_corners=False, antialias=True)
 
 
 @dataclass(frozen=True)

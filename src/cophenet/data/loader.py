@@ -53,7 +53,8 @@ class Loader:
         shuffle: Whether every epoch has its own order, or all have the order of the samples.
         augment: `"none"`; `"cifar"`, see `PadCropFlipRotate`; `"views"`, the random views that the source of
             image files defines (crops, flips and light).
-        size: Side to which images in memory are resized, bilinear, after augmentation; None leaves them.
+        size: Side to which images in memory are resized after augmentation; None leaves them.
+        interpolation: How, "bilinear" or "bicubic".
         drop_last: Whether a last batch that is not full is left out.
         device: Device of the batches.
         workers: Processes that read files; 0 to read here. Inputs in memory are always read here.
@@ -84,6 +85,7 @@ class Loader:
         shuffle: bool = False,
         augment: str = "none",
         size: int | None = None,
+        interpolation: str = "bilinear",
         drop_last: bool = False,
         device: torch.device | str = "cpu",
         workers: int = 0,
@@ -101,7 +103,7 @@ class Loader:
             check_whole("size", size, 1)
         self.samples = samples
         self.batch_size = batch_size
-        self.size = size
+        self.size, self.interpolation = size, interpolation
         self.seed = seed
         self.shuffle = shuffle
         self.drop_last = drop_last
@@ -209,7 +211,9 @@ class Loader:
             return inputs
         if self._mean and inputs.shape[1] != len(self._mean):
             raise ValueError(f"mean has {len(self._mean)} channels, the images have {inputs.shape[1]}")
-        return resize_images(inputs.float().mul_(self._scale).add_(self._shift), self.size)
+        return resize_images(
+            inputs.float().mul_(self._scale).add_(self._shift), self.size, self.interpolation
+        )
 
 
 def _draw_rows(order: Labels) -> Labels:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ class RunNetwork(nn.Module):
         network: What was trained: backbone and heads.
         shape: Shape of one input of the data set.
         finest: Name of the head of the classes.
-        size: Side to which images are resized; None to leave them.
+        resize: Brings images (B, *shape) to the size of the network.
         trunk: A frozen backbone before the network; None for none.
     """
 
@@ -38,17 +39,17 @@ class RunNetwork(nn.Module):
         network: Network,
         shape: Sequence[int],
         finest: str,
-        size: int | None = None,
+        resize: Callable[[Tensor], Tensor],
         trunk: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.network, self.shape, self.finest = network, tuple(shape), finest
-        self.size, self.trunk = size, trunk
+        self.resize, self.trunk = resize, trunk
         self.eval().requires_grad_(False)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """(B, prod(shape)) -> (B, num_features), (B, classes)."""
-        images = resize_images(inputs.reshape(-1, *self.shape), self.size)
+        images = self.resize(inputs.reshape(-1, *self.shape))
         features, logits = self.network(images if self.trunk is None else self.trunk(images))
         return features, logits[self.finest]
 
@@ -102,14 +103,22 @@ def read_run(path: str | os.PathLike[str], *, trust: bool) -> tuple[dict[str, An
     before, tree = experiment.preprocessing, run.tree
     one = 255.0 if before.is_bytes else 1.0
     channels = (before.shape[0], prod(before.shape[1:]))
-    mean, std = (np.array(given or [empty]) for given, empty in ((before.mean, 0.0), (before.std, 1.0)))
+    mean, std = (
+        np.array(given or [empty]) for given, empty in ((before.images.mean, 0.0), (before.images.std, 1.0))
+    )
     trunk = None if before.trunk is None else before.trunk.backbone
     fitted = Fitted(
         np.array(tree.classes),
         tree,
         tree,
         Scale(*(one * np.broadcast_to(values[:, None], channels).ravel() for values in (mean, std))),
-        RunNetwork(network, before.shape, experiment.objective.finest, before.size, trunk),
+        RunNetwork(
+            network,
+            before.shape,
+            experiment.objective.finest,
+            partial(resize_images, side=before.size, interpolation=before.images.interpolation),
+            trunk,
+        ),
         network.backbone.num_features,
         input_shape=before.shape,
         is_bytes=before.is_bytes,

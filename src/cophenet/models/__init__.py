@@ -11,7 +11,7 @@ from cophenet.models.heads import Heads, LinearHead, Network, NetworkOutput, bui
 from cophenet.models.registry import (
     backbone_names,
     create_backbone,
-    input_normalization,
+    image_inputs,
     register_backbone,
 )
 from cophenet.models.weights import load_weights
@@ -27,7 +27,7 @@ __all__ = [
     "build_heads",
     "cached_backward",
     "create_backbone",
-    "input_normalization",
+    "image_inputs",
     "load_weights",
     "register_backbone",
 ]

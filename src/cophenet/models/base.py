@@ -5,11 +5,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-__all__ = ["Backbone", "image_shape"]
+__all__ = ["Backbone", "ImageInputs", "image_shape"]
+
+
+class ImageInputs(NamedTuple):
+    """How weights want images.
+
+    Attributes:
+        mean: Subtracted from each channel of images scaled to 0..1; empty for the mean of the data.
+        std: What each channel is divided by then.
+        interpolation: How images in memory are resized: "bilinear" or "bicubic".
+    """
+
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    interpolation: str = "bilinear"
 
 
 class Backbone(nn.Module, ABC):
@@ -24,9 +38,7 @@ class Backbone(nn.Module, ABC):
         advice: Parameter name -> what to do if a checkpoint has it in another shape.
         named_sizes: Arguments that the end of a name may decide, see `parse_sizes`.
         has_pretrained: Whether it has weights of its own, `weights="pretrained"`.
-        mean: What its weights want subtracted from each channel of images scaled to 0..1; empty for the
-            mean of the data.
-        std: What they want each channel divided by then.
+        images: How its weights want images.
     """
 
     num_features: int
@@ -34,8 +46,7 @@ class Backbone(nn.Module, ABC):
     advice: ClassVar[Mapping[str, str]] = {}
     named_sizes: ClassVar[tuple[str, ...]] = ()
     has_pretrained: ClassVar[bool] = False
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
+    images: ClassVar[ImageInputs] = ImageInputs()
 
     @classmethod
     def parse_sizes(cls, name: str, suffix: str) -> dict[str, int] | None:

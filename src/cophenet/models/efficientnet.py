@@ -16,7 +16,7 @@ from torch.nn.functional import pad, relu6
 
 from cophenet._common.checks import wrong_argument
 from cophenet._common.packages import import_optional
-from cophenet.models.base import Backbone, image_shape
+from cophenet.models.base import Backbone, ImageInputs, image_shape
 from cophenet.models.registry import register_backbone
 
 __all__ = ["EfficientNetLite"]
@@ -118,7 +118,7 @@ class EfficientNetLite(Backbone):
     classifier = ("_fc.",)
     has_pretrained = True
     # (bytes - 127) / 128.
-    mean, std = (127 / 255,) * 3, (128 / 255,) * 3
+    images = ImageInputs((127 / 255,) * 3, (128 / 255,) * 3, "bicubic")
 
     def __init__(self, input_shape: Sequence[int], /, *, size: int) -> None:
         super().__init__()

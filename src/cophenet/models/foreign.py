@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from cophenet.models.base import Backbone, image_shape
+from cophenet.models.base import Backbone, ImageInputs, image_shape
 
-__all__ = ["Foreign", "backbone_function", "code_named", "create_foreign", "foreign_normalization"]
+__all__ = ["Foreign", "backbone_function", "code_named", "create_foreign", "foreign_image_inputs"]
 
 _Function = TypeVar("_Function", bound="Callable[..., nn.Module]")
 # Options of timm's models that name files, folders or addresses: what is there may be unpickled.
@@ -245,10 +245,10 @@ def _call(name: str, make: Callable[..., object], options: Mapping[str, Any]) ->
     return module
 
 
-def foreign_normalization(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """What the pretrained weights of `timm:NAME` or `torchvision:NAME` want, as `input_normalization` has it.
+def foreign_image_inputs(name: str) -> ImageInputs:
+    """How the pretrained weights of `timm:NAME` or `torchvision:NAME` want images.
 
-    Empty for code of a user's own, which is not imported.
+    Nothing of their own have backbones by import path, which are not imported.
     """
     package, _, target = name.partition(":")
     if package == "timm":
@@ -256,8 +256,9 @@ def foreign_normalization(name: str) -> tuple[tuple[float, ...], tuple[float, ..
     elif package == "torchvision":
         settings = _import(name, "torchvision.models").get_model_weights(target).DEFAULT.transforms()
     else:
-        return (), ()
-    return tuple(settings.mean), tuple(settings.std)
+        return ImageInputs()
+    resize = "bicubic" if "bicubic" in str(settings.interpolation).lower() else "bilinear"
+    return ImageInputs(tuple(settings.mean), tuple(settings.std), resize)
 
 
 # What makes a model, and the options with which it fetches its weights.

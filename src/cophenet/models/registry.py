@@ -7,11 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+
 from cophenet._common.checks import check_options, wrong_argument
 from cophenet._common.registry import Registry
 from cophenet._common.trust import TrustError
-from cophenet.models.base import Backbone
-from cophenet.models.foreign import code_named, create_foreign, foreign_normalization
+from cophenet.models.base import Backbone, ImageInputs
+from cophenet.models.foreign import code_named, create_foreign, foreign_image_inputs
 from cophenet.models.weights import load_weights
 
 __all__ = [
@@ -21,7 +23,8 @@ __all__ = [
     "backbone_names",
     "check_pretrained",
     "create_backbone",
-    "input_normalization",
+    "find_pretrained",
+    "image_inputs",
     "register_backbone",
 ]
 
@@ -144,27 +147,37 @@ def check_pretrained(name: str) -> None:
     )
 
 
-def input_normalization(
-    name: str, weights: str | Path | None = None
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation per channel, of images scaled to 0..1, that the weights of a backbone want.
+def find_pretrained(name: str) -> Path | None:
+    """The file of the pretrained weights of a backbone; None if its package fetches them when it is made.
+
+    Raises:
+        ImportError: If the package that has them is not installed.
+        ValueError: If the backbone has none.
+    """
+    check_pretrained(name)
+    if ":" in name:
+        return None
+    with torch.device("meta"):
+        return backbone_maker(name)[0]((3, 64, 64)).pretrained_file()
+
+
+def image_inputs(name: str, weights: str | Path | None = None) -> ImageInputs:
+    """How the weights of a backbone want images; without a mean it is for the data to say.
 
     Args:
         name: The backbone, as for `create_backbone`.
-        weights: Its weights, likewise.
-
-    Returns:
-        Both empty where it is for the data to say: weights that are not pretrained, or are a file.
+        weights: Its weights, likewise; those of other packages want something only if they are pretrained.
 
     Example:
-        >>> mean, std = input_normalization("efficientnet-lite0")
-        >>> [round(255 * value) for value in (mean[0], std[0])], input_normalization("resnet18")
-        ([127, 128], ((), ()))
+        >>> mean, std, interpolation = image_inputs("efficientnet-lite0")
+        >>> [round(255 * value) for value in (mean[0], std[0])], interpolation
+        ([127, 128], 'bicubic')
+        >>> image_inputs("resnet18")
+        ImageInputs(mean=(), std=(), interpolation='bilinear')
     """
     if ":" in name:
-        return foreign_normalization(name) if weights == PRETRAINED else ((), ())
-    cls = _class_of(backbone_maker(name)[0])
-    return cls.mean, cls.std
+        return foreign_image_inputs(name) if weights == PRETRAINED else ImageInputs()
+    return _class_of(backbone_maker(name)[0]).images
 
 
 def backbone_maker(name: str) -> tuple[Callable[..., Backbone], frozenset[str]]:

@@ -22,7 +22,7 @@ from torch import Tensor
 from cophenet._common.progress import Progress
 from cophenet.data import DataSet, Domain, Inputs, Loader, Part, Samples
 from cophenet.data.dataset import Labels
-from cophenet.models.base import Backbone
+from cophenet.models.base import Backbone, ImageInputs
 from cophenet.models.registry import create_backbone
 from cophenet.models.vector_cache import VectorCache
 from cophenet.tree import Hierarchy
@@ -78,15 +78,13 @@ class Trunk:
     Attributes:
         name: Its name.
         backbone: Images to vectors; put into evaluation mode.
-        mean: Per channel, of images scaled to 0..1.
-        std: Per channel, likewise.
+        images: How it wants images, with the mean and deviation of the data if it has none of its own.
         size: Side to which images in memory are resized; None for those that have it already.
     """
 
     name: str
     backbone: Backbone
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    images: ImageInputs
     size: int | None = None
 
     def __post_init__(self) -> None:
@@ -96,7 +94,7 @@ class Trunk:
     @cached_property
     def digest(self) -> str:
         """A checksum of all that its vectors depend on beside the images."""
-        digest = hashlib.sha256(json.dumps([self.name, self.mean, self.std, self.size]).encode())
+        digest = hashlib.sha256(json.dumps([self.name, self.images, self.size]).encode())
         for name, values in sorted(self.backbone.state_dict().items()):
             digest.update(f"{name} {values.dtype} {tuple(values.shape)} ".encode())
             digest.update(values.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
@@ -234,9 +232,10 @@ class TrunkVectors(Inputs):
         return Loader(
             unlabelled,
             _BATCH,
-            mean=trunk.mean,
-            std=trunk.std,
+            mean=trunk.images.mean,
+            std=trunk.images.std,
             size=trunk.size,
+            interpolation=trunk.images.interpolation,
             augment=self.augment if view else "none",
             device=device,
             workers=self.workers,
@@ -272,7 +271,8 @@ def vector_data_set(
         >>> from cophenet.data import create_source
         >>> from cophenet.models import create_backbone
         >>> digits = create_source("digits").load(None)
-        >>> trunk = Trunk("mlp", create_backbone("mlp", input_shape=(1, 8, 8)), digits.mean, digits.std)
+        >>> images = ImageInputs(digits.mean, digits.std)
+        >>> trunk = Trunk("mlp", create_backbone("mlp", input_shape=(1, 8, 8)), images)
         >>> vectors = vector_data_set(digits, trunk, show=False).samples("test", "target")
         >>> vectors.take(np.arange(5))[0].shape, vectors.tree.num_classes
         (torch.Size([5, 256]), 3)

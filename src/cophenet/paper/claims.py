@@ -446,7 +446,7 @@ _SETTINGS: tuple[Claim, ...] = (
         "FastFT > EMD > l2 with every backbone.",
         "fig:cpcc_ablation",
         "backbone",
-        _ordered("backbone", (name for names in BACKBONES.values() for name in names)),
+        _ordered("backbone", dict.fromkeys(name for names in BACKBONES.values() for name in names)),
         gpu="ResNet18 to 50 and the vision transformers",
     ),
     Claim(

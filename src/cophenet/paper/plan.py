@@ -40,13 +40,13 @@ __all__ = [
 _PAPER_SEEDS = 3
 EPOCHS = ("epochs",)
 # Features over the epochs, for studies; it changes nothing of the training, and so not the name.
-_SAVED = {"paper": 20, "laptop": 1}
+_SAVED = {"paper": 20, "scratch": 1, "laptop": 1}
 FEATURES_EVERY = "save_features_every"
-# Minutes of an epoch and of an evaluation at laptop scale on one core. CIFAR-100: of real runs (epochs of
+# Minutes of an epoch and of an evaluation on one core. From scratch, CIFAR-100: of real runs (epochs of
 # 10.6 s at best); CIFAR-10 has the same network and as many images. The others: images per second of the best
 # steps on made-up files (as benchmarks/reproduce_costs.py does), by the clock on busy cores, and so rather
 # too high: a CIFAR-100 step took 2.8 times as long there as in real runs.
-_MINUTES = {
+_SCRATCH_MINUTES = {
     "cifar10": (0.18, 0.33),
     "cifar100": (0.18, 0.33),
     "inat21-mini": (21.6, 18.6),
@@ -54,6 +54,16 @@ _MINUTES = {
     "nonliving26": (3.0, 2.0),
     "entity13": (7.6, 5.1),
     "entity30": (7.0, 4.7),
+}
+# With a frozen backbone, CIFAR-100: of real runs, vectors apart; the others by their number of images.
+_LAPTOP_MINUTES = {
+    "cifar10": (0.005, 0.1),
+    "cifar100": (0.01, 0.15),
+    "inat21-mini": (0.6, 6.0),
+    "living17": (0.05, 0.4),
+    "nonliving26": (0.08, 0.6),
+    "entity13": (0.35, 2.5),
+    "entity30": (0.32, 2.3),
 }
 
 
@@ -196,7 +206,7 @@ def wanted(item: Item, settings: Settings) -> list[tuple[str, Variant, tuple[int
     entries = []
     for recipe in recipes_of(item, settings):
         for variant in item.variants(recipe, settings.scale):
-            usual = variant.seeds if settings.scale == "laptop" or variant.control else _PAPER_SEEDS
+            usual = variant.seeds if settings.scale != "paper" or variant.control else _PAPER_SEEDS
             entries.append((recipe, variant, settings.seeds or tuple(range(usual))))
     return entries
 
@@ -223,7 +233,9 @@ def epochs_of(
 
 
 def laptop_minutes(
-    entries: Iterable[tuple[str, Variant, tuple[int, ...]]], overrides: Sequence[str] = ()
+    entries: Iterable[tuple[str, Variant, tuple[int, ...]]],
+    overrides: Sequence[str] = (),
+    scale: Scale = "laptop",
 ) -> float | None:
     """Minutes of all these runs together on one core, trained and evaluated one after the other.
 
@@ -232,6 +244,7 @@ def laptop_minutes(
     Args:
         entries: Recipe, variant and seeds, as `wanted` gives them.
         overrides: Settings changed in every recipe, of which the epochs count.
+        scale: Size of the experiments: "scratch", or anything else for the laptop's.
 
     Returns:
         The minutes; None if a recipe is not one of the paper's.
@@ -239,15 +252,17 @@ def laptop_minutes(
     Example:
         >>> from cophenet.paper.items import find_items
         >>> (rank,) = find_items(("rank",))
-        >>> 4 < laptop_minutes(wanted(rank, Settings("laptop"))) < 40
+        >>> 4 < laptop_minutes(wanted(rank, Settings("scratch")), scale="scratch") < 40
         True
     """
+    scale = "scratch" if scale == "scratch" else "laptop"
+    minutes = _SCRATCH_MINUTES if scale == "scratch" else _LAPTOP_MINUTES
     total = 0.0
     for entry in entries:
-        if entry[0] not in _MINUTES:
+        if entry[0] not in minutes:
             return None
-        epoch, evaluation = _MINUTES[entry[0]]
-        total += epochs_of([entry], "laptop", overrides) * epoch + len(entry[2]) * evaluation
+        epoch, evaluation = minutes[entry[0]]
+        total += epochs_of([entry], scale, overrides) * epoch + len(entry[2]) * evaluation
     return total
 
 

@@ -64,7 +64,8 @@ _VISION_TRANSFORMERS = ("vit_b_16", "vit_l_16")
 # The kind of synthetic clouds whose samples come sorted.
 MODE_BY_MODE = "mixture, mode by mode"
 BACKBONES = {
-    "laptop": ("resnet10-w16", _UNCHANGED, "resnet18-w16"),
+    "laptop": (_UNCHANGED, "efficientnet-lite1", "efficientnet-lite2"),
+    "scratch": ("resnet10-w16", _UNCHANGED, "resnet18-w16"),
     "paper": ("resnet18", "resnet34", "resnet50", *_VISION_TRANSFORMERS),
 }
 # The coarse class of CIFAR-100 whose edges the study of tree weights makes longer.

@@ -1,7 +1,7 @@
 """Reading recipes: by name or from YAML files, at a scale, with settings replaced.
 
-A file holds one recipe; or recipes by scale under the keys `paper` and `laptop`, the second then giving
-only what differs from the first.
+A file holds one recipe; or recipes by scale under the keys `paper`, `scratch` and `laptop`. All but the first
+of them give only what differs from it; null takes a setting of the first back to its default.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ __all__ = [
     "load_recipe",
     "parse_override",
     "recipe_names",
+    "scales_of",
 ]
 
 _FOLDER = Path(__file__).parent / "files"
@@ -82,12 +83,23 @@ def recipe_names() -> tuple[str, ...]:
     return tuple(sorted(file.stem for file in _FOLDER.glob("*.yaml")))
 
 
+def scales_of(name_or_path: str | Path) -> tuple[Scale, ...]:
+    """The scales that a recipe has; empty if it is one without.
+
+    Example:
+        >>> scales_of("cifar100"), scales_of("digits")
+        (('paper', 'scratch', 'laptop'), ('laptop',))
+    """
+    document = _read(_find(name_or_path))
+    return tuple(known for known in SCALES if known in document)
+
+
 def list_recipes() -> tuple[RecipeLine, ...]:
     """The recipes that come with the library, at every scale they have; quick, as nothing is checked.
 
     Example:
         >>> [(line.scale, line.epochs) for line in list_recipes() if line.name == "entity30"]
-        [('paper', 300), ('laptop', 12)]
+        [('paper', 300), ('scratch', 12), ('laptop', 30)]
     """
     lines = []
     for name in recipe_names():
@@ -111,7 +123,8 @@ def load_recipe(
 
     Args:
         name_or_path: A name of `recipe_names`, or a YAML file.
-        scale: "paper" or "laptop"; None for the laptop's, or the only one of the file.
+        scale: "paper"; "laptop", for images a frozen backbone with pretrained weights; or "scratch", a small
+            network from random weights. None for the laptop's, or the only one of the file.
         overrides: Settings to replace, as "optimizer.lr=0.05".
         trust: Whether code of a user's own that the recipe names may run; False for the file of somebody
             else, such as that of a run folder. Reading a recipe imports none of it either way.
@@ -176,9 +189,8 @@ def _at_scale(document: Mapping[str, Any], scale: Scale | None) -> dict[str, Any
         if not isinstance(document[known], Mapping):
             raise ValueError(f"{known} must be a mapping of keys to values, got {document[known]!r}")
     rest = {key: value for key, value in document.items() if key not in SCALES}
-    sections = [document[known] for known in has[: has.index(scale) + 1]]
-    for section in sections:
-        rest = _merge(rest, section)
+    for known in dict.fromkeys((has[0], scale)):
+        rest = _merge(rest, document[known])
     return {**rest, "scale": scale}
 
 
@@ -257,17 +269,17 @@ def apply_overrides(settings: Mapping[str, Any], overrides: Iterable[str | Overr
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """The base with the values of `over`, mappings joined key by key, everything else replaced.
+    """The base with the values of `over`, mappings joined key by key, nulls left out, all else replaced.
 
     Example:
-        >>> _merge({"epochs": 200, "data": {"name": "digits", "workers": 8}}, {"data": {"workers": 2}})
-        {'epochs': 200, 'data': {'name': 'digits', 'workers': 2}}
+        >>> _merge({"epochs": 200, "data": {"name": "digits", "workers": 8}}, {"data": {"workers": None}})
+        {'epochs': 200, 'data': {'name': 'digits'}}
     """
     result = dict(base)
     for key, value in over.items():
         both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
         result[key] = _merge(result[key], value) if both else value
-    return result
+    return {key: value for key, value in result.items() if over.get(key, value) is not None}
 
 
 def flatten(settings: Mapping[Any, Any], above: str = "") -> dict[str, Any]:

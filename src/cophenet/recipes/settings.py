@@ -51,7 +51,7 @@ __all__ = [
     "TreeSettings",
 ]
 
-Scale = Literal["paper", "laptop"]
+Scale = Literal["paper", "scratch", "laptop"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
 Count = Annotated[int, Field(ge=1)]
@@ -402,7 +402,7 @@ class Recipe(Settings):
 
     Attributes:
         name: What to call it.
-        scale: Whether it has the paper's size or one for a laptop.
+        scale: The paper's size; or one for a laptop, with a pretrained backbone or from scratch.
         summary: One line about it.
         data: What is trained on.
         tree: How the tree is changed.

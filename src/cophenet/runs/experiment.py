@@ -14,7 +14,8 @@ import torch
 
 from cophenet._common.checks import arguments_of
 from cophenet.data import DataSet, HierarchicalBatchSampler, Loader, Samples, stratified_split
-from cophenet.models import Network, build_heads, create_backbone, input_normalization
+from cophenet.models import Network, build_heads, create_backbone, image_inputs
+from cophenet.models.base import ImageInputs
 from cophenet.models.registry import PRETRAINED
 from cophenet.models.trunk import Necked, Trunk, create_neck, vector_data_set
 from cophenet.models.vector_cache import cache_folder
@@ -39,16 +40,14 @@ class Preprocessing(NamedTuple):
     Attributes:
         shape: Shape of one input of the data set.
         is_bytes: Whether inputs are images of uint8, which are scaled to 0..1.
-        mean: Per channel, subtracted then; empty for none.
-        std: Per channel, divided by.
-        size: Side to which images are resized then; None for those that have it.
+        images: How they are normalized and resized then.
+        size: Side to which images are resized; None for those that have it.
         trunk: The frozen backbone, which comes last; None for none.
     """
 
     shape: tuple[int, ...]
     is_bytes: bool
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    images: ImageInputs
     size: int | None
     trunk: Trunk | None
 
@@ -82,18 +81,17 @@ class Experiment:
     @property
     def mean(self) -> tuple[float, ...]:
         """Per channel, for normalization."""
-        return self._normalization[0]
+        return self._image_inputs.mean
 
     @property
     def std(self) -> tuple[float, ...]:
         """Per channel, for normalization."""
-        return self._normalization[1]
+        return self._image_inputs.std
 
     @cached_property
-    def _normalization(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        if self.trunk is not None:  # it has normalized the images
-            return (), ()
-        return _normalization(self.recipe, self.data)
+    def _image_inputs(self) -> ImageInputs:
+        # A trunk has normalized the images.
+        return ImageInputs() if self.trunk is not None else _image_inputs(self.recipe, self.data)
 
     @cached_property
     def _reading(self) -> DataSettings:
@@ -110,9 +108,8 @@ class Experiment:
         raw = (self.images or self.data).samples("train", self.recipe.data.domain)
         is_bytes = raw.take(np.zeros(1, dtype=np.int64))[0].dtype == torch.uint8
         if self.trunk is None:
-            return Preprocessing(raw.inputs.shape, is_bytes, self.mean, self.std, self._size(raw), None)
-        trunk = self.trunk
-        return Preprocessing(raw.inputs.shape, is_bytes, trunk.mean, trunk.std, trunk.size, trunk)
+            return Preprocessing(raw.inputs.shape, is_bytes, self._image_inputs, self._size(raw), None)
+        return Preprocessing(raw.inputs.shape, is_bytes, self.trunk.images, self.trunk.size, self.trunk)
 
     def prepare(self) -> None:
         """Compute what is computed once before any training: the vectors of a frozen backbone."""
@@ -199,6 +196,7 @@ class Experiment:
             "mean": self.mean,
             "std": self.std,
             "size": self._size(samples),
+            "interpolation": self._image_inputs.interpolation,
             "workers": self._reading.workers,
         }
 
@@ -206,10 +204,10 @@ class Experiment:
         return _resized_to(self._reading.image_size, samples.inputs.shape)
 
 
-def _normalization(recipe: Recipe, data: DataSet) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation as the weights of the backbone want images, or else as the data does."""
-    mean, std = input_normalization(recipe.model.backbone, recipe.model.weights)
-    return (mean, std) if mean else (data.mean, data.std)
+def _image_inputs(recipe: Recipe, data: DataSet) -> ImageInputs:
+    """Images as the weights of the backbone want them, with the mean of the data if they want none."""
+    wanted = image_inputs(recipe.model.backbone, recipe.model.weights)
+    return wanted if wanted.mean else wanted._replace(mean=data.mean, std=data.std)
 
 
 def _resized_to(size: int | None, shape: tuple[int, ...]) -> int | None:
@@ -293,7 +291,7 @@ def load_trunk(recipe: Recipe, data: DataSet, data_dir: Path | None) -> Trunk:
     weights, trust = find_weights(recipe, data_dir), recipe.untrusted is None
     with torch.random.fork_rng(devices=[]):  # weights that are drawn first and then loaded
         backbone = create_backbone(name, input_shape=shape, weights=weights, trust=trust, **settings.options)
-    return Trunk(name, backbone, *_normalization(recipe, data), size)
+    return Trunk(name, backbone, _image_inputs(recipe, data), size)
 
 
 def build_network(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from cophenet._common.files import replaced_file
-from cophenet._common.limits import check_unpacked
+from cophenet._common.limits import check_unpacked, reading
 from cophenet.vectors.columns import collect
 from cophenet.vectors.formats import (
     Array,
@@ -28,7 +28,7 @@ from cophenet.vectors.formats import (
 )
 from cophenet.vectors.npy import UNREADABLE, write_array
 
-__all__ = ["Npz"]
+__all__ = ["Npz", "read_arrays"]
 
 # Bytes that are unpacked at a time.
 _CHUNK = 1 << 20
@@ -78,6 +78,27 @@ class Npz(VectorFormat):
                 with _member(archive, "labels") as (stream, size):
                     numbers = _header(stream, size)[2].kind in "iu"
             return LabelFacts(numbers, "logits.npy" in names)
+
+
+def read_arrays(path: Path, names: Sequence[str]) -> dict[str, Array]:
+    """Some arrays of an archive, whole; nothing is unpickled.
+
+    Raises:
+        ValueError: If one is missing, or the file is damaged or unpacks to much more than it is.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "two.npz")
+        >>> np.savez(path, x=np.eye(2), y=np.arange(2))
+        >>> read_arrays(path, ["y"])
+        {'y': array([0, 1])}
+    """
+    with reading(path, "an npz archive"), _opened(path) as archive:
+        there = [name.removesuffix(".npy") for name in archive.namelist()]
+        for name in names:
+            if name not in there:
+                raise ValueError(f"has no array {name!r}, only {sorted(there)!r:.200}")
+        return {name: _whole(archive, name) for name in names}
 
 
 @contextmanager
