@@ -51,8 +51,8 @@ def recipes(
         raise typer.BadParameter("--set needs the NAME of a recipe")
     rows: dict[str, dict[str, str]] = {}
     for line in list_recipes():
-        row = rows.setdefault(line.name, {"recipe": line.name, "about": line.summary})
-        row[line.scale] = f"{line.backbone}, {line.epochs}"
+        row = rows.setdefault(line.name, {"recipe": line.name})
+        row |= {line.scale: f"{line.backbone}, {line.epochs}", "about": line.summary}
     scales = [known.value for known in Scale if scale in (None, known)]
     columns = ("recipe", *scales, "about")
     shown = [row for row in rows.values() if scale is None or scale.value in row]
