@@ -88,7 +88,11 @@ def test_a_term_called_cpcc_is_not_overwritten():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("fastflt", {}, "objective must be one of curriculum, flat, .*got 'fastflt'; did you mean 'fastft'?"),
+        (
+            "fastflt",
+            {},
+            "objective must be one of cosine, curriculum, .*got 'fastflt'; did you mean 'fastft'?",
+        ),
         (
             "hxe",
             {"alfa": 1},

@@ -67,6 +67,8 @@ class VectorNetwork(nn.Module):
 
 def start_network(objective: Objective, inputs: int, hidden: int, outputs: int, seed: int) -> Network:
     """An adapter with the heads of an objective; torch's global random numbers are left alone."""
+    if any(head.scale is not None for head in objective.heads):
+        raise ValueError(f"objective {objective.name!r} has cosine heads, which objective='auto' trains here")
     with torch.device("meta"):
         adapter = Adapter(inputs, hidden, outputs)
         network = Network(adapter, build_heads(objective.heads, outputs))

@@ -16,20 +16,25 @@ __all__ = ["Heads", "LinearHead", "Network", "NetworkOutput", "build_heads"]
 
 
 class LinearHead(nn.Linear):
-    """A linear layer, its weight rows divided by their norms if asked for.
+    """A linear layer, its weight rows divided by their norms if asked for; or cosines, scaled.
 
     Args:
         num_features: Size of a feature vector.
         num_outputs: Number of logits.
         normalize_rows: Whether logits are made with weight rows of norm one.
+        scale: If given, logits are this times the cosines of features and weight rows; there is no bias.
     """
 
-    def __init__(self, num_features: int, num_outputs: int, normalize_rows: bool = False) -> None:
-        super().__init__(num_features, num_outputs)
-        self.normalize_rows = normalize_rows
+    def __init__(
+        self, num_features: int, num_outputs: int, normalize_rows: bool = False, scale: float | None = None
+    ) -> None:
+        super().__init__(num_features, num_outputs, bias=scale is None)
+        self.normalize_rows, self.scale = normalize_rows, scale
 
     def forward(self, features: Tensor) -> Tensor:
         """(B, num_features) -> (B, num_outputs)."""
+        if self.scale is not None:
+            return self.scale * linear(unit_rows(features), unit_rows(self.weight))
         return linear(features, unit_rows(self.weight) if self.normalize_rows else self.weight, self.bias)
 
 
@@ -94,7 +99,7 @@ def build_heads(specs: Iterable[HeadSpec], num_features: int) -> Heads:
     for spec in specs:
         if spec.name in heads:
             raise ValueError(f"heads must have different names, got {spec.name!r} twice")
-        heads[spec.name] = LinearHead(num_features, spec.num_outputs, spec.normalize_rows)
+        heads[spec.name] = LinearHead(num_features, spec.num_outputs, spec.normalize_rows, spec.scale)
     return Heads(heads)
 
 

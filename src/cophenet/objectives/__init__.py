@@ -6,6 +6,7 @@ what several share lives in `base` and `paths` (the ancestors of each class).
 """
 
 from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput, level_heads, phase_lengths
+from cophenet.objectives.cosine import Cosine
 from cophenet.objectives.cpcc import WithCPCC
 from cophenet.objectives.curriculum import Curriculum
 from cophenet.objectives.flat import Flat
@@ -25,6 +26,7 @@ __all__ = [
     "HXE",
     "MTL",
     "SHC",
+    "Cosine",
     "Curriculum",
     "Flat",
     "HeadSpec",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -55,12 +55,14 @@ class HeadSpec:
         level: Depth of the level whose nodes it tells apart; a class above it stands for itself.
         num_outputs: Number of these nodes; they are in the order of `tree.cut(level)`.
         normalize_rows: Whether its logits are made with weight rows of norm one.
+        scale: If given, its logits are this times the cosines of features and weight rows, without a bias.
     """
 
     name: str
     level: int
     num_outputs: int
     normalize_rows: bool = False
+    scale: float | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,9 @@ def phase_lengths(phases: Sequence[Phase], epochs: int) -> tuple[int, ...]:
     return tuple(np.diff(ends, prepend=0).tolist())
 
 
-def level_heads(tree: Hierarchy, *, normalize_rows: bool = False) -> tuple[HeadSpec, ...]:
+def level_heads(
+    tree: Hierarchy, *, normalize_rows: bool = False, scale: float | None = None
+) -> tuple[HeadSpec, ...]:
     """One head per level, the coarsest first.
 
     Example:
@@ -108,7 +112,7 @@ def level_heads(tree: Hierarchy, *, normalize_rows: bool = False) -> tuple[HeadS
         [('level1', 2), ('level2', 3)]
     """
     return tuple(
-        HeadSpec(name, depth, tree.cut(depth)[0].num_classes, normalize_rows)
+        HeadSpec(name, depth, tree.cut(depth)[0].num_classes, normalize_rows, scale)
         for depth, name in enumerate(tree.level_names, start=1)
     )
 
@@ -134,6 +138,7 @@ class Objective(nn.Module, ABC):
         heads: The heads to build: one that tells the classes apart, unless a subclass sets others.
         gather: "all"; or "none" for the loss of each process's own batch, without any exchange.
         generator: What random numbers of its terms are drawn from, if any are; alike on all processes.
+        default_cpcc: Arguments of `CPCCLoss` that `create` adds CPCC with, if none are given; None for none.
         level_options: Options that name a level of the tree, which only the tree of the data can confirm.
         compares_features: Whether NaN and inf must be refused, because comparisons would hide them.
         compares_samples: Whether it has `batch_terms`; true for every subclass that defines them.
@@ -141,6 +146,7 @@ class Objective(nn.Module, ABC):
 
     name: str
     order_dependent: bool = False
+    default_cpcc: ClassVar[Mapping[str, Any] | None] = None
     level_options: tuple[str, ...] = ("level",)
     compares_features: bool = False
     compares_samples: bool = False

@@ -33,7 +33,12 @@ class WithCPCC(Objective):
         self.base, self.heads = base, base.heads
         self.criterion = CPCCLoss(base.tree, **cpcc_arguments(cpcc))
         distance = self.criterion.distance
-        self.name = distance.name if base.name == "flat" else f"{base.name}+{distance.name}"
+        if base.name == "flat":
+            self.name = distance.name
+        elif (base.default_cpcc or {}).get("distance") == distance.name:
+            self.name = base.name
+        else:
+            self.name = f"{base.name}+{distance.name}"
         self.gather = self.criterion.gather
         self.generator = getattr(distance, "generator", None)
         self.order_dependent = base.order_dependent or distance.order_dependent

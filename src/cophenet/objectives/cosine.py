@@ -1,0 +1,58 @@
+"""Cosine heads at every level, with CPCC of unit vectors: for retrieval and accuracy at once."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from cophenet._common.checks import check_number, wrong_argument
+from cophenet.objectives.base import Objective, StepOutput, level_heads
+from cophenet.objectives.paths import LevelMaps
+from cophenet.objectives.registry import register
+from cophenet.tree import Hierarchy
+
+__all__ = ["Cosine"]
+
+
+@register
+class Cosine(Objective):
+    """Cross entropy of cosine heads: of the classes, and of the levels above them with a share.
+
+        loss = CE(p, y) + coarse_weight * mean_l CE(p^l, y^l) + weight * (1 - CPCC(t, rho)),
+        p^l = softmax(scale * cos(z, w^l_j)),  l the levels above the classes, y^l the ancestor there
+
+    `create("cosine", tree)` adds the last term: FastFT between unit vectors, weight 0.1; `cpcc=` replaces it,
+    and `cpcc={"weight": 0}` leaves it out. Cosine heads: Wang et al., "NormFace", ACM Multimedia 2017,
+    arXiv:1704.06369; a head for each level: Caruana, "Multitask Learning", 1997,
+    doi:10.1023/A:1007379606734; CPCC of OT distances: Zeng et al. 2025, arXiv:2410.03052.
+
+    Args:
+        tree: The label tree; with a single level there is no coarse term.
+        scale: Factor of the cosines.
+        coarse_weight: Weight of the mean over the levels above the classes.
+    """
+
+    name = "cosine"
+    default_cpcc: ClassVar = {"distance": "fastft", "weight": 0.1, "normalize": True}
+
+    def __init__(self, tree: Hierarchy, scale: float = 16.0, coarse_weight: float = 0.5) -> None:
+        super().__init__(tree)
+        check_number("scale", scale)
+        if scale == 0:
+            raise wrong_argument("scale", "must be positive, or all logits are equal, got 0")
+        check_number("coarse_weight", coarse_weight)
+        self.scale, self.coarse_weight = scale, coarse_weight
+        self.heads = level_heads(tree, scale=scale)
+        self.maps = LevelMaps(tree)
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        """Cross entropy of the classes, and of each coarser level under its name, times its share."""
+        targets = self.maps.labels[:, step.labels]
+        *coarse, fine = (
+            cross_entropy(step.logits[h.name], t) for h, t in zip(self.heads, targets, strict=True)
+        )
+        share = self.coarse_weight / max(1, len(coarse))
+        named = zip(self.heads[:-1], coarse, strict=True)
+        return {"cross_entropy": fine, **{f"cross_entropy/{h.name}": share * loss for h, loss in named}}
