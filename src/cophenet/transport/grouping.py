@@ -170,7 +170,7 @@ def _check_host(
     host_labels: NDArray[np.int64], flags: Tensor, features: Tensor, labels: Tensor, num_classes: int | None
 ) -> float:
     """Raise for what only the values could show; the largest absolute value of a feature."""
-    low, high, *usable = flags.tolist()
+    low, high, *usable = flags.numpy().tolist()
     if not (math.isfinite(low) and math.isfinite(high)):
         _raise_not_finite(features.detach())
     if not all(usable):
