@@ -1,10 +1,15 @@
 """A frozen backbone from training to prediction; a trained one with a neck."""
 
+import csv
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from cophenet.cli import main
+from cophenet.data import ImageFiles
+from cophenet.data.augmentation import CentreCrop, RandomCrop
 from cophenet.estimator import HierarchicalEmbedder
 from cophenet.evaluation import evaluate
 from cophenet.models.efficientnet import EfficientNetLite
@@ -131,6 +136,58 @@ def test_other_numbers_than_bytes_are_refused(run, change):
         embedder.predict(change(images.float()))
     for bytes_ in (images, images.to(torch.uint8), torch.zeros(1, 3, 32, 32)):
         assert len(embedder.predict(bytes_)) == 1
+
+
+def command(*words):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, words)])
+    return ended.value.code
+
+
+def test_image_files_and_folders_are_predicted(run, photos, tmp_path, capsys):
+    (tmp_path / "new/inner").mkdir(parents=True)
+    for number, colour in enumerate(COLOURS.values()):
+        Image.new("RGB", (50, 30), colour).save(tmp_path / "new/inner" / f"{number}.png")
+    (tmp_path / "new/notes.txt").write_text("no image")
+    one = photos / "warm/red/0.png"
+    output = tmp_path / "answers.csv"
+    assert command("predict", one, tmp_path / "new", "--model", run.path, "-o", output) == 0
+    assert capsys.readouterr().out == f"wrote {output}: 5 answers\n"
+    rows = list(csv.DictReader(output.read_text().splitlines()))
+    assert [row["file"] for row in rows] == [
+        str(one),
+        *(str(tmp_path / f"new/inner/{n}.png") for n in range(4)),
+    ]
+    embedder = HierarchicalEmbedder.from_run(run.path)
+    files = ImageFiles([row["file"] for row in rows], CentreCrop(32, 37), RandomCrop())
+    images = files.take(np.arange(5))
+    assert [row["path"] for row in rows] == ["/".join(path) for path in embedder.predict_path(images)]
+    assert [float(row["probability"]) for row in rows] == pytest.approx(embedder.predict_proba(images).max(1))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["nowhere.png"], "image nowhere.png not found"),
+        (["empty"], "folder empty holds no images"),
+        (["notes.txt", "empty"], "notes.txt is no image: files .bmp"),
+    ],
+)
+def test_what_is_no_image_is_not_predicted(run, tmp_path, monkeypatch, capsys, given, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("no image")
+    assert command("predict", *given, "--model", run.path, "-o", "answers.csv") == 2
+    assert capsys.readouterr().err.startswith(f"error: {message}")
+    assert not (tmp_path / "answers.csv").exists()
+
+
+def test_a_model_of_vectors_takes_no_images(photos, tmp_path, capsys):
+    vectors, names = np.random.default_rng(0).normal(size=(40, 3)), np.repeat(["a", "b", "c", "d"], 10)
+    tree = {"one": ["a", "b"], "two": ["c", "d"]}
+    HierarchicalEmbedder(tree, max_iter=1).fit(vectors, names).save(tmp_path / "model")
+    assert command("predict", photos, "--model", tmp_path / "model", "-o", tmp_path / "answers.csv") == 2
+    assert "only one of a run on colour images does" in capsys.readouterr().err
 
 
 def test_augmented_views(photos, recipe, tmp_path):

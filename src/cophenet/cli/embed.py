@@ -83,7 +83,14 @@ def _strength(text: str) -> float | str:
 
 
 def predict(
-    file: Vectors,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Vectors: one npz, npy, safetensors, parquet or CSV file. For a run on images: image files, "
+            "and folders of them.",
+        ),
+    ],
     output: Output,
     model: Model,
     decision: Annotated[str, typer.Option(help="argmax, expected-cost or specific-if-confident.")] = "argmax",
@@ -92,15 +99,20 @@ def predict(
     ] = None,
     trust: Trust = False,
 ) -> None:
-    """Write the answer for each vector: its name, path, node of the model's tree, and probability.
+    """Write the answer for each vector or image: its name, path, node of the model's tree, and probability.
 
     Example: cophenet predict new.npy --model model -o answers.csv
+
+    Example: cophenet predict photos/ one.jpg --model runs/folder-fastft -o answers.csv
     """
-    from cophenet.estimator.files import load_model, predict_file
+    from cophenet.estimator.files import has_images, load_model, predict_file, predict_images
     from cophenet.vectors import check_output
 
     check_output(output)
-    rows = predict_file(load_model(model, trust=trust), file, output, decision, error_target)
+    if len(files) == 1 and not has_images(files[0]):
+        rows = predict_file(load_model(model, trust=trust), files[0], output, decision, error_target)
+    else:
+        rows = predict_images(load_model(model, trust=trust), files, output, decision, error_target)
     typer.echo(f"wrote {output}: {rows} answers")
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet._common.checks import check_choice
+from cophenet.data.augmentation import CentreCrop
 from cophenet.tree import Hierarchy, Split
 
 __all__ = [
@@ -66,6 +67,12 @@ class Inputs(ABC):
     def shape(self) -> tuple[int, ...]:
         """Shape of one input; reads one unless a subclass knows it."""
         return tuple(self.take(np.zeros(1, dtype=np.int64)).shape[1:])
+
+    @property
+    def file_view(self) -> CentreCrop | None:
+        """What is seen of an image file to be such an input; None if these are no square colour images."""
+        channels, *sides = self.shape
+        return CentreCrop(sides[0], sides[0]) if channels == 3 and sides == sides[:1] * 2 else None
 
     def fingerprint(self, rows: Labels) -> str:  # noqa: ARG002
         """A checksum of the inputs of some rows, to recognize data that changed; empty if there is none."""

@@ -139,6 +139,11 @@ class ImageFiles(Inputs):
         """Shape of one image."""
         return 3, self.crop.size, self.crop.size
 
+    @property
+    def file_view(self) -> CentreCrop:
+        """What is seen of a file."""
+        return self.crop
+
     def fingerprint(self, rows: Labels) -> str:
         """A checksum of the names and sizes of some files, not of their pixels.
 

@@ -238,7 +238,7 @@ class HierarchicalEmbedder(
 
     def _set_fitted(self, fitted: Fitted) -> None:
         """Set what was learned, not calibrated yet; what belongs to another network is removed."""
-        for old in ("index_", "input_shape_", "takes_bytes_"):
+        for old in ("index_", "input_shape_", "takes_bytes_", "image_view_"):
             self.__dict__.pop(old, None)
         self.classes_, self.tree_, self.given_tree_ = fitted.classes, fitted.tree, fitted.given_tree
         self.network_, self.input_scale_ = fitted.network, fitted.scale
@@ -246,7 +246,7 @@ class HierarchicalEmbedder(
         self._n_features_out = fitted.num_features
         if fitted.input_shape is not None:
             self.input_shape_, self.n_features_in_ = fitted.input_shape, prod(fitted.input_shape)
-            self.takes_bytes_ = fitted.is_bytes
+            self.takes_bytes_, self.image_view_ = fitted.is_bytes, fitted.image_view
         self.calibration_scores_, self.decision_report_ = np.zeros(0), {}
         self.uncalibrated_ = fitted.uncalibrated
 

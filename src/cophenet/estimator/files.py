@@ -18,7 +18,7 @@ Example:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -26,6 +26,9 @@ from typing import Any
 import numpy as np
 
 from cophenet._common.checks import check_choice
+from cophenet._common.progress import Progress
+from cophenet.data.augmentation import RandomCrop
+from cophenet.data.image_files import EXTENSIONS, ImageFiles, is_image
 from cophenet.estimator.embedder import HierarchicalEmbedder
 from cophenet.estimator.labels import as_names
 from cophenet.estimator.search import SearchResult
@@ -35,12 +38,17 @@ from cophenet.vectors import check_columns, label_facts, map_rows, read_parts, w
 __all__ = [
     "embed_file",
     "fit_file",
+    "has_images",
     "index_file",
     "load_model",
     "predict_file",
+    "predict_images",
     "search_file",
     "write_answers",
 ]
+
+# Images that are decoded at a time.
+_IMAGES = 64
 
 
 def load_model(folder: Path, *, trust: bool = False) -> HierarchicalEmbedder:
@@ -104,20 +112,89 @@ def predict_file(
     Returns:
         How many they are.
     """
+    rows = (features for features, _ in read_parts(file))
+    parts = (_answers(embedder, features, decision, error_target) for features in rows)
+    return write_vectors(output, parts, numbered=("prediction", "path"))
+
+
+def predict_images(
+    embedder: HierarchicalEmbedder,
+    paths: Sequence[Path],
+    output: Path,
+    decision: str,
+    error_target: float | None,
+    *,
+    show: bool | None = None,
+) -> int:
+    """Write the answer for each of some image files, with its path.
+
+    Args:
+        embedder: Made from a run on colour images.
+        paths: Image files, and folders that hold them, at any depth.
+        output: The file to write.
+        decision: As for `HierarchicalEmbedder.predict`.
+        error_target: Likewise.
+        show: Whether to show a bar: None for one on a terminal and a line elsewhere.
+
+    Returns:
+        How many they are.
+
+    Raises:
+        FileNotFoundError: If a file or folder is not there.
+        ValueError: If the model is not for colour images, or a file is none.
+    """
+    view = getattr(embedder, "image_view_", None)
+    if view is None:
+        raise ValueError("the model takes no image files: only one of a run on colour images does")
+    images = [image for path in paths for image in _find_images(path)]
+    files = ImageFiles(images, view, RandomCrop())
 
     def parts() -> Iterator[dict[str, Any]]:
-        for features, _ in read_parts(file):
-            names = embedder.predict(features, decision, error_target)
-            paths = embedder.predict_path(features, decision, error_target)
-            nodes = np.array([embedder.tree_.node(path) for path in paths], dtype=np.int64)
-            yield {
-                "prediction": np.array([str(name) for name in names]),
-                "path": np.array(["/".join(path) for path in paths]),
-                "node": nodes,
-                "probability": embedder.node_probability(features, nodes),
-            }
+        with Progress("images", len(images), show=show) as bar:
+            for start in range(0, len(images), _IMAGES):
+                rows = np.arange(start, min(start + _IMAGES, len(images)))
+                pixels = files.take(rows).contiguous()
+                answers = _answers(embedder, pixels, decision, error_target)
+                yield {"file": np.array([images[row] for row in rows]), **answers}
+                bar.update(int(rows[-1]) + 1)
 
-    return write_vectors(output, parts(), numbered=("prediction", "path"))
+    return write_vectors(output, parts(), numbered=("file", "prediction", "path"))
+
+
+def has_images(path: Path) -> bool:
+    """Whether a path is one for `predict_images`: a folder, or an image by its ending."""
+    return path.is_dir() or is_image(path.name)
+
+
+def _find_images(path: Path) -> list[str]:
+    """The image, or all images in a folder and those within it, by name; hidden ones are passed over."""
+    if not path.is_dir():
+        if not path.is_file():
+            raise FileNotFoundError(f"image {path} not found")
+        if not is_image(path.name):
+            raise ValueError(f"{path} is no image: files {' '.join(EXTENSIONS)} are")
+        return [str(path)]
+    found = []
+    for folder, inner, names in os.walk(path):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        found += [str(Path(folder, name)) for name in sorted(names) if is_image(name)]
+    if not found:
+        raise ValueError(f"folder {path} holds no images (files {' '.join(EXTENSIONS)})")
+    return found
+
+
+def _answers(
+    embedder: HierarchicalEmbedder, inputs: Any, decision: str, error_target: float | None
+) -> dict[str, Any]:
+    """Columns of the answers to some inputs."""
+    nodes, probability = embedder._answer(embedder._rows(inputs), decision, error_target)
+    paths = {node: "/".join(embedder.tree_.path(node)) for node in np.unique(nodes).tolist()}
+    return {
+        "prediction": np.array([str(name) for name in embedder._names(nodes, decision)]),
+        "path": np.array([paths[node] for node in nodes.tolist()]),
+        "node": nodes,
+        "probability": probability,
+    }
 
 
 def index_file(

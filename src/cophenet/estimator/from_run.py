@@ -122,5 +122,6 @@ def read_run(path: str | os.PathLike[str], *, trust: bool) -> tuple[dict[str, An
         network.backbone.num_features,
         input_shape=before.shape,
         is_bytes=before.is_bytes,
+        image_view=before.view if before.is_bytes else None,
     )
     return {"tree": tree, "objective": run.recipe.objective.name}, fitted

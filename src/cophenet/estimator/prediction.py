@@ -56,10 +56,7 @@ class DecisionMixin:
             their names; where a name is ambiguous their path, joined by "/"; where that is too, with a "/"
             at its end.
         """
-        nodes = self._decide(self._rows(X), decision, error_target)
-        if decision == "specific-if-confident":
-            return np.asarray(node_labels(self.tree_, self.classes_)[nodes])
-        return np.asarray(self.classes_[class_positions(self.tree_)[nodes]])
+        return self._names(self._decide(self._rows(X), decision, error_target), decision)
 
     def predict_path(
         self,
@@ -138,6 +135,12 @@ class DecisionMixin:
         target = self.error_target if error_target is None else error_target
         return self._report(rows, chosen, classes, target)
 
+    def _names(self, nodes: Ints, decision: str) -> Array:
+        """What `predict` calls the nodes of a decision."""
+        if decision == "specific-if-confident":
+            return np.asarray(node_labels(self.tree_, self.classes_)[nodes])
+        return np.asarray(self.classes_[class_positions(self.tree_)[nodes]])
+
     def _known(self, y: Any, count: int) -> tuple[Ints, Ints]:
         """Which samples have a class for a label, and the position of that class."""
         nodes = find_known(y, self.classes_, self.tree_, count, self.labels)
@@ -176,17 +179,33 @@ class DecisionMixin:
         chosen: Ints | None = None,
         left_out_by: Ints | None = None,
     ) -> Ints:
+        limit = self._limit_of(decision, error_target)
+        nodes = np.empty(len(rows) if chosen is None else len(chosen), dtype=np.int64)
+        for part, probabilities in self._probabilities(rows, chosen, left_out_by):
+            nodes[part] = decisions.decide(probabilities, self.tree_, decision, limit).numpy()
+        return nodes
+
+    def _answer(
+        self, rows: Array, decision: str, error_target: float | None
+    ) -> tuple[Ints, NDArray[np.float64]]:
+        """The nodes of `_decide` and the probability of each, from one pass through the network."""
+        limit = self._limit_of(decision, error_target)
+        nodes, shares = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
+        for part, probabilities in self._probabilities(rows):
+            nodes[part] = decisions.decide(probabilities, self.tree_, decision, limit).numpy()
+            below = classes_below(self.tree_, nodes[part])
+            shares[part] = np.where(below, probabilities.numpy(), 0.0).sum(1)
+        return nodes, shares
+
+    def _limit_of(self, decision: str, error_target: float | None) -> float:
+        """The threshold of a decision; 0 for those that have none."""
         check_choice("decision", decision, decisions.DECISIONS)
         sure = decision == "specific-if-confident"
         if error_target is not None and not sure:
             raise ValueError(
                 f"error_target is for decision 'specific-if-confident', got decision {decision!r}"
             )
-        limit = self._limit(error_target) if sure else 0.0
-        nodes = np.empty(len(rows) if chosen is None else len(chosen), dtype=np.int64)
-        for part, probabilities in self._probabilities(rows, chosen, left_out_by):
-            nodes[part] = decisions.decide(probabilities, self.tree_, decision, limit).numpy()
-        return nodes
+        return self._limit(error_target) if sure else 0.0
 
     def _limit(self, error_target: float | None) -> float:
         target = self.error_target if error_target is None else error_target

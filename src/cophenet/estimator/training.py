@@ -25,6 +25,7 @@ from cophenet.objectives import Objective, StepOutput, create, phase_lengths
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
+    from cophenet.data.augmentation import CentreCrop
     from cophenet.estimator.embedder import HierarchicalEmbedder
 
 __all__ = ["Fitted", "HeldOut", "Split", "Trainer", "split_rows", "train_embedder"]
@@ -48,6 +49,7 @@ class Fitted:
         history: Epoch, loss and held-out loss of every epoch.
         input_shape: Shape of one input, where these are not rows.
         is_bytes: Whether inputs are images of bytes.
+        image_view: What is seen of an image file to be such an input; None if inputs are no colour images.
         uncalibrated: Share of samples that are the only one of their class: these train, and so cannot
             calibrate.
     """
@@ -61,6 +63,7 @@ class Fitted:
     history: list[dict[str, float]] = field(default_factory=list)
     input_shape: tuple[int, ...] | None = None
     is_bytes: bool = False
+    image_view: CentreCrop | None = None
     uncalibrated: float = 0.0
 
 

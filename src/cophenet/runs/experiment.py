@@ -14,6 +14,7 @@ import torch
 
 from cophenet._common.checks import arguments_of
 from cophenet.data import DataSet, HierarchicalBatchSampler, Loader, Samples, stratified_split
+from cophenet.data.augmentation import CentreCrop
 from cophenet.models import Network, build_heads, create_backbone, image_inputs
 from cophenet.models.base import ImageInputs
 from cophenet.models.registry import PRETRAINED
@@ -43,6 +44,7 @@ class Preprocessing(NamedTuple):
         images: How they are normalized and resized then.
         size: Side to which images are resized; None for those that have it.
         trunk: The frozen backbone, which comes last; None for none.
+        view: What is seen of an image file to be such an input; None if inputs are no colour images.
     """
 
     shape: tuple[int, ...]
@@ -50,6 +52,7 @@ class Preprocessing(NamedTuple):
     images: ImageInputs
     size: int | None
     trunk: Trunk | None
+    view: CentreCrop | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +111,10 @@ class Experiment:
         raw = (self.images or self.data).samples("train", self.recipe.data.domain)
         is_bytes = raw.take(np.zeros(1, dtype=np.int64))[0].dtype == torch.uint8
         if self.trunk is None:
-            return Preprocessing(raw.inputs.shape, is_bytes, self._image_inputs, self._size(raw), None)
-        return Preprocessing(raw.inputs.shape, is_bytes, self.trunk.images, self.trunk.size, self.trunk)
+            wanted, size = self._image_inputs, self._size(raw)
+        else:
+            wanted, size = self.trunk.images, self.trunk.size
+        return Preprocessing(raw.inputs.shape, is_bytes, wanted, size, self.trunk, raw.inputs.file_view)
 
     def prepare(self) -> None:
         """Compute what is computed once before any training: the vectors of a frozen backbone."""
