@@ -18,6 +18,8 @@ TRAIN = DATA.samples("train")
 class Slow:
     """Inputs that look like files: images made when asked for, with random views of their own."""
 
+    in_memory = False
+
     def __len__(self):
         """As many as there are rows."""
         return 40
