@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cophenet.data.dataset import ArrayInputs, Samples
+from cophenet.data.dataset import ArrayInputs, Inputs, Samples
 from cophenet.data.digits import Digits
 from cophenet.data.loader import Loader
 from cophenet.data.synthetic import Synthetic
@@ -15,7 +15,7 @@ DATA = Digits().load(None)
 TRAIN = DATA.samples("train")
 
 
-class Slow:
+class Slow(Inputs):
     """Inputs that look like files: images made when asked for, with random views of their own."""
 
     in_memory = False

@@ -141,7 +141,9 @@ def test_a_folder_that_is_given_is_checked_although_features_are_saved(tmp_path,
 def test_seeds_share_the_data(tmp_path, monkeypatch):
     run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "seeds=[0, 1]"))
     loads, load = [], features.load_experiment
-    monkeypatch.setattr(features, "load_experiment", lambda *given: loads.append(given) or load(*given))
+    monkeypatch.setattr(
+        features, "load_experiment", lambda *given, **more: loads.append(given) or load(*given, **more)
+    )
     evaluate(run)
     assert loads == [(run.recipe, None)]
 

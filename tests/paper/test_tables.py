@@ -292,7 +292,7 @@ def test_modes_are_saved_file_by_file(with_features, monkeypatch):
 def test_maps_name_their_seed_and_all_seeds_are_measured(with_features, monkeypatch):
     points = np.array([[0.0, 0.0], [0.0, 1.0], [9.0, 0.0], [9.0, 1.0]])
     placed = Embedding(points, np.array([0, 1, 4, 5]), 4, "PCA", "")
-    monkeypatch.setattr(measurements, "embed", lambda _path: placed)
+    monkeypatch.setattr(measurements, "embed", lambda _path, _classes: placed)
     with_features.read("umap")
     (panel,) = item_figures(with_features.document)["umap"]["panels"]
     assert panel["title"] == "l2-CPCC, PCA, seed 3"
