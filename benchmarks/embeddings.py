@@ -250,9 +250,10 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
     results = Results(given.results, given.again)
-    for name in given.only or (DATA_SETS if given.data else ["digits"]):
-        for text in tables(name, DATA_SETS[name](given), results):
-            print(text)
+    names = given.only or (DATA_SETS if given.data else ["digits"])
+    # The same table of all data sets, then the next one.
+    for texts in zip(*(tables(name, DATA_SETS[name](given), results) for name in names), strict=True):
+        print("\n".join(texts), flush=True)
 
 
 def tables(name: str, vectors: Vectors, results: Results) -> Iterator[str]:

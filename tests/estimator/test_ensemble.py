@@ -83,9 +83,9 @@ def test_the_final_network_computes_what_the_members_do():
     network = final_ensemble(members, torch.eye(32))
     features, logits = network(inputs)
     torch.testing.assert_close(features.view(10, MEMBERS, 8).transpose(0, 1) * 2, vectors)
-    torch.testing.assert_close(logits, members.logits(vectors, -1).mean(0))
+    torch.testing.assert_close(logits, members.logits(vectors)[-1].mean(0))
     member = torch.arange(10) % MEMBERS
-    expected = members.logits(vectors, -1)[member, torch.arange(10)]
+    expected = members.logits(vectors)[-1][member, torch.arange(10)]
     torch.testing.assert_close(network.held_out(inputs, member), expected)
 
 

@@ -65,9 +65,10 @@ class HierarchicalEmbedder(
         hidden_size: Size of a hidden layer; 0 for a linear network.
         learning_rate: Step size of AdamW, at its highest; "auto" for 0.002, with a named objective 0.003.
         weight_decay: Weight decay of AdamW; "auto" for 0.01, with a named objective 1.
-        batch_size: Samples of a step; "auto" for 256, or for an eighth of fewer samples, but at least 32.
-        max_iter: Epochs; "auto" for 20, or more where samples are few. With a named objective epochs at most,
-            in each of its phases; "auto" for 100.
+        batch_size: Samples of a step; "auto" for 256, or for an eighth of fewer samples, but at least 32; for
+            512 of very many.
+        max_iter: Epochs; "auto" for 20, more where samples are few and down to 6 where they are very many.
+            With a named objective epochs at most, in each of its phases; "auto" for 100.
         n_iter_no_change: With a named objective, stop after so many epochs in which the held-out loss is not
             the lowest so far.
         validation_fraction: With a named objective, share of the samples held out to stop in time; 0 to train

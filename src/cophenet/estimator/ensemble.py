@@ -60,13 +60,24 @@ class Members(nn.Module):
         if not self.is_linear:
             values = values.relu()
         if self.training:
-            keep = torch.empty_like(values).bernoulli_(1 - self.dropout, generator=generator)
-            values = values * keep.div_(1 - self.dropout)
+            values = _drop(values, self.dropout, generator)
         return normalize(values.view(len(inputs), MEMBERS, self.size).transpose(0, 1), dim=2)
 
-    def logits(self, vectors: Tensor, head: int) -> Tensor:
-        """(members, B, size) -> (members, B, outputs of the head)."""
-        return SCALE * torch.bmm(vectors, normalize(self.heads[head], dim=2).transpose(1, 2))
+    def logits(self, vectors: Tensor) -> tuple[Tensor, ...]:
+        """(members, B, size) -> (members, B, outputs) of every head."""
+        rows = normalize(torch.cat(tuple(self.heads), dim=1), dim=2)
+        values = SCALE * torch.bmm(vectors, rows.transpose(1, 2))
+        sizes = torch.tensor([head.shape[1] for head in self.heads]).cumsum(0)[:-1]
+        return tuple(values.tensor_split(sizes.tolist(), dim=2))
+
+
+def _drop(values: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
+    """Dropout by random bytes, eight at a time: several times quicker than a random number for each value."""
+    limit, words = round(256 * share), -(-values.numel() // 8)
+    drawn = torch.empty(words, dtype=torch.int64, device=values.device)
+    drawn.random_(-(2**63), None, generator=generator)
+    kept = drawn.view(torch.uint8)[: values.numel()].view(values.shape) >= limit
+    return values * kept.to(values.dtype).mul_(256 / (256 - limit))
 
 
 class EnsembleNetwork(nn.Module):

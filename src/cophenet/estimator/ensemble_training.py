@@ -38,7 +38,11 @@ __all__ = ["EnsembleTrainer", "level_targets"]
 Ints = NDArray[np.int64]
 
 _LEARNING_RATE, _WEIGHT_DECAY = 2e-3, 1e-2
-_EPOCHS, _STEPS = 20, 300
+# Epochs for few and for many samples, samples in all between the two, and steps at least.
+_MOST_EPOCHS, _LEAST_EPOCHS, _SEEN, _STEPS = 20, 6, 280_000, 300
+_BATCH, _LARGE_BATCH, _LARGE = 256, 512, 16_384
+# Classes of a batch whose distances are compared with the tree.
+_COMPARED = 128
 # Below so many samples per class on average, more is left out at random.
 _FEW = 15
 _DROPOUT, _DROPOUT_FEW = 0.3, 0.5
@@ -123,11 +127,7 @@ class EnsembleTrainer:
         Returns:
             The network; and the number, loss and held-out loss of every epoch (NaN if nothing is held out).
         """
-        size = settings.batch_size
-        size = min(256, max(32, len(self.rows) // 8)) if size == "auto" else max(2, int(size))
-        steps = max(1, len(self.rows) // size)
-        epochs = settings.max_iter
-        epochs = max(_EPOCHS, math.ceil(_STEPS / steps)) if epochs == "auto" else int(epochs)
+        steps, epochs = self._plan(settings)
         few = len(self.rows) < _FEW * self.tree.num_classes
         dropout, hidden = _DROPOUT_FEW if few else _DROPOUT, settings.hidden_size
         members = Members(self.rows.shape[1], hidden, self.sizes, dropout, self.seed).to(self.device)
@@ -140,6 +140,17 @@ class EnsembleTrainer:
                 history.append({"epoch": epoch, "loss": loss, "held_out": held})
                 bar.update(epoch, f"loss {loss:.4f}", f"held-out {held:.4f}", label=f"epoch {epoch}/{epochs}")
         return self._final(members, settings), history
+
+    def _plan(self, settings: HierarchicalEmbedder) -> tuple[int, int]:
+        """Steps of an epoch, and epochs."""
+        count, size, epochs = len(self.rows), settings.batch_size, settings.max_iter
+        if size == "auto":
+            size = min(_LARGE_BATCH if count >= _LARGE else _BATCH, max(32, count // 8))
+        steps = max(1, count // max(2, int(size)))
+        if epochs == "auto":
+            epochs = min(_MOST_EPOCHS, max(_LEAST_EPOCHS, round(_SEEN / count)))
+            epochs = max(epochs, math.ceil(_STEPS / steps))
+        return steps, int(epochs)
 
     def _epoch(self, members: Members, optimizer: Any, schedule: Any, steps: int) -> float:
         members.train()
@@ -161,12 +172,12 @@ class EnsembleTrainer:
         vectors = members(self._inputs(chosen), self.generator)
         labels = torch.from_numpy(self.targets[chosen]).to(self.device)
         weights = self._weights(chosen)
-        above = len(self.sizes) - 1
-        loss = self._class_loss(members.logits(vectors, above), labels, weights)
-        for level in range(above):
-            target = self.table[level][labels]
-            known = _cross_entropy(members.logits(vectors, level), target)
-            loss = loss + self.weights.levels / above * _mean(known, weights * (target >= 0))
+        *above, classes = members.logits(vectors)
+        loss = self._class_loss(classes, labels, weights)
+        for logits, table in zip(above, self.table, strict=False):
+            target = table[labels]
+            known = _mean(_cross_entropy(logits, target), weights * (target >= 0))
+            loss = loss + self.weights.levels / len(above) * known
         if self.has_cpcc:
             loss = loss + self.weights.cpcc * self._cpcc_loss(vectors, chosen)
         return loss
@@ -194,7 +205,11 @@ class EnsembleTrainer:
         """1 - CPCC of the class means of a batch, summed over members; 0 where it is undefined."""
         labels = self.targets[chosen]
         used = np.flatnonzero((labels < self.tree.num_classes) & (self.left_out_by[chosen] < 0))
-        classes, place, counts = np.unique(labels[used], return_inverse=True, return_counts=True)
+        classes = np.unique(labels[used])
+        if len(classes) > _COMPARED:
+            classes = np.sort(self.rng.choice(classes, _COMPARED, replace=False))
+            used = used[np.isin(labels[used], classes)]
+        _, place, counts = np.unique(labels[used], return_inverse=True, return_counts=True)
         distances = torch.from_numpy(self.tree.condensed(classes)).to(vectors)
         if len(distances) < 2 or distances.amax() == distances.amin():
             return vectors.new_zeros(())
@@ -221,7 +236,7 @@ class EnsembleTrainer:
         with torch.no_grad():
             for part in blocks(len(chosen), self.rows.shape[1] + MEMBERS * (members.size + classes)):
                 at = chosen[part]
-                logits = members.logits(members(self._inputs(at)), len(self.sizes) - 1)
+                logits = members.logits(members(self._inputs(at)))[-1]
                 own = logits[self.left_out_by[at], np.arange(len(at))]
                 labels = torch.from_numpy(self.targets[at]).to(self.device)
                 total += float(cross_entropy(own, labels, reduction="sum"))
@@ -250,7 +265,9 @@ def _optimizer(members: Members, settings: HierarchicalEmbedder, steps: int) -> 
     matrices = [parameter for parameter in members.parameters() if parameter.ndim > 1]
     others = [parameter for parameter in members.parameters() if parameter.ndim == 1]
     groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=rate)
+    # In one pass over the memory, where torch can.
+    fused = members.hidden.weight.device.type in ("cpu", "cuda")
+    optimizer = torch.optim.AdamW(groups, lr=rate, fused=fused)
     return optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
 
 

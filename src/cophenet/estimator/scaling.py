@@ -36,11 +36,11 @@ def blocks(count: int, width: int) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class Scale:
-    """What brings every input to mean 0 and variance 1.
+    """What brings every input to mean 0 and a like variance.
 
     Attributes:
         mean: (d,) float64.
-        deviation: (d,) float64, 1 where an input is constant.
+        deviation: (d,) float64, positive.
     """
 
     mean: NDArray[np.float64]
@@ -54,12 +54,19 @@ class Scale:
         return torch.from_numpy(values).to(dtype)
 
 
-def fit_scale(rows: NDArray[Any], chosen: NDArray[np.int64]) -> Scale:
+def fit_scale(rows: NDArray[Any], chosen: NDArray[np.int64], *, shrink: bool = False) -> Scale:
     """Mean and deviation of the chosen rows, in two passes of bounded memory.
 
     Args:
         rows: (n, d).
         chosen: (m,) positions.
+        shrink: Whether to take the mean of each variance and the median one, so that inputs that hardly vary
+            are not blown up to the size of the others. Otherwise the deviation of a constant input is 1.
+
+    Example:
+        >>> rows = np.array([[0.0, 0.0, 5.0], [8.0, 2.0, 5.0]])
+        >>> fit_scale(rows, np.arange(2)).deviation, fit_scale(rows, np.arange(2), shrink=True).deviation ** 2
+        (array([4., 1., 1.]), array([12.25,  4.75,  4.25]))
     """
     parts = [chosen[part] for part in blocks(len(chosen), rows.shape[1])]
     mean = sum(rows[part].sum(0, dtype=np.float64) for part in parts) / len(chosen)
@@ -67,4 +74,8 @@ def fit_scale(rows: NDArray[Any], chosen: NDArray[np.int64]) -> Scale:
     deviation = np.sqrt(squares / len(chosen))
     # What varies by rounding alone is constant.
     constant = deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
+    if shrink and not constant.all():
+        variance = np.where(constant, 0.0, deviation) ** 2
+        deviation = np.sqrt((variance + np.median(variance[~constant])) / 2)
+        constant[:] = False
     return Scale(np.asarray(mean), np.where(constant, 1.0, deviation))

@@ -102,7 +102,7 @@ def train_embedder(
     stop = 0.0 if default else estimator.validation_fraction
     split = split_rows(encoded.targets, stop, estimator.calibration_fraction, rng)
     seen = np.arange(len(rows)) if default else split.train
-    scale = fit_scale(rows, seen)
+    scale = fit_scale(rows, seen, shrink=default)
     tree = encoded.tree or _infer_tree(rows, encoded.targets, encoded.classes, seen, scale)
     device = torch.device(estimator.device)
     left_out_by = None
