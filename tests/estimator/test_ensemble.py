@@ -126,10 +126,11 @@ def test_options_that_do_not_go_together(options, message):
         HierarchicalEmbedder(TREE, **options).fit(ROWS, NAMES)
 
 
-def test_a_reshaped_vector_has_as_many_numbers_as_there_are_classes_but_at_least_64():
+def test_a_reshaped_vector_has_as_many_numbers_as_there_are_classes_or_64():
     rng = np.random.default_rng(0)
     rows, names = rng.normal(size=(200, 100)), np.arange(200) % 70
     options = {"max_iter": 1, "hidden_size": 32, "random_state": 0}
     assert HierarchicalEmbedder(**options).fit(rows, names).transform(rows).shape == (200, 70)
     assert HierarchicalEmbedder(**options).fit(rows, names % 3).transform(rows).shape == (200, 64)
+    assert HierarchicalEmbedder(**options).fit(rows[:, :65], names).transform(rows[:, :65]).shape == (200, 65)
     assert HierarchicalEmbedder(**options, n_components=90).fit(rows, names).transform(rows).shape[1] == 90

@@ -248,7 +248,7 @@ def test_a_large_offset_is_exported(tmp_path):
 
 def test_a_wrong_onnx_file_does_not_take_its_place(fitted, tmp_path, monkeypatch):
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(HierarchicalEmbedder, "_embed", lambda _, rows: np.ones((len(rows), 3)))
+    monkeypatch.setattr(HierarchicalEmbedder, "_embed", lambda _, rows: np.ones((len(rows), 64)))
     with pytest.raises(RuntimeError, match="computes another embedding"):
         fitted.to_onnx(tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
@@ -265,10 +265,26 @@ def test_embed_predict_and_search_from_a_shell(tmp_path, capsys):
     )  # fmt: skip
     assert code == 0
     loaded = HierarchicalEmbedder.load(model)
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[:2] for line in printed[-6:]] == [
+        ["metric", "of"], ["accuracy", "kind"], ["accuracy", "group"], ["accuracy", "breed"],
+        ["CPCC", "given"], ["CPCC", "reshaped"],
+    ]  # fmt: skip
+    assert float(printed[-1][2]) > float(printed[-2][2])
+    # What embed writes, measure reads.
+    measured = ["measure", tmp_path / "out.parquet", "--tree", tmp_path / "tree.json", "--distance", "l2"]
+    assert run(*measured) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["CPCC", "l2", printed[-1][2]]
     features, labels = read_vectors(tmp_path / "out.parquet")
     assert_allclose(features, loaded.transform(ROWS), rtol=1e-5)
     assert labels == NAMES.tolist()
     assert run("embed", tmp_path / "new.npy", "--model", model, "-o", tmp_path / "new.csv") == 0
+    assert "CPCC" not in capsys.readouterr().out  # there are no labels
+    np.savez(tmp_path / "known.npz", features=ROWS[:40], labels=NAMES[:40])
+    assert run("embed", tmp_path / "known.npz", "--model", model, "-o", tmp_path / "known.csv") == 0
+    rate = capsys.readouterr().out.splitlines()[-3].split()
+    assert rate[:2] == ["accuracy", "breed"]
+    assert float(rate[2]) == pytest.approx(loaded.score(ROWS[:40], NAMES[:40]), abs=1e-4)
     assert run("predict", tmp_path / "new.npy", "--model", model, "-o", tmp_path / "answers.npz") == 0
     answers = np.load(tmp_path / "answers.npz")
     assert answers["prediction"].tolist() == loaded.predict(ROWS[:5]).tolist()
@@ -283,6 +299,23 @@ def test_embed_predict_and_search_from_a_shell(tmp_path, capsys):
     capsys.readouterr()
     assert run("search", tmp_path / "new.npy", *gallery) == 0
     assert "query 4\n" in capsys.readouterr().out
+
+
+def test_compare_prints_what_the_tree_gives(tmp_path, capsys, monkeypatch):
+    from cophenet.estimator import comparison
+
+    monkeypatch.setattr(comparison, "_EPOCHS", 5)
+    np.savez(tmp_path / "train.npz", features=ROWS, labels=NAMES)
+    TREE.write(tmp_path / "tree.json")
+    assert run("embed", tmp_path / "train.npz", "--compare") == 2
+    assert run("embed", tmp_path / "train.npz", "--tree", tmp_path / "tree.json") == 2
+    capsys.readouterr()
+    assert run("embed", tmp_path / "train.npz", "--tree", tmp_path / "tree.json", "--compare") == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split("  ")[0] for row in rows[-5:]] == list(comparison.METHODS)
+    assert "accuracy kind" in header
+    assert "MAP breed" in header
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["train.npz", "tree.json"]
 
 
 def test_errors_in_a_shell_are_one_line(tmp_path, capsys):

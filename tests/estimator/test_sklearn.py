@@ -49,7 +49,7 @@ def test_frames_in_and_out():
     frame = pd.DataFrame(ROWS, columns=list("abcdef"))
     embedder = HierarchicalEmbedder(TREE, **QUICK).set_output(transform="pandas").fit(frame, pd.Series(NAMES))
     out = embedder.transform(frame)
-    assert list(out.columns) == [f"hierarchicalembedder{i}" for i in range(6)]
+    assert list(out.columns) == [f"hierarchicalembedder{i}" for i in range(64)]
     same = HierarchicalEmbedder(TREE, **QUICK).fit(pl.DataFrame(frame.to_dict("list")), pl.Series(NAMES))
     np.testing.assert_array_equal(same.transform(pl.DataFrame(frame.to_dict("list"))), out.to_numpy())
 

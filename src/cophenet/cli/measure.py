@@ -23,7 +23,8 @@ def measure(
         typer.Argument(
             metavar="FEATURES...",
             help="Files of features with labels, one after the other: .safetensors with features, labels and "
-            "perhaps logits; or .npy with 'features' in the name, beside one with 'labels' (and 'logits').",
+            "perhaps logits; .npy with 'features' in the name, beside one with 'labels' (and 'logits'); "
+            ".npz, .parquet or .csv, such as embed writes.",
         ),
     ],
     tree: Annotated[Path, typer.Option(metavar="FILE", help="The label tree.")],
@@ -38,8 +39,8 @@ def measure(
 ) -> None:
     """Measure features on a tree: CPCC, MAP with --train, and accuracy if the files hold logits.
 
-    Files are mapped and read in blocks, so that they may be larger than memory. Labels are positions in
-    the classes of the tree.
+    Files are mapped and read in blocks, so that they may be larger than memory. Labels are names of classes
+    of the tree; numbers are positions in its classes.
 
     Example: cophenet measure run/features/source-test.safetensors --tree run/tree.json
     """
@@ -53,7 +54,7 @@ def measure(
     from cophenet.tree import Hierarchy
 
     label_tree = Hierarchy.read(tree)
-    shards = FeatureShards.open(features)
+    shards = FeatureShards.open(features, label_tree)
     shards.check_labels(label_tree)
     shown = sys.stderr.isatty()
     rows: list[tuple[str, str, str]] = []
@@ -61,7 +62,7 @@ def measure(
         value = _value(partial(stream_cpcc, shards, label_tree, name.value, progress=shown))
         rows.append(("CPCC", name.value, value))
     if train:
-        known = FeatureShards.open(train)
+        known = FeatureShards.open(train, label_tree)
         known.check_labels(label_tree)
         for level in label_tree.level_names:
             classes, means = stream_prototypes(known.at_level(label_tree, level), progress=shown)

@@ -60,7 +60,7 @@ class HierarchicalEmbedder(
         labels: What labels are: "names" of nodes of the tree (the number 7 is "7"), or "positions" in the
             classes of the tree, from 0.
         n_components: Size of a reshaped vector, at most that of the four hidden layers; None for the number
-            of classes, but at least 64 and at most that of the input. With a named objective None is that of
+            of classes, but at most that of the input and at least 64. With a named objective None is that of
             the input.
         hidden_size: Size of a hidden layer; 0 for a linear network.
         learning_rate: Step size of AdamW, at its highest; "auto" for 0.002, with a named objective 0.003.
@@ -86,7 +86,8 @@ class HierarchicalEmbedder(
         n_features_in_: Size of a vector.
         n_iter_: Epochs trained.
         history_: Epoch, loss and held-out loss of every epoch.
-        decision_report_: What "specific-if-confident" does on the samples that calibrate it.
+        decision_report_: What "specific-if-confident" does on the samples that calibrate it, and the
+            "accuracy" on them at every level, by networks that have not seen them.
 
     Example:
         >>> vectors = np.random.default_rng(0).normal(size=(80, 5)) + 4 * np.repeat(np.eye(4, 5), 20, axis=0)
@@ -94,7 +95,7 @@ class HierarchicalEmbedder(
         >>> tree = {"pet": ["cat", "dog"], "car": ["bus", "van"]}
         >>> embedder = HierarchicalEmbedder(tree, random_state=0).fit(vectors, names)
         >>> embedder.transform(vectors).shape, embedder.predict_path(vectors[:1])
-        ((80, 5), [('pet', 'cat')])
+        ((80, 64), [('pet', 'cat')])
     """
 
     network_: Any

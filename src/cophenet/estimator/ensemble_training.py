@@ -252,8 +252,8 @@ class EnsembleTrainer:
                 vectors = members(self._inputs(np.arange(part.start, part.stop)))
                 row = vectors.transpose(0, 1).reshape(-1, width)
                 moments += (row.T @ row).double().cpu()
-        most = max(_COMPONENTS, self.tree.num_classes)
-        outputs = settings.n_components or min(most, self.rows.shape[1], width)
+        most = max(_COMPONENTS, min(self.tree.num_classes, self.rows.shape[1]))
+        outputs = settings.n_components or min(most, width)
         return final_ensemble(members, main_directions(moments, outputs).float())
 
 

@@ -3,12 +3,13 @@
 Example:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> rows, names = np.repeat(np.eye(3), 20, axis=0), np.repeat(["cat", "dog", "bus"], 20)
+    >>> rows = np.repeat([[0.0, 1.0], [1.0, 0.0], [5.0, 5.0]], 20, axis=0)
+    >>> names = np.repeat(["cat", "dog", "bus"], 20)
     >>> np.savez(folder / "train.npz", features=rows, labels=names)
     >>> embedder = fit_file(folder / "train.npz", folder / "out.csv", None, None, max_iter=2, random_state=0)
     >>> embed_file(embedder, folder / "train.npz", folder / "out.csv")
     60
-    >>> predict_file(embedder, folder / "out.csv", folder / "answers.npz", "argmax", None)
+    >>> predict_file(embedder, folder / "train.npz", folder / "answers.npz", "argmax", None)
     60
     >>> index_file(embedder, folder / "train.npz", None, "exact")
     >>> write_answers(folder / "best.csv", search_file(embedder, folder / "train.npz", 2, None), 2)
@@ -29,13 +30,16 @@ from cophenet._common.checks import check_choice
 from cophenet._common.progress import Progress
 from cophenet.data.augmentation import RandomCrop
 from cophenet.data.image_files import EXTENSIONS, ImageFiles, is_image
+from cophenet.estimator.comparison import compare_methods
 from cophenet.estimator.embedder import HierarchicalEmbedder
-from cophenet.estimator.labels import as_names
+from cophenet.estimator.labels import as_names, encode
+from cophenet.estimator.scores import FileScores
 from cophenet.estimator.search import SearchResult
 from cophenet.tree import Hierarchy
 from cophenet.vectors import check_columns, label_facts, map_rows, read_parts, write_vectors
 
 __all__ = [
+    "compare_file",
     "embed_file",
     "fit_file",
     "has_images",
@@ -89,19 +93,56 @@ def fit_file(
     return HierarchicalEmbedder(chosen, **parameters).fit(rows, np.array(names))
 
 
-def embed_file(embedder: HierarchicalEmbedder, file: Path, output: Path) -> int:
+def embed_file(
+    embedder: HierarchicalEmbedder,
+    file: Path,
+    output: Path,
+    scores: FileScores | None = None,
+    labels: str | None = None,
+) -> int:
     """Write the reshaped vectors of a file, with its labels if it has any.
+
+    Args:
+        embedder: The estimator.
+        file: The vectors.
+        output: Where to write.
+        scores: What counts them, if their labels are known.
+        labels: What numbers as labels are: "names", "positions", or None to find out.
 
     Returns:
         How many they are.
     """
+    tree = embedder.given_tree_
 
     def parts() -> Iterator[dict[str, Any]]:
         for features, texts in read_parts(file):
-            labels = {} if texts is None else {"labels": np.array(texts)}
-            yield {"features": embedder.transform(features), **labels}
+            vectors = embedder.transform(features)
+            if scores is not None and texts is not None:
+                names = texts if tree is None else _names(file, texts, tree, labels)
+                scores.add(features, vectors, names)
+            yield {"features": vectors, **({} if texts is None else {"labels": np.array(texts)})}
 
     return write_vectors(output, parts())
+
+
+def compare_file(
+    file: Path, tree: Path, labels: str | None, seed: int
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Name and scores of every method of `compare_methods` on the vectors of a file.
+
+    Raises:
+        ValueError: If the file has no labels, or one that is no class.
+    """
+    rows, texts = map_rows(file)
+    if texts is None:
+        raise ValueError(f"{file}: has no labels to compare by")
+    chosen = Hierarchy.read(tree)
+    encoded = encode(np.array(_names(file, texts, chosen, labels)), chosen, "names")
+    if encoded.tree is None or len(encoded.inner):
+        raise ValueError(
+            f"{file}: methods are compared on classes, but some labels are inner nodes of the tree"
+        )
+    yield from compare_methods(np.asarray(rows), encoded.targets, encoded.tree, seed)
 
 
 def predict_file(

@@ -14,6 +14,7 @@ from cophenet._common.checks import check_choice
 from cophenet.estimator import decisions
 from cophenet.estimator.labels import class_positions, classes_below, find_known, node_labels
 from cophenet.estimator.validation import check_weights
+from cophenet.metrics.accuracy import level_accuracy
 from cophenet.tree import Hierarchy
 
 __all__ = ["DecisionMixin"]
@@ -152,16 +153,22 @@ class DecisionMixin:
 
     def _calibrate(self, rows: Array, chosen: Ints, classes: Ints, left_out_by: Ints | None = None) -> None:
         wrong = np.empty(len(chosen))
+        right = dict.fromkeys(self.tree_.level_names, 0.0)
         for part, probabilities in self._probabilities(rows, chosen, left_out_by):
             labels = torch.from_numpy(classes[part])
             wrong[part] = decisions.first_wrong(probabilities, labels, self.tree_).numpy()
+            for level, rate in level_accuracy(probabilities, labels, self.tree_).items():
+                right[level] += float(rate) * len(labels)
         self.calibration_scores_ = np.sort(wrong)
         target = float(self.error_target)
         if decisions.threshold(self.calibration_scores_, target, self.uncalibrated_) is not None:
-            self.decision_report_ = self._report(rows, chosen, classes, target, left_out_by)
+            report = self._report(rows, chosen, classes, target, left_out_by)
         else:
             limits = {"threshold": None, "uncalibrated": self.uncalibrated_}
-            self.decision_report_ = {"error_target": target, **limits, "samples": len(chosen)}
+            report = {"error_target": target, **limits, "samples": len(chosen)}
+        if len(chosen):
+            report["accuracy"] = {level: total / len(chosen) for level, total in right.items()}
+        self.decision_report_ = report
 
     def _report(
         self, rows: Array, chosen: Ints, classes: Ints, target: float, left_out_by: Ints | None = None

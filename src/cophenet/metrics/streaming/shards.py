@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -14,7 +16,8 @@ from cophenet.metrics._blocks import full_precision
 from cophenet.metrics._checks import check_finite, check_indices
 from cophenet.metrics.mean_average_precision import level_labels
 from cophenet.tree import Hierarchy
-from cophenet.vectors import map_arrays
+from cophenet.vectors import label_facts, map_arrays, map_rows
+from cophenet.vectors.formats import VectorFormat, find_format
 
 __all__ = ["FeatureShards"]
 
@@ -55,12 +58,16 @@ class FeatureShards:
                 raise ValueError("logits must have the rows of the features in every shard")
 
     @classmethod
-    def open(cls, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> FeatureShards:
+    def open(
+        cls, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], tree: Hierarchy | None = None
+    ) -> FeatureShards:
         """Map files of features, labels and, if all of them have them, logits.
 
         Args:
             paths: One file or several, in order. Safetensors files hold "features", "labels" and "logits"; an
                 npy file has "features" in its name, and the files beside it "labels" and "logits" instead.
+                With `tree` a file may also be of any other format of `cophenet.vectors`, without logits.
+            tree: Whose classes labels that are text name; numbers are positions in its classes.
 
         Raises:
             FileNotFoundError: If a file is missing.
@@ -75,7 +82,7 @@ class FeatureShards:
             4
         """
         files = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-        opened = [map_arrays(file) for file in files]
+        opened = [_map_file(Path(file), tree) for file in files]
         labels = []
         for file, arrays in zip(files, opened, strict=True):
             given = arrays["labels"]
@@ -161,6 +168,37 @@ class FeatureShards:
         number, inside, overall = block
         with _in_shard(self.names, number):
             return _finite(full_precision(self.features[number][inside])), self.labels[overall]
+
+
+def _has_names(form: VectorFormat, path: Path) -> bool:
+    """Whether the labels of a file that can be mapped are text; what is wrong with it is found later."""
+    try:
+        return form.map(path, labelled=True, mode="r")["labels"].dtype.kind in "US"
+    except (ValueError, OSError, KeyError):
+        return False
+
+
+def _map_file(path: Path, tree: Hierarchy | None) -> dict[str, Tensor]:
+    """Features, labels as positions and, where they can be mapped, logits."""
+    form = find_format(path, mapped=tree is None)
+    if tree is None or not path.is_file() or (form.mapped and not _has_names(form, path)):
+        return map_arrays(path)
+    numbers = label_facts(path).numbers
+    rows, texts = map_rows(path)
+    if texts is None:
+        raise ValueError(f"{path}: has no labels")
+    named = {name: place for place, name in enumerate(tree.classes)}
+    counted = {str(place): place for place in range(tree.num_classes)}
+    present = set(texts)
+    known = counted if numbers or (present <= counted.keys() and not present <= named.keys()) else named
+    if wrong := sorted(present - known.keys()):
+        kind = "positions in the classes" if numbers else "names of classes"
+        raise ValueError(f"{path}: labels must be {kind} of the tree, got {wrong[:5]}")
+    with warnings.catch_warnings():
+        # Torch warns of arrays that cannot be written to; nothing is.
+        warnings.simplefilter("ignore", UserWarning)
+        features = torch.from_numpy(rows)
+    return {"features": features, "labels": torch.tensor([known[text] for text in texts])}
 
 
 @contextmanager

@@ -1,0 +1,102 @@
+"""What embedding a file of labelled vectors gives: the scores that `cophenet embed` ends with."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
+
+from cophenet import metrics
+from cophenet.cpcc import cpcc
+from cophenet.estimator.embedder import HierarchicalEmbedder
+from cophenet.estimator.labels import class_positions, find_known
+from cophenet.tree import Hierarchy
+
+__all__ = ["FileScores"]
+
+Floats = NDArray[np.floating]
+
+
+class FileScores:
+    """Scores of a file, collected some rows at a time: CPCC before and after, accuracy at every level.
+
+    Args:
+        embedder: After fitting.
+        fitted_here: Whether it was fitted on this file. Its accuracy is then that of the samples that
+            calibrate, by networks that have not seen them; otherwise that on the file.
+
+    Example:
+        >>> rows = np.repeat([[0.0, 1.0], [1.0, 0.0], [5.0, 5.0]], 20, axis=0)
+        >>> names = np.repeat(["cat", "dog", "bus"], 20)
+        >>> tree = {"pet": ["cat", "dog"], "car": ["bus"]}
+        >>> embedder = HierarchicalEmbedder(tree, max_iter=9, hidden_size=8, random_state=0).fit(rows, names)
+        >>> scores = FileScores(embedder, fitted_here=True)
+        >>> scores.add(rows, embedder.transform(rows), names.tolist())
+        >>> [row[:2] for row in scores.rows()]
+        [('accuracy', 'level1'), ('accuracy', 'level2'), ('CPCC', 'given'), ('CPCC', 'reshaped')]
+    """
+
+    def __init__(self, embedder: HierarchicalEmbedder, *, fitted_here: bool) -> None:
+        self.embedder, self.fitted_here = embedder, fitted_here
+        self._given, self._reshaped = _ClassMeans(embedder.tree_), _ClassMeans(embedder.tree_)
+        self._right: dict[str, float] = {}
+        self._count = 0
+
+    def add(self, given: Floats, reshaped: Floats, labels: list[str]) -> None:
+        """Count some rows; those known by an inner node are passed over.
+
+        Raises:
+            ValueError: If the model does not know a label.
+        """
+        embedder, tree = self.embedder, self.embedder.tree_
+        nodes = find_known(labels, embedder.classes_.astype(str), tree, len(given))
+        position = class_positions(tree)[nodes]
+        known = np.flatnonzero(position >= 0)
+        if not len(known):
+            return
+        self._given.add(given[known], position[known])
+        self._reshaped.add(reshaped[known], position[known])
+        if not self.fitted_here:
+            chances = torch.from_numpy(embedder.predict_proba(given[known])).double()
+            rates = metrics.level_accuracy(chances, torch.from_numpy(position[known]), tree)
+            for level, rate in rates.items():
+                self._right[level] = self._right.get(level, 0.0) + float(rate) * len(known)
+            self._count += len(known)
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Metric, what of, value."""
+        if self.fitted_here:
+            rates = self.embedder.decision_report_.get("accuracy", {})
+        else:
+            rates = {level: right / self._count for level, right in self._right.items()}
+        rows = [("accuracy", level, f"{rate:.4f}") for level, rate in rates.items()]
+        for name, means in (("given", self._given), ("reshaped", self._reshaped)):
+            value = means.cpcc()
+            rows += [] if value is None else [("CPCC", name, f"{value:.4f}")]
+        return rows
+
+
+class _ClassMeans:
+    """Means of the classes, added up some rows at a time."""
+
+    def __init__(self, tree: Hierarchy) -> None:
+        self.tree = tree
+        self.counts = np.zeros(tree.num_classes, dtype=np.int64)
+        self.sums: NDArray[np.float64] | None = None
+
+    def add(self, rows: Floats, classes: NDArray[np.int64]) -> None:
+        if self.sums is None:
+            self.sums = np.zeros((len(self.counts), rows.shape[1]))
+        np.add.at(self.sums, classes, rows)
+        self.counts += np.bincount(classes, minlength=len(self.counts))
+
+    def cpcc(self) -> float | None:
+        """With the distance of the means; None where it is undefined."""
+        present = np.flatnonzero(self.counts)
+        if self.sums is None or len(present) < 3:
+            return None
+        target = torch.from_numpy(self.tree.condensed(present))
+        distances = torch.from_numpy(pdist(self.sums[present] / self.counts[present, None]))
+        constant = any(bool(values.amax() == values.amin()) for values in (target, distances))
+        return None if constant else float(cpcc(distances, target))
