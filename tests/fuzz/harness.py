@@ -22,7 +22,7 @@ from typing import Protocol
 import numpy as np
 
 CORPUS = Path(__file__).parent / "corpus"
-SECONDS = 20.0
+SECONDS = 60.0
 MEGABYTES = 1500
 _LONGEST = 2000
 

@@ -103,14 +103,14 @@ def test_served_in_order_of_sample_numbers_not_of_arrival():
 def test_long_chain_with_many_samples_is_quick():
     count, nodes = 2000, 50_000
     parents = np.arange(-1, nodes - 1)
-    begin = time.perf_counter()
+    begin = time.process_time()
     i, _, mass = bottom_up_flow(
         parents,
         np.full(count, nodes - 1),
         np.linspace(0, nodes - 1, count).astype(int),
         *np.ones((2, count), dtype=int),
     )
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
     assert len(i) == count
     assert mass.sum() == count
 

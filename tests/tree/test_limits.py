@@ -66,10 +66,10 @@ def test_bombs_are_refused(name, text, message, tmp_path):
 def test_time_grows_with_the_size_of_a_file_only(name, text, tmp_path):
     path = tmp_path / name
     path.write_text(text)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ValueError, match=name):
         Hierarchy.read(path)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 NESTED = '{"a": ["b", "c"], "d": ["e", "f"]}'
