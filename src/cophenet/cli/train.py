@@ -113,8 +113,6 @@ def train(
         if trust:
             raise ValueError("--trust is for --resume: a recipe that you give is your own")
         made = _recipe(recipe or "digits", scale, objective, seeds, settings or ())
-        if is_first_process():
-            _say_which_weights(made)
         folder = output or _folder(made)
         run = _guarded("train", folder, {"recipe": made, **machine, **common})
     if is_first_process():
@@ -154,6 +152,7 @@ def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
 def _recipe(
     name: str, scale: Scale | None, objective: str | None, seeds: str | None, settings: Sequence[str]
 ) -> Recipe:
+    from cophenet._common.processes import is_first_process
     from cophenet.recipes.load import Override, load_recipe, scales_of
 
     given: list[Override] = []
@@ -165,9 +164,13 @@ def _recipe(
     if scale is not None:
         return load_recipe(name, scale.value, changes)
     made = load_recipe(name, None, changes)
-    if _missing_weights(made) is None or "scratch" not in scales_of(name):
+    missing = _missing_weights(made)
+    if missing is None or "scratch" not in scales_of(name):
         return made
-    return load_recipe(name, "scratch", changes)
+    made = load_recipe(name, "scratch", changes)
+    if is_first_process():
+        typer.echo(f"{made.model.backbone} from random weights; {missing}")
+    return made
 
 
 def _missing_weights(recipe: Recipe) -> str | None:
@@ -181,20 +184,6 @@ def _missing_weights(recipe: Recipe) -> str | None:
     except ImportError as error:
         return str(error)
     return None
-
-
-def _say_which_weights(recipe: Recipe) -> None:
-    """A line about pretrained weights, or about those that could be had."""
-    from cophenet.models.registry import PRETRAINED
-    from cophenet.recipes.load import load_recipe, recipe_names
-
-    name, model = recipe.name, recipe.model
-    if model.weights == PRETRAINED:
-        typer.echo(f"{model.backbone} with pretrained weights{', frozen' if model.frozen else ''}")
-    elif recipe.scale == "scratch" and name in recipe_names():
-        missing = _missing_weights(load_recipe(name, "laptop"))
-        if missing is not None:
-            typer.echo(f"{model.backbone} from random weights; {missing}")
 
 
 def parse_seeds(text: str) -> list[int]:

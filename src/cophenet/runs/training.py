@@ -12,6 +12,7 @@ from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet._common.packages import require
 from cophenet._common.processes import is_first_process
 from cophenet._common.threads import torch_threads
+from cophenet.models.registry import PRETRAINED
 from cophenet.recipes import Recipe
 from cophenet.recipes.own_code import check_trust
 from cophenet.runs.experiment import find_weights, load_experiment
@@ -93,6 +94,9 @@ def train(
     experiment = load_experiment(recipe, data_dir, progress=progress)
     find_weights(recipe, data_dir)
     experiment.training_loader(recipe.seeds[0])  # refuses batches that the data cannot give
+    if first and progress is not False and recipe.model.weights == PRETRAINED:
+        frozen = ", frozen" if recipe.model.frozen else ""
+        print(f"{recipe.model.backbone} with pretrained weights{frozen}", flush=True)
     with torch_threads(machine.threads):
         experiment.prepare()
     with ExitStack() as stack:
