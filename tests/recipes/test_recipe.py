@@ -215,7 +215,6 @@ def test_overrides_have_the_types_of_yaml():
     assert recipe.tree.level_weights == {1: 2, "fine": 3}
     assert recipe.tree.node_weights == {"aquatic_mammals": 4}
     assert recipe.objective.options["sinkhorn"] == {"reg": 2.5}
-    assert recipe.objective.options["curriculum"] == {"epochs": [50, 200]}
 
 
 def test_a_group_that_is_off_can_be_given():
