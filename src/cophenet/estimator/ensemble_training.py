@@ -37,7 +37,9 @@ __all__ = ["EnsembleTrainer", "level_targets"]
 
 Ints = NDArray[np.int64]
 
-_LEARNING_RATE, _WEIGHT_DECAY = 2e-3, 1e-2
+# Of vectors of up to so many numbers; a step of AdamW moves a hidden value by at most the rate times these.
+_LEARNING_RATE, _WIDTH = 2e-3, 384
+_WEIGHT_DECAY = 1e-2
 # Epochs for few and for many samples, samples in all between the two, and steps at least.
 _MOST_EPOCHS, _LEAST_EPOCHS, _SEEN, _STEPS = 20, 6, 280_000, 300
 _BATCH, _LARGE_BATCH, _LARGE = 256, 512, 16_384
@@ -260,7 +262,8 @@ class EnsembleTrainer:
 def _optimizer(members: Members, settings: HierarchicalEmbedder, steps: int) -> tuple[Any, Any]:
     """AdamW with one cycle of the learning rate; norms and biases do not decay."""
     rate, decay = settings.learning_rate, settings.weight_decay
-    rate = _LEARNING_RATE if rate == "auto" else float(rate)
+    width = members.hidden.in_features
+    rate = _LEARNING_RATE * min(1.0, _WIDTH / width) if rate == "auto" else float(rate)
     decay = _WEIGHT_DECAY if decay == "auto" else float(decay)
     matrices = [parameter for parameter in members.parameters() if parameter.ndim > 1]
     others = [parameter for parameter in members.parameters() if parameter.ndim == 1]
