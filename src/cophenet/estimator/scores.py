@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from cophenet import metrics
+from cophenet._common.checks import UndefinedWarning
 from cophenet.cpcc import cpcc
 from cophenet.estimator.embedder import HierarchicalEmbedder
 from cophenet.estimator.labels import class_positions, find_known
@@ -98,5 +102,7 @@ class _ClassMeans:
             return None
         target = torch.from_numpy(self.tree.condensed(present))
         distances = torch.from_numpy(pdist(self.sums[present] / self.counts[present, None]))
-        constant = any(bool(values.amax() == values.amin()) for values in (target, distances))
-        return None if constant else float(cpcc(distances, target))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedWarning)
+            value = float(cpcc(distances, target))
+        return None if math.isnan(value) else value

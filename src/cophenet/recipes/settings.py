@@ -455,7 +455,15 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Recipe:
-        settings = (self.data, self.tree, self.model, self.objective, self.one_shot, self.batch_size)
+        settings = (
+            self.data,
+            self.tree,
+            self.model,
+            self.objective,
+            self.one_shot,
+            self.batch_size,
+            self.epochs,
+        )
         if repr(settings) not in _CHECKED and (self.untrusted is None or added_member(self) is None):
             check_recipe(self)
             _CHECKED.add(repr(settings))

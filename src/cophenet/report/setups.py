@@ -94,7 +94,7 @@ def compare_setup(result: Mapping[str, Any]) -> Setup:
         >>> recipe = load_recipe("cifar100", overrides=["epochs=2", "tree.shuffle_seed=1"])
         >>> run = {"data": "cifar100", "objective": "fastft", "scale": "laptop"}
         >>> compare_setup({**run, "recipe": recipe.model_dump(mode="json")})
-        Setup(other=('tree.shuffle_seed is 1, not null',), changed=('epochs is 2, not 20',))
+        Setup(other=('tree.shuffle_seed is 1, not null',), changed=('epochs is 2, not 30',))
     """
     if not result.get("recipe"):
         return Setup()
