@@ -2,7 +2,7 @@
 
 import os
 
-# Tensors in tests are small: more threads only wait for each other on a busy machine. Before anything starts them.
+# Tensors in tests are small: more threads only wait for each other. Set before libraries start theirs.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
