@@ -42,7 +42,7 @@ _LEARNING_RATE, _WIDTH = 2e-3, 384
 _WEIGHT_DECAY = 1e-2
 # Epochs for few and for many samples, samples in all between the two, and steps at least.
 _MOST_EPOCHS, _LEAST_EPOCHS, _SEEN, _STEPS = 20, 6, 280_000, 300
-_BATCH, _LARGE_BATCH, _LARGE = 256, 512, 16_384
+_BATCH, _LARGE_BATCH, _LARGE = 256, 512, 40_000
 # Classes of a batch whose distances are compared with the tree.
 _COMPARED = 128
 # Below so many samples per class on average, more is left out at random.
