@@ -6,6 +6,15 @@ import os
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+import pytest  # noqa: E402
 import torch  # noqa: E402
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_the_suite(tmp_path_factory):
+    """Vectors of frozen backbones are kept apart from those of the user."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COPHENET_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -37,7 +37,7 @@ def test_a_phase_is_not_left_without_an_epoch():
     with pytest.raises(ValueError, match=r"epochs must be at least 2, one for each phase \(a, b\), got 1"):
         phase_lengths([Phase("a", ()), Phase("b", ())], 1)
     with pytest.raises(ValueError, match=r"epochs must be at least 2, one for each phase \(shape, digit\)"):
-        load_recipe("digits", overrides=["objective.name=curriculum", "epochs=1"])
+        load_recipe("digits", overrides=["objective.name=curriculum", "one_shot.epochs=7", "epochs=1"])
 
 
 def test_the_learning_rate_falls_in_steps():

@@ -13,8 +13,8 @@ from torch import Tensor
 
 __all__ = ["Scale", "blocks", "fit_scale", "float_type"]
 
-# Numbers that are copied out of the rows at once: 32 MB in float64.
-_BLOCK = 1 << 22
+# Numbers that are copied out of the rows at once: 8 MB in float64.
+_BLOCK = 1 << 20
 
 
 def float_type(rows: NDArray[Any]) -> np.dtype[Any]:
@@ -26,7 +26,7 @@ def blocks(count: int, width: int) -> Iterator[slice]:
     """Slices of rows of a bounded size.
 
     Example:
-        >>> list(blocks(5, 1 << 21))
+        >>> list(blocks(5, 1 << 19))
         [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
     step = max(1, _BLOCK // max(1, width))

@@ -21,8 +21,8 @@ from cophenet.tree import Hierarchy
 __all__ = ["BACKENDS", "Group", "SearchIndex", "SearchMixin", "SearchResult"]
 
 BACKENDS = ("exact", "faiss", "hnswlib")
-# Numbers of an index that are read at a time: 16 MB.
-_PART = 1 << 22
+# Numbers of an index that are read at a time: 4 MB.
+_PART = 1 << 20
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]

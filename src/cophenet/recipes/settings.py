@@ -455,15 +455,7 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Recipe:
-        settings = (
-            self.data,
-            self.tree,
-            self.model,
-            self.objective,
-            self.one_shot,
-            self.batch_size,
-            self.epochs,
-        )
+        settings = (self.data, self.tree, self.model, self.objective, self.one_shot, self.batch_size)
         if repr(settings) not in _CHECKED and (self.untrusted is None or added_member(self) is None):
             check_recipe(self)
             _CHECKED.add(repr(settings))

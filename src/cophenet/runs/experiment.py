@@ -20,7 +20,7 @@ from cophenet.models.base import ImageInputs
 from cophenet.models.registry import PRETRAINED
 from cophenet.models.trunk import Necked, Trunk, create_neck, vector_data_set
 from cophenet.models.vector_cache import cache_folder
-from cophenet.objectives import Objective
+from cophenet.objectives import Objective, phase_lengths
 from cophenet.recipes import Recipe, shaped_tree
 from cophenet.recipes.own_code import check_trust
 from cophenet.runs.checkpoints import read_checkpoint
@@ -272,7 +272,9 @@ def load_experiment(
     else:
         test = data.samples("test", recipe.data.domain)
     tree = shaped_tree(train.tree, recipe.tree)
-    return Experiment(recipe, data, tree, recipe.create_objective(tree), train, test, trunk, images)
+    objective = recipe.create_objective(tree)
+    phase_lengths(objective.phases, recipe.epochs)  # refuses too few epochs before a folder is made
+    return Experiment(recipe, data, tree, objective, train, test, trunk, images)
 
 
 def load_trunk(recipe: Recipe, data: DataSet, data_dir: Path | None) -> Trunk:

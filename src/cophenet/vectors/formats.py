@@ -45,8 +45,8 @@ Part: TypeAlias = tuple[Array, Array | None]
 # Columns (n,) or (n, d) of numbers or text, by name.
 Columns: TypeAlias = Mapping[str, Array]
 
-# Numbers that are read at a time, at most: 4 MB in float64.
-_PART = 1 << 19
+# Numbers that are read at a time, at most: 2 MB in float64.
+_PART = 1 << 18
 
 _Format = TypeVar("_Format", bound="type[VectorFormat]")
 
