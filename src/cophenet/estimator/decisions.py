@@ -5,7 +5,8 @@ probability is below a threshold. A higher threshold stops no later, and a node 
 it is, so that the error falls with the threshold, and conformal risk control (Angelopoulos et al., ICLR
 2024, arXiv:2208.02814, Theorem 1) finds the threshold that keeps a promise: with n held-out samples, the
 lowest one with (errors + 1) / (n + 1) at most the target. The expected error on new samples of the same kind
-is then at most the target.
+is then at most the target, if the network that answers is the one that scored the held-out samples. Those of
+the default are each scored by one of four networks, which answer together: there it is an estimate.
 """
 
 from __future__ import annotations
