@@ -228,7 +228,7 @@ def fewer_rows(rows: int, width: int) -> int:
 
     Example:
         >>> fewer_rows(16384, 32), fewer_rows(16384, 1024)
-        (16384, 512)
+        (8192, 256)
     """
     return max(1, min(rows, _PART // max(1, width)))
 
