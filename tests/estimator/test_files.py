@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from cophenet import HierarchicalEmbedder, Hierarchy
 from cophenet.cli import main
+from cophenet.estimator.comparison import METHODS
 from cophenet.vectors import read_vectors
 from estimator.vectors import TREE, clouds
 from support import killed_at
@@ -301,10 +302,17 @@ def test_embed_predict_and_search_from_a_shell(tmp_path, capsys):
     assert "query 4\n" in capsys.readouterr().out
 
 
-def test_compare_prints_what_the_tree_gives(tmp_path, capsys, monkeypatch):
-    from cophenet.estimator import comparison
+@pytest.mark.filterwarnings("ignore:all pairs of classes")
+def test_a_comparison_without_groups_has_no_cpcc(tmp_path, capsys):
+    np.savez(tmp_path / "train.npz", features=ROWS, labels=NAMES)
+    Hierarchy.from_paths([(name,) for name in TREE.classes]).write(tmp_path / "flat.json")
+    assert run("embed", tmp_path / "train.npz", "--tree", tmp_path / "flat.json", "--compare") == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split()[-1] == "CPCC"
+    assert {row.split()[-1] for row in rows} == {"-"}
 
-    monkeypatch.setattr(comparison, "_EPOCHS", 5)
+
+def test_compare_prints_what_the_tree_gives(tmp_path, capsys):
     np.savez(tmp_path / "train.npz", features=ROWS, labels=NAMES)
     TREE.write(tmp_path / "tree.json")
     assert run("embed", tmp_path / "train.npz", "--compare") == 2
@@ -312,7 +320,7 @@ def test_compare_prints_what_the_tree_gives(tmp_path, capsys, monkeypatch):
     capsys.readouterr()
     assert run("embed", tmp_path / "train.npz", "--tree", tmp_path / "tree.json", "--compare") == 0
     header, *rows = capsys.readouterr().out.splitlines()
-    assert [row.split("  ")[0] for row in rows[-5:]] == list(comparison.METHODS)
+    assert [row.split("  ")[0] for row in rows[-5:]] == list(METHODS)
     assert "accuracy kind" in header
     assert "MAP breed" in header
     assert sorted(file.name for file in tmp_path.iterdir()) == ["train.npz", "tree.json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -103,8 +104,14 @@ def _print_comparison(file: Path, tree: Path | None, labels: str | None, seed: i
     rows, header = [], ["method"]
     for name, found in compare_file(file, tree, labels, seed):
         header = ["method", *found]
-        rows.append([name, *(f"{v:.3f}" if "distance" in key else f"{v:.1%}" for key, v in found.items())])
+        rows.append([name, *(_score(key, value) for key, value in found.items())])
     print_table(header, rows)
+
+
+def _score(key: str, value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:.3f}" if key == "tree distance" else f"{value:.1%}"
 
 
 def _strength(text: str) -> float | str:

@@ -6,6 +6,7 @@ by the vectors it works with. Settings of the others (C, k) are chosen on a part
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 from torch import Tensor
 
 from cophenet import metrics
+from cophenet._common.checks import UndefinedWarning
 from cophenet.cpcc import cpcc
 from cophenet.estimator.embedder import HierarchicalEmbedder
 from cophenet.estimator.training import split_rows
@@ -33,7 +35,6 @@ Ints = NDArray[np.int64]
 
 _STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 _NEIGHBORS = (1, 3, 5, 10, 20, 50)
-_EPOCHS: int | str = "auto"
 
 
 class FittedMethod(NamedTuple):
@@ -180,7 +181,7 @@ def measure_method(
 
     Returns:
         "accuracy LEVEL", "tree distance" (of answer and truth, over all samples), "MAP LEVEL" (by class
-        means and cosine) and "CPCC" (with fastft).
+        means and cosine) and "CPCC" (with fastft; NaN where it is undefined).
     """
     labels, levels = torch.from_numpy(test[1]), shown_levels(tree)
     chances = torch.from_numpy(np.asarray(method.probabilities(test[0]), dtype=np.float64))
@@ -193,7 +194,9 @@ def measure_method(
         classes, means = class_prototypes(one, level_labels(torch.from_numpy(train[1]), tree, name))
         scores[f"MAP {name}"] = float(prototype_map(other, level_labels(labels, tree, name), means, classes))
     present, distances = class_distances(other, labels, distance="fastft")
-    scores["CPCC"] = float(cpcc(distances, torch.tensor(tree.condensed(present.tolist()))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedWarning)
+        scores["CPCC"] = float(cpcc(distances, tree.condensed(present.tolist())))
     return scores
 
 
