@@ -294,6 +294,18 @@ def test_trees_are_converted(run, tree_file, ending):
     assert Hierarchy.read(other) == Hierarchy.read(tree_file)
 
 
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_warning_is_one_line(debug, tmp_path):
+    np.savez(tmp_path / "v.npz", features=np.repeat(np.eye(3), 12, axis=0), labels=np.repeat(list("abc"), 12))
+    (tmp_path / "flat.yaml").write_text("[a, b, c]")
+    command = [sys.executable, "-m", "cophenet", "embed", "v.npz", "--tree", "flat.yaml", "-o", "o.npz"]
+    command += ["--debug"] * debug
+    err = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+    line = "warning: all pairs of classes are equally far apart in the tree, "
+    assert (err.startswith(line) and err.count("\n") == 1) is not debug
+    assert ("files.py:" in err) is debug
+
+
 def test_help_imports_little():
     code = "import sys; sys.argv = ['cophenet', '--help']; import runpy\n"
     code += "try: runpy.run_module('cophenet', run_name='__main__')\n"

@@ -6,6 +6,7 @@ What a command does is in the rooms, and loads when it runs, so that `--help` is
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -44,7 +45,9 @@ app.add_typer(tree.app, name="tree")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line; errors are one line on stderr, exit code 2 for wrong input and 1 for the rest.
+    """Run the command line; errors and warnings are one line on stderr each.
+
+    The exit code is 2 for wrong input and 1 for other errors.
 
     Args:
         argv: Arguments; None for those of the process.
@@ -55,12 +58,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in given
     try:
-        app([argument for argument in given if argument != "--debug"], prog_name="cophenet")
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.showwarning = _show_warning
+            app([argument for argument in given if argument != "--debug"], prog_name="cophenet")
     except Exception as error:
         if debug:
             raise
         typer.echo(escaped(_one_line(error)), err=True)
         raise SystemExit(2 if isinstance(error, _WRONG_INPUT) else 1) from None
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    typer.echo(escaped(f"warning: {' '.join(str(message).split())}"), err=True)
 
 
 def _one_line(error: Exception) -> str:
