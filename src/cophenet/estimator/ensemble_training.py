@@ -173,9 +173,10 @@ class EnsembleTrainer:
         """The sum of the members' losses on some samples."""
         vectors = members(self._inputs(chosen), self.generator)
         labels = torch.from_numpy(self.targets[chosen]).to(self.device)
+        partly = np.flatnonzero(self.targets[chosen] >= self.tree.num_classes)
         weights = self._weights(chosen)
         *above, classes = members.logits(vectors)
-        loss = self._class_loss(classes, labels, weights)
+        loss = self._class_loss(classes, labels, weights, torch.from_numpy(partly).to(self.device))
         for logits, table in zip(above, self.table, strict=False):
             target = table[labels]
             known = _mean(_cross_entropy(logits, target), weights * (target >= 0))
@@ -192,15 +193,17 @@ class EnsembleTrainer:
         used = self.left_out_by[chosen] != np.arange(MEMBERS)[:, None]
         return torch.from_numpy(used).to(self.device, torch.float32)
 
-    def _class_loss(self, logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """Cross entropy of the classes; a sample known by an inner node v pays -log(sum of p(c) below v)."""
+    def _class_loss(self, logits: Tensor, labels: Tensor, weights: Tensor, partly: Tensor) -> Tensor:
+        """Cross entropy of the classes; a sample known by an inner node v pays -log(sum of p(c) below v).
+
+        The places of the latter, `partly`, are found on the host: nothing here waits for a device.
+        """
         classes = self.tree.num_classes
         values = _cross_entropy(logits, labels.where(labels < classes, -1))
-        if len(self.inner) and bool((partly := labels >= classes).any()):
+        if len(partly):
             scores = logits[:, partly]
             inside = scores.masked_fill(~self.below[labels[partly] - classes], -torch.inf).logsumexp(2)
-            at = partly.nonzero().flatten()
-            values = values.index_add(1, at, scores.logsumexp(2) - inside)
+            values = values.index_add(1, partly, scores.logsumexp(2) - inside)
         return _mean(values, weights)
 
     def _cpcc_loss(self, vectors: Tensor, chosen: Ints) -> Tensor:
@@ -212,8 +215,8 @@ class EnsembleTrainer:
             classes = np.sort(self.rng.choice(classes, _COMPARED, replace=False))
             used = used[np.isin(labels[used], classes)]
         _, place, counts = np.unique(labels[used], return_inverse=True, return_counts=True)
-        distances = torch.from_numpy(self.tree.condensed(classes)).to(vectors)
-        if len(distances) < 2 or distances.amax() == distances.amin():
+        distances = self.tree.condensed(classes)
+        if len(distances) < 2 or distances.max() == distances.min():
             return vectors.new_zeros(())
         shares = torch.zeros(len(classes), len(used))
         shares[place, np.arange(len(used))] = torch.from_numpy(1 / counts[place]).float()
@@ -223,7 +226,7 @@ class EnsembleTrainer:
         one, other = torch.triu_indices(len(classes), len(classes), 1, device=self.device)
         # The root has a bounded gradient where two means are the same.
         rho = squares[:, one, other].clamp(min=1e-6).sqrt()
-        direction = unit_vector(distances)
+        direction = unit_vector(torch.from_numpy(distances)).to(vectors)
         terms = [correlation(values, direction, -1.0, 1.0)[0] for values in rho]
         return torch.stack(terms).sum()
 
