@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(2 if isinstance(error, _WRONG_INPUT) else 1) from None
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     typer.echo(escaped(f"warning: {' '.join(str(message).split())}"), err=True)
 
 
