@@ -25,6 +25,7 @@ from cophenet.cpcc.exchange import (
 from cophenet.cpcc.memory import FeatureMemory, amplify_gradients
 from cophenet.cpcc.module_setup import Setup, setup_of
 from cophenet.cpcc.pearson import correlation, is_constant, unit_vector
+from cophenet.cpcc.target import check_target
 from cophenet.transport.base import ClassDistance, create_distance
 from cophenet.transport.batch import ClassBatch, refuse_transforms
 from cophenet.transport.ground import first_order
@@ -196,8 +197,10 @@ class CPCCLoss(nn.Module):
                 raise ValueError(f"level needs a tree, got level={level!r} and tree=None")
             tree, ancestors = tree.cut(level)
             regroup = torch.tensor(ancestors)
-        self.target = None if target is None else _check_target(target, tree)
-        groups = tree.num_classes if tree is not None else 0 if self.target is None else len(self.target)
+        known = None if tree is None else tree.num_classes
+        self.target = None if target is None else check_target(target, known)
+        groups = known if self.target is None else len(self.target)
+        assert groups is not None  # as without a tree there is a target
         self.num_classes = groups if regroup is None else len(regroup)
         self.register_buffer("regroup", regroup, persistent=False)
         self.tree = tree
@@ -260,31 +263,6 @@ class CPCCLoss(nn.Module):
             return np.asarray(self._table[first, second])
         assert self.tree is not None  # as without a tree there is a target
         return self.tree.pair_distances(first, second)
-
-
-def _check_target(target: NDArray[np.float64] | Tensor, tree: Hierarchy | None) -> NDArray[np.float64]:
-    if isinstance(target, Tensor):
-        target = target.detach().cpu().numpy()
-    try:
-        matrix = np.array(target, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"target must be a matrix of numbers, got {type(target).__name__}") from error
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not len(matrix):
-        raise ValueError(f"target must be a square matrix, one row for each class, got shape {matrix.shape}")
-    if tree is not None and len(matrix) != tree.num_classes:
-        shape = (tree.num_classes,) * 2
-        raise ValueError(f"target must have shape {shape}, one row for each class, got {matrix.shape}")
-    if not np.isfinite(matrix).all():
-        raise ValueError("target must be finite, got NaN or inf")
-    if matrix.diagonal().any():
-        place = int(matrix.diagonal().nonzero()[0][0])
-        raise ValueError(f"target must be zero on its diagonal, got {matrix[place, place]} at class {place}")
-    unequal = np.abs(matrix - matrix.T) > 1e-6 * np.abs(matrix).max()
-    if unequal.any():
-        row, column = (int(place) for place in np.argwhere(unequal)[0])
-        values = f"{matrix[row, column]} and {matrix[column, row]} for classes {row} and {column}"
-        raise ValueError(f"target must be symmetric, got {values}")
-    return matrix
 
 
 _Loss = Callable[[CPCCLoss, Tensor, Tensor, "Tensor | None", "Shards | None"], Tensor]
