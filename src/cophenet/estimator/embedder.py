@@ -69,7 +69,7 @@ class HierarchicalEmbedder(
         batch_size: Samples of a step; "auto" for 256, or for an eighth of fewer samples, but at least 32; for
             512 of very many.
         max_iter: Epochs; "auto" for 20, more where samples are few and down to 6 where they are very many.
-            With a named objective epochs at most, in each of its phases; "auto" for 100.
+            With a named objective epochs at most, in all of its phases together; "auto" for 100.
         n_iter_no_change: With a named objective, stop after so many epochs in which the held-out loss is not
             the lowest so far.
         validation_fraction: With a named objective, share of the samples held out to stop in time; 0 to train

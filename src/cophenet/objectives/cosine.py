@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from cophenet._common.checks import check_number, wrong_argument
 from cophenet.objectives.base import Objective, StepOutput, level_heads
+from cophenet.objectives.mtl import level_terms
 from cophenet.objectives.paths import LevelMaps
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy
@@ -49,10 +49,4 @@ class Cosine(Objective):
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """Cross entropy of the classes, and of each coarser level under its name, times its share."""
-        targets = self.maps.labels[:, step.labels]
-        *coarse, fine = (
-            cross_entropy(step.logits[h.name], t) for h, t in zip(self.heads, targets, strict=True)
-        )
-        share = self.coarse_weight / max(1, len(coarse))
-        named = zip(self.heads[:-1], coarse, strict=True)
-        return {"cross_entropy": fine, **{f"cross_entropy/{h.name}": share * loss for h, loss in named}}
+        return level_terms(step, self.heads, self.maps, self.coarse_weight / max(1, len(self.heads) - 1))

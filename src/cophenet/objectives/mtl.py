@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from cophenet.objectives.base import Objective, StepOutput, level_heads
+from cophenet.objectives.base import HeadSpec, Objective, StepOutput, level_heads
 from cophenet.objectives.paths import LevelMaps
 from cophenet.objectives.registry import register
 from cophenet.tree import Hierarchy
 
-__all__ = ["MTL"]
+__all__ = ["MTL", "level_terms"]
+
+
+def level_terms(
+    step: StepOutput, heads: Sequence[HeadSpec], maps: LevelMaps, share: float = 1.0
+) -> dict[str, Tensor]:
+    """Cross entropy of the classes, and of each coarser level under its name, times a share.
+
+    Args:
+        step: With the logits of all heads.
+        heads: One per level, the coarsest first.
+        maps: Of the same tree.
+        share: Factor of the coarser levels.
+    """
+    targets = maps.labels[:, step.labels]
+    *above, classes = (cross_entropy(step.logits[h.name], t) for h, t in zip(heads, targets, strict=True))
+    named = zip(heads[:-1], above, strict=True)
+    return {"cross_entropy": classes, **{f"cross_entropy/{h.name}": share * loss for h, loss in named}}
 
 
 @register
@@ -37,7 +56,4 @@ class MTL(Objective):
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """Cross entropy of the classes, and of each coarser level under its name."""
-        targets = self.maps.labels[:, step.labels]
-        losses = [cross_entropy(step.logits[h.name], t) for h, t in zip(self.heads, targets, strict=True)]
-        coarser = zip(self.heads[:-1], losses[:-1], strict=True)
-        return {"cross_entropy": losses[-1], **{f"cross_entropy/{h.name}": loss for h, loss in coarser}}
+        return level_terms(step, self.heads, self.maps)
