@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cophenet.vectors import csv, label_facts, map_arrays, map_rows, read_parts, read_vectors
+from cophenet.vectors.parquet_footer import count_values
 
 READERS = [read_vectors, lambda path: list(read_parts(path)), map_rows]
 
@@ -165,3 +166,15 @@ def test_labels_that_cannot_be_drawn_are_refused_with_their_row(label, tmp_path)
     path = tmp_path / "a.npz"
     np.savez(path, features=np.eye(3), labels=["x", label, "y"])
     refuse(path, r"a.npz: row 1: a label must be text without control characters, got 'a\\")
+
+
+@pytest.mark.parametrize("rows_of_a_group", [7, 1000])
+def test_values_are_counted_from_the_footer(tmp_path, rows_of_a_group):
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(400.0)), 4)
+    table = pa.table({"x": lists, "y": np.arange(100), "z": [True] * 100, "label": ["ä" * 200] * 100})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=rows_of_a_group, compression="zstd")
+    assert count_values(tmp_path / "a.parquet") == 100 * (4 + 1 + 1 + 1)
+    for content in (b"", b"PAR1", (tmp_path / "a.parquet").read_bytes()[:-9] + b"\x01\x00\x00\x00PAR1"):
+        (tmp_path / "b.parquet").write_bytes(content)
+        with pytest.raises(ValueError, match="its footer makes no sense"):
+            count_values(tmp_path / "b.parquet")

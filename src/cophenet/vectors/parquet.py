@@ -22,6 +22,7 @@ from cophenet.vectors.formats import (
     fewer_rows,
     register_format,
 )
+from cophenet.vectors.parquet_footer import count_values
 
 __all__ = ["Parquet"]
 
@@ -36,7 +37,9 @@ class Parquet(VectorFormat):
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
         """Batches of rows, in the float type of the columns."""
         with _opened(path) as file:
-            cells = _check_cells(file, path.stat().st_size)
+            cells = count_values(path)
+            # A table that has so many by compression only is refused, with eight bytes for each.
+            check_unpacked(path.stat().st_size, 8 * max(cells, file.metadata.num_rows))
             if labelled:
                 check_label_column(file.schema_arrow.names)
             width = cells // max(1, file.metadata.num_rows)
@@ -88,14 +91,6 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"truncated, damaged or not a parquet file: {error}") from error
-
-
-def _check_cells(file: Any, size: int) -> int:
-    """Count the cells; refuse a table that has so many by compression only, with eight bytes for each."""
-    groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
-    cells: int = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
-    check_unpacked(size, 8 * max(cells, file.metadata.num_rows))
-    return cells
 
 
 def _numbers(name: str, column: Any) -> Array:
