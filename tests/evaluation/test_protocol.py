@@ -299,6 +299,20 @@ def test_weights_of_the_tree_count_in_cpcc_and_merged_levels_in_the_rest(tmp_pat
     assert means(results)["source/severity"] > 2
 
 
+def test_cpcc_of_a_target_that_is_no_tree(tmp_path):
+    run = make_run(
+        tmp_path / "run", (*TINY, "objective.name=emd", "objective.cpcc.inside_factors={'1': 3.0}")
+    )
+    metrics = means(evaluate(run))
+    part = load_file(run.features_path("source-test"))
+    target = run.recipe.create_objective(run.tree).cpcc.target
+    assert (target != run.tree.distances()).any()
+    upper = np.triu_indices(run.tree.num_classes, 1)
+    for name, t in (("emd", target[upper]), ("l2", run.tree.condensed())):
+        _, rho = class_distances(part["features"], part["labels"], name)
+        assert metrics[f"source/cpcc/{name}"] == pytest.approx(cpcc(rho.double(), t).item(), abs=1e-6)
+
+
 def test_a_level_that_source_and_target_do_not_share(tmp_path):
     """Classes 6 to 10 lie above the others: at that level they are groups of their own."""
     tree = tmp_path / "tree.edges"

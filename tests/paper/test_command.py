@@ -37,25 +37,26 @@ def test_real_runs_are_made_once_and_an_interrupted_queue_goes_on(run, tmp_path,
 
     code, out, error = run("rank", *TINY, "--runs", "r", "-o", "o")
     assert (code, error) == (0, "")
-    assert "2 runs there (2 new), 0 left out, 0 failed" in out
+    assert "3 runs there (3 new), 0 left out, 0 failed" in out
     assert (paths[0] / "run.json").read_bytes() == before
     rows = rows_of(item_tables(read_document(tmp_path / "o", "rank"))["rank"])
-    for row, name in zip(rows, ("flat", "rank"), strict=True):
-        (path,) = (tmp_path / "r").glob(f"digits-laptop-{name}-*/seed0/results.json")
+    names = ("flat-epochs-1-epochs-2", "rank-epochs-1-epochs-2-target-published", "rank-epochs-1-epochs-2")
+    for row, name in zip(rows, names, strict=True):
+        (path,) = (tmp_path / "r").glob(f"digits-laptop-{name}-??????/seed0/results.json")
         metrics = json.loads(path.read_text())["metrics"]
         assert row["fine sAcc"].mean == metrics["source/accuracy/digit"]["mean"]
     assert (tmp_path / "o/rank/rank.svg").stat().st_size > 1000
 
     code, out, _ = run("rank", *TINY, "--runs", "r", "-o", "o", "--only-finished")
     assert code == 0
-    assert "2 runs there (0 new)" in out
+    assert "3 runs there (0 new)" in out
 
 
 def test_missing_data_is_said_and_the_rest_goes_on(run, tmp_path):
     code, out, _ = run("rank", "data", "--data-dir", str(tmp_path), "--runs", "r", "-o", "o")
     assert code == 0
     assert "data 'cifar100' is missing" in out
-    assert "0 runs there (0 new), 4 left out, 0 failed; 2 items written" in out
+    assert "0 runs there (0 new), 5 left out, 0 failed; 2 items written" in out
     assert json.loads((tmp_path / "o/rank/rank.json").read_text())["missing"]
     sizes = rows_of(item_tables(read_document(tmp_path / "o", "data"))["data"])
     assert sizes[1]["train"].mean is None
@@ -75,9 +76,9 @@ def test_one_failure_does_not_stop_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(Queue, "_make", make)
     queue = Queue(tmp_path, tell=lambda _: None)
     assert queue.advance(planned)
-    assert tried == ["flat", "rank"]
+    assert tried == ["flat", "rank", "rank"]
     assert queue.report.failed == {"digits-laptop-flat/seed0": "the disk is full"}
-    assert queue.report.done == ["digits-laptop-rank/seed0"]
+    assert queue.report.done == [f"{runs.name}/seed0" for runs in planned[1:]]
 
 
 def test_a_folder_with_other_settings_is_refused(tmp_path):
@@ -89,7 +90,7 @@ def test_a_folder_with_other_settings_is_refused(tmp_path):
     queue = Queue(tmp_path, tell=lambda _: None)
     assert queue.advance(planned)
     assert "has other settings (optimizer.lr)" in queue.report.failed["digits-laptop-flat/seed0"]
-    assert queue.report.done == ["digits-laptop-rank/seed0"]
+    assert queue.report.done == [f"{runs.name}/seed0" for runs in planned[1:]]
 
 
 def test_two_queues_share_the_runs(tmp_path, monkeypatch):
@@ -117,12 +118,12 @@ def test_two_queues_share_the_runs(tmp_path, monkeypatch):
     for thread in threads:
         thread.join(20)
     names = [f"{runs.name}/seed{seed}" for runs in planned for seed in (0, 1)]
-    assert len(made) == len({path for _, path in made}) == 4
+    assert len(made) == len({path for _, path in made}) == 6
     assert {id(queue) for queue, _ in made[:2]} == {id(queue) for queue in queues}
     for queue in queues:
         assert sorted(queue.report.done) == sorted(names)
         assert not queue.report.failed
-    assert sum(len(queue.report.trained) for queue in queues) == 4
+    assert sum(len(queue.report.trained) for queue in queues) == 6
 
 
 def test_a_run_stopped_in_training_is_continued(tmp_path, monkeypatch):

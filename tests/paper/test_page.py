@@ -41,7 +41,7 @@ def test_the_page_has_every_item_and_keeps_the_reading(tmp_path):
         assert f"]({file})" in page
         assert (output / file).is_file()
     assert (output / "rank/rank.md").read_text() in page
-    assert "2 runs." in page
+    assert "3 runs." in page
     assert page.index("fifteen objectives\n") < page.index("Flat against the rank loss\n")
 
 

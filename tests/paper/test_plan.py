@@ -77,10 +77,10 @@ def test_the_list_is_of_what_would_be_made(run):
         assert code == 0
         return out.splitlines()[1].split()[:6]
 
-    assert row() == ["rank", "4", "80", "16", "min", "cifar100"]
-    assert row("--seeds", "1") == ["rank", "2", "40", "8", "min", "cifar100"]
-    assert row("--seeds", "1", "--set", "epochs=2") == ["rank", "2", "4", "1", "min", "cifar100"]
-    assert row("--recipe", "digits", "--seeds", "1")[:2] == ["rank", "2"]
+    assert row() == ["rank", "5", "100", "20", "min", "cifar100"]
+    assert row("--seeds", "1") == ["rank", "3", "60", "12", "min", "cifar100"]
+    assert row("--seeds", "1", "--set", "epochs=2") == ["rank", "3", "6", "2", "min", "cifar100"]
+    assert row("--recipe", "digits", "--seeds", "1")[:2] == ["rank", "3"]
     assert row("--recipe", "digits", "--seeds", "1")[3:5] == ["-", "digits"]
     assert run("rank", "--list", "--recipe", "nothing")[0] == 2
     assert "tree-depth: only on cifar100" in run("--list", "--recipe", "digits")[1]

@@ -6,7 +6,9 @@ import pytest
 from cophenet import Hierarchy
 from cophenet.data.cifar import cifar100_tree
 from cophenet.recipes import shaped_tree
+from cophenet.recipes.load import load_recipe
 from cophenet.recipes.settings import TreeSettings
+from cophenet.recipes.trees import target_distances
 
 TREE = cifar100_tree()
 
@@ -20,6 +22,21 @@ def test_subtree_weights_of_the_study():
     seal, whale, apple, pear = (tree.index(name) for name in ("seal", "whale", "apple", "pear"))
     t = tree.distances()
     assert (t[seal, whale], t[apple, pear], t[seal, apple]) == (8.0, 2.0, 7.0)
+
+
+def test_the_published_study_lengthens_distances_inside_the_subtree_alone():
+    target = target_distances(TREE, {"aquatic_mammals": 4.0})
+    inside = TREE.ancestors(1) == TREE.node("aquatic_mammals")
+    expected = TREE.distances() * np.where(inside[:, None] & inside[None, :], 4.0, 1.0)
+    assert inside.sum() == 5
+    np.testing.assert_array_equal(target, expected)
+    # Two whales are farther apart than each of them is from an apple: no tree of equal depths has that.
+    assert target.max() == 8.0 > target[TREE.index("seal"), TREE.index("apple")] == 4.0
+    overrides = ("objective.name=emd", "objective.cpcc.inside_factors.aquatic_mammals=4.0")
+    loss = load_recipe("cifar100", "laptop", overrides).create_objective(TREE).cpcc
+    np.testing.assert_array_equal(loss.target, expected)
+    with pytest.raises(ValueError, match=r"objective.cpcc.inside_factors must be by .* got 'seals'"):
+        target_distances(TREE, {"seals": 2.0})
 
 
 def test_a_shuffled_tree_has_the_shape_and_the_labels_but_other_groups():

@@ -161,9 +161,9 @@ def _one_shot_scores(store: FeatureStore, test: FeatureSet) -> Tensor | Missing:
 def class_geometry(recipe: Recipe, tree: Hierarchy, test: FeatureSet) -> tuple[ClassGeometry, ...]:
     """How the classes are compared with a tree: as the objective did, if it had CPCC, and by plain l2.
 
-    A distance of unit vectors is called by its name and "-unit". Where one with flow weights or at a coarser
-    level is a yardstick as well, such as "l2", it is called "l2-trained", as "l2" is the plain one, by which
-    all objectives are compared.
+    A distance of unit vectors is called by its name and "-unit". Where one with flow weights, at a coarser
+    level or with a target of its own is a yardstick as well, such as "l2", it is called "l2-trained", as "l2"
+    is the plain one, by which all objectives are compared.
     """
     measure = partial(ClassGeometry, features=test.features, labels=test.labels, tree=tree)
     geometries = {}
@@ -174,11 +174,16 @@ def class_geometry(recipe: Recipe, tree: Hierarchy, test: FeatureSet) -> tuple[C
     if trained is not None:
         distance, weights, level = trained.distance, trained.flow_weights, trained.level
         name = distance.name + UNIT * trained.normalize
-        if name in geometries and not (weights == "uniform" and level is None):
+        if name in geometries and not (weights == "uniform" and level is None and trained.target is None):
             name = f"{name}-trained"
         if name not in geometries:
             own = measure(
-                name, distance=distance, flow_weights=weights, level=level, normalize=trained.normalize
+                name,
+                distance=distance,
+                flow_weights=weights,
+                level=level,
+                normalize=trained.normalize,
+                target=trained.target,
             )
             geometries = {name: own, **geometries}
     return tuple(geometries.values())

@@ -18,6 +18,7 @@ from cophenet.metrics.cards import Card, EvaluationData, Group, MeasuredNumbers,
 from cophenet.metrics.mean_average_precision import level_labels
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from cophenet.transport import ClassDistance
@@ -44,6 +45,7 @@ class ClassGeometry:
         flow_weights: How much each sample of a class weighs.
         level: Group the samples by their ancestors at this level instead of by class.
         normalize: Compare unit vectors: each feature vector divided by its norm.
+        target: (k, k) what the classes were to be apart, in place of the tree's distances; None for those.
 
     Example:
         >>> from cophenet import Hierarchy
@@ -63,6 +65,7 @@ class ClassGeometry:
     flow_weights: Scheme = "uniform"
     level: int | str | None = None
     normalize: bool = False
+    target: NDArray[np.float64] | None = None
 
     @cached_property
     def level_tree(self) -> Hierarchy:
@@ -93,8 +96,11 @@ class ClassGeometry:
 
     @property
     def tree_distances(self) -> Tensor:
-        """(P,) tree distances of the pairs of classes."""
+        """(P,) distances of the pairs of classes in the tree, or those of the target."""
         classes, _ = self.distances
+        if self.target is not None:
+            chosen = torch.from_numpy(self.target).to(classes.device)[classes][:, classes]
+            return chosen[tuple(torch.triu_indices(len(classes), len(classes), 1))]
         return torch.from_numpy(self.level_tree.condensed(classes.cpu().numpy())).to(classes.device)
 
     def cpcc(self) -> Tensor:

@@ -420,6 +420,11 @@ _MAIN: tuple[Claim, ...] = (
         "tab:rank",
         "rank",
         _each_above(["flat"], "rank", (*FINE, *COARSE)),
+        also_shown={
+            "with the target of the library": AllOf(
+                value("flat", m) > value("rank", m, {"target": "mean"}) for m in (*FINE, *COARSE)
+            )
+        },
     ),
 )
 

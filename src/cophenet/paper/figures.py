@@ -188,8 +188,8 @@ def rank(item: Item, document: Document) -> Figures:
     observations = document.observations
     series: dict[str, Cells] = {}
     if observations.recipes:
-        made = ((c.label, number_cells(item.numbers, observations, c)) for c in observations.plain())
-        series = {label: cells for label, cells in made if any(cells)}
+        made = ((c, number_cells(item.numbers, observations, c)) for c in observations.plain())
+        series = {condition_name(c): cells for c, cells in made if any(cells)}
     names = [number.heading for number in item.numbers] if series else []
     return {item.name: _figure("dots", [dots_panel("Flat against Rank", names, series)])}
 

@@ -202,7 +202,7 @@ def wanted(item: Item, settings: Settings) -> list[tuple[str, Variant, tuple[int
         >>> from cophenet.paper.items import find_items
         >>> (rank,) = find_items(("rank",))
         >>> [(name, variant.objective, seeds) for name, variant, seeds in wanted(rank, Settings("laptop"))]
-        [('cifar100', 'flat', (0, 1, 2)), ('cifar100', 'rank', (0,))]
+        [('cifar100', 'flat', (0, 1, 2)), ('cifar100', 'rank', (0,)), ('cifar100', 'rank', (0,))]
     """
     entries = []
     for recipe in recipes_of(item, settings):

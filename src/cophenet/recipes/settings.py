@@ -257,6 +257,8 @@ class CpccSettings(Settings):
         memory: Samples of earlier batches that count as well, the same number for each class; 0 for none.
         memory_age: Steps after which a sample leaves the memory.
         normalize: Compare unit vectors: each feature vector divided by its norm.
+        inside_factors: Factor of the distances that classes below a node shall have from each other, by name
+            or path of the node; what is asked for is then no distance in a tree.
     """
 
     weight: NotNegative = 1.0
@@ -265,6 +267,7 @@ class CpccSettings(Settings):
     memory: Annotated[int, Field(ge=0)] = 0
     memory_age: Count = 100
     normalize: bool = False
+    inside_factors: dict[str, Positive] = {}
 
 
 class ObjectiveSettings(Settings):
@@ -508,9 +511,13 @@ class Recipe(Settings):
         """
         from cophenet.objectives import create
         from cophenet.objectives.registry import objective_class
+        from cophenet.recipes.trees import target_distances
 
         check_trust(self, network=False)
         name, options = self.objective.name, self.objective.options.get(self.objective.name, {})
-        shared = self.objective.cpcc.model_dump() if objective_class(name) is None else {}
+        shared: dict[str, Any] = {}
+        if objective_class(name) is None:
+            shared = self.objective.cpcc.model_dump(exclude={"inside_factors"})
+            shared["target"] = target_distances(tree, self.objective.cpcc.inside_factors)
         with arguments_of(f"objective.options.{name}", options):
             return create(name, tree, **shared, **options)

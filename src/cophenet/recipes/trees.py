@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cophenet._common.checks import check_choice, nearest_hint, wrong_argument
 from cophenet.tree import AmbiguousNameError, Hierarchy
@@ -12,7 +14,7 @@ from cophenet.tree import AmbiguousNameError, Hierarchy
 if TYPE_CHECKING:
     from cophenet.recipes.settings import TreeSettings
 
-__all__ = ["shaped_tree"]
+__all__ = ["shaped_tree", "target_distances"]
 
 _SHOWN = 25
 
@@ -44,9 +46,43 @@ def shaped_tree(tree: Hierarchy, settings: TreeSettings) -> Hierarchy:
     if settings.level_weights:
         tree = tree.with_level_weights(settings.level_weights)  # type: ignore[arg-type]
     for node, factor in settings.node_weights.items():
-        _check_node(tree, node)
+        _check_node(tree, node, "tree.node_weights")
         tree = tree.with_weights(node, factor)
     return tree if settings.shuffle_seed is None else _shuffled(tree, settings.shuffle_seed)
+
+
+def target_distances(tree: Hierarchy, factors: Mapping[str, float]) -> NDArray[np.float64] | None:
+    """Distances of the classes in a tree, longer or shorter between those below some nodes.
+
+    Such distances need not be those of any tree. The study of subtree weights in appendix H of the OT-CPCC
+    paper (arXiv:2410.03052) has them.
+
+    Args:
+        tree: The label tree.
+        factors: Name or path of a node -> factor of the distances between classes below it.
+
+    Returns:
+        (k, k); None without factors, as the tree then says it all.
+
+    Raises:
+        ValueError: If the tree has no such node.
+
+    Example:
+        >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
+        >>> target_distances(tree, {"pet": 4.0})[:3, :3]
+        array([[0., 8., 4.],
+               [8., 0., 4.],
+               [4., 4., 0.]])
+    """
+    if not factors:
+        return None
+    target: NDArray[np.float64] = tree.distances().copy()
+    for node, factor in factors.items():
+        _check_node(tree, node, "objective.cpcc.inside_factors")
+        place = tree.node(node)
+        members = tree.ancestors(int(tree.depths[place])) == place
+        target[np.ix_(members, members)] *= factor
+    return target
 
 
 def _check_level(tree: Hierarchy, level: int | str) -> None:
@@ -60,7 +96,7 @@ def _check_level(tree: Hierarchy, level: int | str) -> None:
         )
 
 
-def _check_node(tree: Hierarchy, node: str) -> None:
+def _check_node(tree: Hierarchy, node: str, setting: str) -> None:
     """Refuse what is not the name or path of one node with others below it."""
     groups = [name for name, height in zip(tree.names, tree.heights, strict=True) if height > 0]
     try:
@@ -72,9 +108,7 @@ def _check_node(tree: Hierarchy, node: str) -> None:
     except ValueError:
         hint = nearest_hint(node, groups)
     some = ", ".join(groups[:_SHOWN]) + ", ..." * (len(groups) > _SHOWN)
-    raise wrong_argument(
-        "tree.node_weights", f"must be by a node that has others below it ({some}), got {node!r}{hint}"
-    )
+    raise wrong_argument(setting, f"must be by a node that has others below it ({some}), got {node!r}{hint}")
 
 
 def _shuffled(tree: Hierarchy, seed: int) -> Hierarchy:
