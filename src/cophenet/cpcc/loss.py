@@ -57,10 +57,13 @@ _ARGUMENTS = (
 
 
 def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64], rounding: Tensor | float = 0.0) -> Tensor:
-    """Cophenetic correlation: Pearson's correlation of class distances and tree distances.
+    r"""Cophenetic correlation: Pearson's correlation of class distances and tree distances.
 
-        CPCC(t, rho) = sum (t - mean t) (rho - mean rho) / (|t - mean t| |rho - mean rho|),
-        over all pairs u < v
+    .. math::
+
+        \mathrm{CPCC}(t, \rho) =
+        \frac{\sum_{u<v} (t_{uv} - \bar t)(\rho_{uv} - \bar\rho)}
+        {\sqrt{\sum_{u<v} (t_{uv} - \bar t)^2} \sqrt{\sum_{u<v} (\rho_{uv} - \bar\rho)^2}}
 
     Sokal and Rohlf, "The Comparison of Dendrograms by Objective Methods", 1962, doi:10.2307/1217208; equation
     2 of the OT-CPCC paper (arXiv:2410.03052).
@@ -112,9 +115,13 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64], rounding: Tensor | float 
 
 
 class CPCCLoss(nn.Module):
-    """The regularizer `weight * (1 - CPCC)` of a batch.
+    r"""The regularizer `weight * (1 - CPCC)` of a batch.
 
-        loss = lambda (1 - CPCC(t, rho)),  t(u, v) the path in the tree, rho(u, v) the distance of two classes
+    .. math::
+
+        \mathrm{loss} = \lambda \, (1 - \mathrm{CPCC}(t, \rho))
+
+    t(u, v) is the path between two classes in the tree, rho(u, v) their distance.
 
     The term lambda R of equation 1 with the CPCC of equation 2 in Zeng, Du, Yamada and Zhao, "Learning
     Structured Representations by Embedding Class Hierarchy with Fast Optimal Transport", ICLR 2025,

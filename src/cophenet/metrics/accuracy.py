@@ -72,12 +72,14 @@ def check_accuracy_options(tree: Hierarchy, by: str, top_k: int) -> None:
 def level_accuracy(
     scores: Tensor, labels: Tensor, tree: Hierarchy, by: By = "sum", top_k: int = 1
 ) -> dict[str, Tensor]:
-    """Accuracy at each level of the tree.
+    r"""Accuracy at each level of the tree.
 
     With `a_l(y)` the ancestor at level l of class y, the accuracy there, for `by="sum"` and `top_k=1`, is
 
-        acc_l = 1/N sum_i [ argmax over nodes v at level l of p_i(v) = a_l(y_i) ],
-        p_i(v) the sum of p_ic over the classes c below v,
+    .. math::
+
+        \mathrm{acc}_l = \frac{1}{N} \sum_i \left[ \arg\max_{v \text{ at level } l} p_i(v) = a_l(y_i) \right],
+        \qquad p_i(v) = \sum_{c \text{ below } v} p_{ic}
 
     and for `by="argmax"` the prediction is `a_l(argmax_c p_ic)` instead. A class that lies above a level is
     its own ancestor there. Ties between scores are broken as by `torch.topk`. Without samples the value is
@@ -124,9 +126,12 @@ def full_path_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> 
 
 
 def full_path_accuracy(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
-    """Share of samples whose prediction by summed probabilities is right at every level.
+    r"""Share of samples whose prediction by summed probabilities is right at every level.
 
-        1/N sum_i product over levels l of [ prediction at level l = ancestor of y_i at level l ]
+    .. math::
+
+        \frac{1}{N} \sum_i \prod_l \left[ \hat y_i^l = a_l(y_i) \right],
+        \qquad \hat y_i^l \text{ the prediction at level } l, \; a_l(y_i) \text{ the ancestor there}
 
     with the predictions of `level_accuracy`, which need not lie on one path; the exact-match ratio of
     multi-label classification, for the nodes of a path. Without samples the value is NaN, with a warning.

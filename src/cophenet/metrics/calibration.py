@@ -49,12 +49,14 @@ def calibration_compute(gaps: Tensor, samples: int | Tensor, tree: Hierarchy) ->
 def level_calibration_error(
     probabilities: Tensor, labels: Tensor, tree: Hierarchy, bins: int = 15
 ) -> dict[str, Tensor]:
-    """Expected calibration error (ECE) at each level, by summed probabilities.
+    r"""Expected calibration error (ECE) at each level, by summed probabilities.
 
     At each level the prediction is the node with the largest summed probability, its confidence. Samples go
     into bins B_b of equal width, ((b - 1) / bins, b / bins]:
 
-        ECE = sum_b |B_b| / N * | accuracy of B_b - mean confidence of B_b |
+    .. math::
+
+        \mathrm{ECE} = \sum_b \frac{|B_b|}{N} \left| \mathrm{accuracy}(B_b) - \mathrm{confidence}(B_b) \right|
 
     An empty bin adds nothing. Without samples the value is NaN, with a warning. Guo et al. 2017, On
     Calibration of Modern Neural Networks, arXiv:1706.04599, equation 3; here at every level of a tree.

@@ -166,11 +166,14 @@ class DistanceMetric(SampleMetric):
 
 
 class CPCC(DistanceMetric):
-    """Cophenetic correlation of class distances and tree distances, over all samples at once.
+    r"""Cophenetic correlation of class distances and tree distances, over all samples at once.
 
     Pearson's correlation over all pairs p of classes present, as `cophenet.cpcc`:
 
-        CPCC = sum_p r_p s_p / sqrt(sum_p r_p^2 sum_p s_p^2),   r = rho - mean(rho),   s = t - mean(t)
+    .. math::
+
+        \mathrm{CPCC} = \frac{\sum_p r_p s_p}{\sqrt{\sum_p r_p^2 \sum_p s_p^2}},
+        \qquad r = \rho - \bar\rho, \quad s = t - \bar t
 
     With fewer than two pairs of classes, or where one side is constant, the value is NaN, with a warning.
     Sokal and Rohlf 1962, The Comparison of Dendrograms by Objective Methods, doi:10.2307/1217208; between

@@ -52,9 +52,11 @@ def _block_costs(probabilities: Tensor, tables: TreeTables, nodes: Tensor, class
 
 
 def expected_cost(probabilities: Tensor, tree: Hierarchy, kind: Kind = "lca-height") -> Tensor:
-    """Expected cost of predicting each class.
+    r"""Expected cost of predicting each class.
 
-        R(k) = sum over classes j of p_j cost(j, k)
+    .. math::
+
+        R(k) = \sum_j p_j \, \mathrm{cost}(j, k)
 
     Made from sums over the nodes of the tree, O(nodes) for each sample, without the table of all costs. The
     least-cost decision, conditional risk minimization (CRM), is `expected_cost(p, tree).argmin(1)`; minus the
@@ -109,9 +111,13 @@ def decision_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind
 def decision_cost(
     probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind: Kind = "lca-height"
 ) -> Tensor:
-    """Mean cost paid when every sample is given the class of least expected cost (CRM).
+    r"""Mean cost paid when every sample is given the class of least expected cost (CRM).
 
-        1/N sum_i cost(y_i, argmin_k R_i(k)),   R_i the expected cost of sample i, as `expected_cost`
+    .. math::
+
+        \frac{1}{N} \sum_i \mathrm{cost}\left(y_i, \arg\min_k R_i(k)\right)
+
+    R_i is the expected cost of sample i, as `expected_cost` computes it.
 
     Without samples the value is NaN, with a warning. Karthik et al. 2021, arXiv:2104.00795.
 

@@ -34,11 +34,14 @@ def _check_condensed(name: str, values: Tensor) -> Tensor:
 
 
 def tree_distortion(rho: Tensor, t: Tensor | NDArray[np.float64]) -> dict[str, Tensor]:
-    """How unevenly class distances stretch the tree metric, whatever their scale.
+    r"""How unevenly class distances stretch the tree metric, whatever their scale.
 
     With the stretch r_p = rho_p / t_p of every pair p of classes:
 
-        average = mean over p of |r_p / mean(r) - 1|,   worst = max(r) / min(r)
+    .. math::
+
+        \mathrm{average} = \frac{1}{P} \sum_p \left| \frac{r_p}{\bar r} - 1 \right|,
+        \qquad \mathrm{worst} = \frac{\max_p r_p}{\min_p r_p}
 
     Without pairs there is no distortion: 0 and 1. If some classes coincide, "worst" is infinite; if all do,
     "average" is 1, because no scale helps. The distortions of Sala et al. 2018, Representation Tradeoffs for
@@ -129,12 +132,14 @@ def _sampled_gap(table: Tensor, samples: int, generator: torch.Generator | None)
 def delta_hyperbolicity(
     distances: Tensor, samples: int | None = None, generator: torch.Generator | None = None
 ) -> dict[str, Tensor]:
-    """Gromov's four-point delta: 0 exactly for distances that some tree has.
+    r"""Gromov's four-point delta: 0 exactly for distances that some tree has.
 
     Of the three ways to pair four classes w, x, y, z up, delta is half the gap between the two largest sums:
 
-        delta = 1/2 max over quadruples of (S1 - S2),   S1 >= S2 >= S3 the sums
-                d(w, x) + d(y, z),   d(w, y) + d(x, z),   d(w, z) + d(x, y)
+    .. math::
+
+        \delta = \frac{1}{2} \max_{w, x, y, z} (S_1 - S_2),
+        \qquad S_1 \ge S_2 \ge S_3 \text{ the sums } d_{wx} + d_{yz}, \; d_{wy} + d_{xz}, \; d_{wz} + d_{xy}
 
     Exact in O(k^4) time and bounded memory: for k = 100 classes below a second. Fewer than four classes fit
     a tree always: 0. Gromov 1987, Hyperbolic Groups, doi:10.1007/978-1-4613-9586-7_3; relative to the

@@ -112,9 +112,12 @@ def hierarchical_precision_at_k(
     similarity: Similarity = "lca-height",
     gallery: Gallery | None = None,
 ) -> Tensor:
-    """HP@k: similarity of the k nearest samples to the query's class, over the most k samples could have.
+    r"""HP@k: similarity of the k nearest samples to the query's class, over the most k samples could have.
 
-        HP@k = mean over queries q of (sum over ranks i = 1..k of s(y_q, y_i)) / (the largest such sum)
+    .. math::
+
+        \mathrm{HP@}k = \frac{1}{Q} \sum_q
+        \frac{\sum_{i=1}^k s(y_q, y_i)}{\text{the largest such sum}}
 
     Samples are ranked by cosine, equal ones in any order. Where nothing similar could be found every
     answer is as good as the best and the value is 1. Without a query or anything to find it is NaN, with a
@@ -157,9 +160,11 @@ def average_hierarchical_precision(
     similarity: Similarity = "lca-height",
     gallery: Gallery | None = None,
 ) -> Tensor:
-    """AHP: the area under hierarchical precision at 1 to k, as a trapezoid sum with step 1 / k.
+    r"""AHP: the area under hierarchical precision at 1 to k, as a trapezoid sum with step 1 / k.
 
-        AHP@k = 1/k sum over i = 1..k-1 of (HP@i + HP@(i+1)) / 2
+    .. math::
+
+        \mathrm{AHP@}k = \frac{1}{k} \sum_{i=1}^{k-1} \frac{\mathrm{HP@}i + \mathrm{HP@}(i+1)}{2}
 
     A perfect ranking scores (k - 1) / k. Ties and undefined values as for `hierarchical_precision_at_k`.
     Barz and Denzler 2019, arXiv:1809.09924.

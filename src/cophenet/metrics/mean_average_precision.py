@@ -33,9 +33,11 @@ def level_labels(labels: Tensor, tree: Hierarchy, level: int | str) -> Tensor:
 
 
 def class_prototypes(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean feature of each class that has samples; for a level, give `level_labels` of the labels.
+    r"""Mean feature of each class that has samples; for a level, give `level_labels` of the labels.
 
-        prototype of c = mean of z_i over the samples i with y_i = c
+    .. math::
+
+        \mu_c = \frac{1}{n_c} \sum_{i : y_i = c} z_i
 
     Args:
         features: (N, d).
@@ -149,12 +151,15 @@ def prototype_compute(features: Tensor, labels: Tensor, prototypes: Tensor, clas
 def prototype_map(
     features: Tensor, labels: Tensor, prototypes: Tensor, classes: Tensor | None = None
 ) -> Tensor:
-    """Mean average precision of retrieving the samples of each class by the cosine to its prototype.
+    r"""Mean average precision of retrieving the samples of each class by the cosine to its prototype.
 
     For each class c all samples are ranked by their cosine to its prototype. With n_c samples in the class,
     and precision@i the share of the class among all samples that score at least as high as sample i:
 
-        AP_c = 1/n_c sum over samples i of class c of precision@i,   MAP = mean of AP_c over classes
+    .. math::
+
+        \mathrm{AP}_c = \frac{1}{n_c} \sum_{i : y_i = c} \mathrm{precision@}i,
+        \qquad \mathrm{MAP} = \frac{1}{C} \sum_c \mathrm{AP}_c
 
     Equal scores are retrieved together, as in scikit-learn's `average_precision_score`. The mean is over the
     classes that have both a prototype and samples; samples of other classes still count as wrong answers.

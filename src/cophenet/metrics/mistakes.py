@@ -59,9 +59,12 @@ def severity_compute(total: Tensor, mistakes: Tensor, samples: int | Tensor) -> 
 def hierarchical_distance(
     scores: Tensor, labels: Tensor, tree: Hierarchy, k: int = 1, best: bool = False
 ) -> Tensor:
-    """Hierarchical distance@k: mean height of the lowest common ancestor of label and k best classes.
+    r"""Hierarchical distance@k: mean height of the lowest common ancestor of label and k best classes.
 
-        HD@k = 1/N sum_i 1/k sum over the k best classes c of sample i of height(LCA(y_i, c))
+    .. math::
+
+        \mathrm{HD@}k = \frac{1}{N} \sum_i \frac{1}{k} \sum_{c \text{ among the } k \text{ best of } i}
+        \mathrm{height}(\mathrm{LCA}(y_i, c))
 
     The height of a node is the number of edges down to its deepest class; a class itself has height 0.
     Without samples the value is NaN, with a warning. Bertinetto et al. 2020, Making Better Mistakes,
@@ -94,9 +97,11 @@ def hierarchical_distance(
 
 
 def mistake_severity(scores: Tensor, labels: Tensor, tree: Hierarchy, k: int = 1) -> Tensor:
-    """Mean height of the lowest common ancestor of label and prediction, over the mistakes.
+    r"""Mean height of the lowest common ancestor of label and prediction, over the mistakes.
 
-        severity = mean of height(LCA(y_i, prediction_i)) over the samples i with prediction_i != y_i
+    .. math::
+
+        \mathrm{severity} = \operatorname{mean}_{i : \hat y_i \ne y_i} \mathrm{height}(\mathrm{LCA}(y_i, \hat y_i))
 
     A mistake is a sample whose best class is wrong. Without mistakes the value is 0; without samples it is
     NaN, with a warning. Bertinetto et al. 2020, Making Better Mistakes, arXiv:1912.09393, where it is called
@@ -162,12 +167,15 @@ def path_compute(sums: Tensor, samples: int | Tensor, average: Average) -> dict[
 def hierarchical_precision_recall(
     predictions: Tensor, labels: Tensor, tree: Hierarchy, average: Average = "micro", nodes: bool = False
 ) -> dict[str, Tensor]:
-    """Precision, recall and F1 of the nodes on the predicted path, the root left out.
+    r"""Precision, recall and F1 of the nodes on the predicted path, the root left out.
 
     With P_i the nodes on the predicted and T_i those on the true path, for "micro":
 
-        hP = sum_i |P_i and T_i| / sum_i |P_i|,   hR = sum_i |P_i and T_i| / sum_i |T_i|,
-        hF = 2 hP hR / (hP + hR)
+    .. math::
+
+        \mathrm{hP} = \frac{\sum_i |P_i \cap T_i|}{\sum_i |P_i|}, \qquad
+        \mathrm{hR} = \frac{\sum_i |P_i \cap T_i|}{\sum_i |T_i|}, \qquad
+        \mathrm{hF} = \frac{2 \, \mathrm{hP} \, \mathrm{hR}}{\mathrm{hP} + \mathrm{hR}}
 
     and for "macro" the mean over samples of the same with one sample in the sums. A prediction that stops at
     the root has an empty path: precision, recall and F1 are then 0. Without samples all are NaN, with a

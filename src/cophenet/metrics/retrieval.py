@@ -107,11 +107,13 @@ def map_at_r_compute(search: Search) -> Tensor:
 
 
 def map_at_r(features: Tensor, labels: Tensor, gallery: Gallery | None = None) -> Tensor:
-    """MAP@R: every sample searches its class among the others by cosine.
+    r"""MAP@R: every sample searches its class among the others by cosine.
 
     With R the number of right answers for a query:
 
-        MAP@R = 1/R sum over ranks i = 1..R of (precision@i if answer i is right, else 0)
+    .. math::
+
+        \mathrm{MAP@R} = \frac{1}{R} \sum_{i=1}^R [\text{answer } i \text{ is right}] \; \mathrm{precision@}i
 
     and its mean over queries. Equal scores are retrieved together. Queries without a right answer are left
     out; if there is no other the value is NaN, with a warning. Musgrave et al. 2020, A Metric Learning

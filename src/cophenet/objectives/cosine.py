@@ -18,10 +18,15 @@ __all__ = ["Cosine"]
 
 @register
 class Cosine(Objective):
-    """Cross entropy of cosine heads: of the classes, and of the levels above them with a share.
+    r"""Cross entropy of cosine heads: of the classes, and of the levels above them with a share.
 
-        loss = CE(p, y) + coarse_weight * mean_l CE(p^l, y^l) + weight * (1 - CPCC(t, rho)),
-        p^l = softmax(scale * cos(z, w^l_j)),  l the levels above the classes, y^l the ancestor there
+    .. math::
+
+        \mathrm{loss} = \mathrm{CE}(p, y) + \lambda_c \operatorname{mean}_l \mathrm{CE}(p^l, y^l)
+        + \lambda \, (1 - \mathrm{CPCC}(t, \rho)), \qquad p^l = \mathrm{softmax}_j(s \cos(z, w^l_j))
+
+    l runs over the levels above the classes, and y^l is the ancestor there; s is `scale`, and the two
+    weights are `coarse_weight` and `weight`.
 
     `create("cosine", tree)` adds the last term: FastFT between unit vectors, weight 0.1; `cpcc=` replaces it,
     and `cpcc={"weight": 0}` leaves it out. Cosine heads: Wang et al., "NormFace", ACM Multimedia 2017,

@@ -15,9 +15,11 @@ __all__ = ["WithCPCC", "cpcc_arguments"]
 
 
 class WithCPCC(Objective):
-    """Another objective's terms and, in each of its phases, that of CPCC on the classes.
+    r"""Another objective's terms and, in each of its phases, that of CPCC on the classes.
 
-        loss = base + weight * (1 - CPCC(t, rho))
+    .. math::
+
+        \mathrm{loss} = \mathrm{base} + \lambda \, (1 - \mathrm{CPCC}(t, \rho))
 
     With cross entropy as the base this is equation 1 of the OT-CPCC paper (arXiv:2410.03052).
 

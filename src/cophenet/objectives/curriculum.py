@@ -18,10 +18,13 @@ __all__ = ["Curriculum"]
 
 @register
 class Curriculum(Objective):
-    """Cross entropy of a coarse level in the first phase, of the classes in the second.
+    r"""Cross entropy of a coarse level in the first phase, of the classes in the second.
 
-        loss = -mean_i log p^l_i(y^l_i),
-        l the coarse level in the first phase, that of the classes in the second
+    .. math::
+
+        \mathrm{loss} = -\frac{1}{N} \sum_i \log p^l_i(y^l_i)
+
+    l is the coarse level in the first phase, and that of the classes in the second.
 
     Bengio, Louradour, Collobert and Weston, "Curriculum Learning", ICML 2009, doi:10.1145/1553374.1553380;
     appendix G of the OT-CPCC paper (arXiv:2410.03052).

@@ -13,9 +13,11 @@ __all__ = ["Flat"]
 
 @register
 class Flat(Objective):
-    """Cross entropy of the classes alone.
+    r"""Cross entropy of the classes alone.
 
-        loss = -mean_i log p_i(y_i),  p = softmax(logits)
+    .. math::
+
+        \mathrm{loss} = -\frac{1}{N} \sum_i \log p_i(y_i), \qquad p = \mathrm{softmax}(\mathrm{logits})
 
     Equation 1 of the OT-CPCC paper (arXiv:2410.03052) without its regularizer; "Flat" in its appendix G.
 

@@ -44,9 +44,12 @@ def geometric_consistency(
 
 @register
 class GC(Consistency):
-    """Cross entropy of the classes and the consistency of adjacent heads' weights.
+    r"""Cross entropy of the classes and the consistency of adjacent heads' weights.
 
-        loss = cross entropy + weight * sum_l sum_i 1 - cos(W^l_i, sum_{j child of i} W^l+1_j)
+    .. math::
+
+        \mathrm{loss} = \mathrm{CE} + \lambda \sum_l \sum_i
+        \left( 1 - \cos\left( W^l_i, \sum_{j \text{ child of } i} W^{l+1}_j \right) \right)
 
     Garg, Sani and Anand, "Learning Hierarchy Aware Features for Reducing Mistake Severity", ECCV 2022,
     arXiv:2207.12646 (its geometric loss); appendix G of the OT-CPCC paper (arXiv:2410.03052).

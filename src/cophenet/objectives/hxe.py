@@ -39,10 +39,14 @@ def hierarchical_cross_entropy(logits: Tensor, labels: Tensor, paths: TreePaths,
 
 @register
 class HXE(Objective):
-    """Hierarchical cross entropy.
+    r"""Hierarchical cross entropy.
 
-        loss = -mean_i sum_h exp(-alpha h) log p_i(C_h | C_h-1),  C_h the ancestor of y_i at depth h
-        p(C_h | C_h-1) = sum_{c below C_h} p(c) / sum_{c below C_h-1} p(c)
+    .. math::
+
+        \mathrm{loss} = -\frac{1}{N} \sum_i \sum_h e^{-\alpha h} \log p_i(C_h \mid C_{h-1}), \qquad
+        p(C_h \mid C_{h-1}) = \frac{\sum_{c \text{ below } C_h} p(c)}{\sum_{c \text{ below } C_{h-1}} p(c)}
+
+    C_h is the ancestor of y_i at depth h.
 
     Bertinetto, Mueller, Tertikas, Samangooei and Lord, "Making Better Mistakes", CVPR 2020, arXiv:1912.09393;
     appendix G of the OT-CPCC paper (arXiv:2410.03052).

@@ -34,10 +34,13 @@ def level_terms(
 
 @register
 class MTL(Objective):
-    """Sum of the cross entropies of one head per level.
+    r"""Sum of the cross entropies of one head per level.
 
-        loss = -sum_l mean_i log p^l_i(y^l_i),
-        p^l = softmax(logits of the head of level l), y^l the ancestor there
+    .. math::
+
+        \mathrm{loss} = -\sum_l \frac{1}{N} \sum_i \log p^l_i(y^l_i)
+
+    p^l is the softmax of the head of level l, y^l the ancestor there.
 
     Caruana, "Multitask Learning", 1997, doi:10.1023/A:1007379606734; appendix G of the OT-CPCC paper
     (arXiv:2410.03052).

@@ -76,10 +76,12 @@ def quadruplet_loss(
 
 @register
 class Quadruplet(Objective):
-    """Quadruplet loss on features of norm one, with cross entropy.
+    r"""Quadruplet loss on features of norm one, with cross entropy.
 
-        loss = (1 - weight) * cross entropy + weight * 1/(2 A) sum_r [D(r, p) - D(r, s) + m1 - m2]
-                                                                   + [D(r, s) - D(r, n) + m2]
+    .. math::
+
+        \mathrm{loss} = (1 - \lambda) \, \mathrm{CE} + \frac{\lambda}{2A} \sum_r
+        [D(r, p) - D(r, s) + m_1 - m_2] + [D(r, s) - D(r, n) + m_2]
 
     over the A anchors r for which both brackets are positive; p is of r's class, s of a sibling, n of another
     group; D is the squared Euclidean distance. Zhang, Zhou, Lin and Zhang, "Embedding Label Structures for

@@ -62,9 +62,11 @@ def rank_loss(
 
 @register
 class Rank(Objective):
-    """Cross entropy and the rank loss of all sample pairs.
+    r"""Cross entropy and the rank loss of all sample pairs.
 
-        loss = cross entropy + weight * 1/P sum_p (1 - I_p) (rho_p - target_p)^2
+    .. math::
+
+        \mathrm{loss} = \mathrm{CE} + \frac{\lambda}{P} \sum_p (1 - I_p) (\rho_p - \mathrm{target}_p)^2
 
     where I_p says whether pair p stands at a place of its rank when the P pairs are sorted by their feature
     distance rho. Nolasco and Stowell, "Rank-based loss for learning hierarchical representations", ICASSP

@@ -42,9 +42,12 @@ def soft_consistency(coarse_logits: Tensor, fine_logits: Tensor, parents: Tensor
 
 @register
 class SHC(Consistency):
-    """Cross entropy of the classes and the consistency of adjacent levels' heads.
+    r"""Cross entropy of the classes and the consistency of adjacent levels' heads.
 
-        loss = cross entropy + weight * sum_l JSD(p^l || q^l),  q^l_i = sum_{j child of i} p^l+1_j
+    .. math::
+
+        \mathrm{loss} = \mathrm{CE} + \lambda \sum_l \mathrm{JSD}(p^l \,\|\, q^l),
+        \qquad q^l_i = \sum_{j \text{ child of } i} p^{l+1}_j
 
     Garg, Sani and Anand, "Learning Hierarchy Aware Features for Reducing Mistake Severity", ECCV 2022,
     arXiv:2207.12646; appendix G of the OT-CPCC paper (arXiv:2410.03052).

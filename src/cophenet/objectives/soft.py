@@ -36,9 +36,12 @@ def soft_label_loss(logits: Tensor, distances: Tensor, beta: float) -> Tensor:
 
 @register
 class SoftLabels(Objective):
-    """Soft labels: the targets spread over the classes by their height in the tree.
+    r"""Soft labels: the targets spread over the classes by their height in the tree.
 
-        loss = mean_i KL(q_i || p_i),  q_i(c) = exp(-beta d(c, y_i)) / sum_k exp(-beta d(k, y_i))
+    .. math::
+
+        \mathrm{loss} = \frac{1}{N} \sum_i \mathrm{KL}(q_i \,\|\, p_i),
+        \qquad q_i(c) = \frac{e^{-\beta d(c, y_i)}}{\sum_k e^{-\beta d(k, y_i)}}
 
     Bertinetto, Mueller, Tertikas, Samangooei and Lord, "Making Better Mistakes", CVPR 2020, arXiv:1912.09393
     (whose cross entropy with q differs by a constant); appendix G of the OT-CPCC paper

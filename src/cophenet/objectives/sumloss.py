@@ -35,9 +35,13 @@ def level_cross_entropies(logits: Tensor, labels: Tensor, paths: TreePaths) -> T
 
 @register
 class SumLoss(Objective):
-    """Cross entropy of the classes plus that of each coarser level's summed probabilities, one head.
+    r"""Cross entropy of the classes plus that of each coarser level's summed probabilities, one head.
 
-        loss = -sum_l mean_i log sum_{c below y^l_i} p_i(c),  y^l the ancestor of the class at level l
+    .. math::
+
+        \mathrm{loss} = -\sum_l \frac{1}{N} \sum_i \log \sum_{c \text{ below } y^l_i} p_i(c)
+
+    y^l is the ancestor of the class at level l.
 
     "Sum Loss" in appendix G of the OT-CPCC paper (arXiv:2410.03052).
 

@@ -63,9 +63,12 @@ class _CrossNuclearNorms(torch.autograd.Function):
 
 @register_distance
 class Bures(ClassDistance):
-    """2-Wasserstein distance (with its root) of the Gaussians with the classes' means and covariances.
+    r"""2-Wasserstein distance (with its root) of the Gaussians with the classes' means and covariances.
 
-        rho(u, v)^2 = |mu_u - mu_v|^2 + tr S_u + tr S_v - 2 tr (S_u^1/2 S_v S_u^1/2)^1/2
+    .. math::
+
+        \rho(u, v)^2 = \|\mu_u - \mu_v\|^2
+        + \operatorname{tr}\left( S_u + S_v - 2 \left( S_u^{1/2} S_v S_u^{1/2} \right)^{1/2} \right)
 
     Equation 7 (appendix C) of the OT-CPCC paper (arXiv:2410.03052); Dowson and Landau 1982,
     doi:10.1016/0047-259X(82)90077-X; Bhatia, Jain and Lim 2019, doi:10.1016/j.exmath.2018.01.002. Covariances

@@ -30,9 +30,11 @@ def _euclidean(points: Tensor, batch: ClassBatch) -> Tensor:
 
 @register_distance
 class L2(ClassDistance):
-    """Euclidean distance of the (weighted) class means.
+    r"""Euclidean distance of the (weighted) class means.
 
-        rho(u, v) = | sum_i a_i z_i - sum_j b_j z'_j |_2
+    .. math::
+
+        \rho(u, v) = \left\| \sum_i a_i z_i - \sum_j b_j z'_j \right\|_2
 
     That of l2-CPCC: Zeng, Tachet des Combes and Zhao, "Learning Structured Representations by Embedding Class
     Hierarchy", ICLR 2023; section 2.1 of the OT-CPCC paper (arXiv:2410.03052). A lower bound of "emd", which
@@ -56,9 +58,11 @@ class L2(ClassDistance):
 
 @register_distance
 class L1(ClassDistance):
-    """Sum of absolute differences of the (weighted) class means.
+    r"""Sum of absolute differences of the (weighted) class means.
 
-        rho(u, v) = | sum_i a_i z_i - sum_j b_j z'_j |_1
+    .. math::
+
+        \rho(u, v) = \left\| \sum_i a_i z_i - \sum_j b_j z'_j \right\|_1
 
     "l2" with another norm (section 2.1 of the OT-CPCC paper, arXiv:2410.03052).
 
@@ -86,10 +90,13 @@ class L1(ClassDistance):
 
 @register_distance
 class Poincare(ClassDistance):
-    """Hyperbolic distance of the (weighted) class means, each moved to one norm inside the unit ball.
+    r"""Hyperbolic distance of the (weighted) class means, each moved to one norm inside the unit ball.
 
-        rho(u, v) = arccosh(1 + 2 |x - y|^2 / ((1 - |x|^2) (1 - |y|^2))),
-        x = norm * mu_u / |mu_u|, y likewise
+    .. math::
+
+        \rho(u, v) = \operatorname{arccosh}\left( 1 + \frac{2 \|x - y\|^2}{(1 - \|x\|^2)(1 - \|y\|^2)} \right)
+
+    x is the mean mu_u scaled to length `norm`, y that of v.
 
     The Poincare ball's distance: Nickel and Kiela, "Poincare Embeddings for Learning Hierarchical
     Representations", NeurIPS 2017, arXiv:1705.08039, equation 1.

@@ -102,9 +102,12 @@ def _solve_all(batch: ClassBatch, solve: _Solve) -> PairProblems:
 
 @register_distance
 class EMD(PlanDistance):
-    """Exact earth mover's distance with Euclidean ground cost.
+    r"""Exact earth mover's distance with Euclidean ground cost.
 
-        rho(u, v) = min_P <P, D>  subject to  P 1 = a, P^T 1 = b, P >= 0
+    .. math::
+
+        \rho(u, v) = \min_P \langle P, D \rangle
+        \quad \text{subject to} \quad P 1 = a, \; P^\top 1 = b, \; P \ge 0
 
     Equation 3 of the OT-CPCC paper (arXiv:2410.03052), which proposes it for CPCC in section 3.1. A linear
     program per class pair, solved on the host. The optimal plan is constant in the backward pass, which makes

@@ -66,10 +66,13 @@ def _principal_scores(batch: ClassBatch, count: int) -> Tensor:
 
 @register_distance
 class FastFlowTree(PlanDistance):
-    """Fast FlowTree: samples are matched first come, first served.
+    r"""Fast FlowTree: samples are matched first come, first served.
 
-        rho(u, v) = <P, D>,  P_ij = the overlap of [A_i-1, A_i) and [B_j-1, B_j),
-        A, B the running sums of a, b
+    .. math::
+
+        \rho(u, v) = \langle P, D \rangle, \qquad P_{ij} = \left| [A_{i-1}, A_i) \cap [B_{j-1}, B_j) \right|
+
+    A and B are the running sums of a and b: P_ij is the length by which two intervals overlap.
 
     Section 3.2 and Algorithm 1 (greedy flow matching, the north-west-corner rule) of the OT-CPCC paper
     (arXiv:2410.03052), whose Theorem 3.2 shows that it is Algorithm 2 on the augmented label tree.

@@ -241,9 +241,13 @@ def _bottom_up_plan(batch: ClassBatch, cells: Indices, weights: NDArray[np.float
 
 @register_distance
 class FlowTree(SeededDistance, PlanDistance):
-    """FlowTree: the optimal plan of a QuadTree's metric, at Euclidean cost.
+    r"""FlowTree: the optimal plan of a QuadTree's metric, at Euclidean cost.
 
-        rho(u, v) = <P_t, D>,  P_t = argmin_P <P, T>,  T_ij the distance of the two samples in the QuadTree
+    .. math::
+
+        \rho(u, v) = \langle P_t, D \rangle, \qquad P_t = \arg\min_P \langle P, T \rangle
+
+    T_ij is the distance of the two samples in the QuadTree.
 
     Backurs, Dong, Indyk, Razenshteyn and Wagner, "Scalable Nearest Neighbor Search for Optimal Transport",
     ICML 2020, arXiv:1910.04126; section 3.2 of the OT-CPCC paper (arXiv:2410.03052).

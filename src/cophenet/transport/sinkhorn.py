@@ -141,10 +141,14 @@ class _EntropicCost(torch.autograd.Function):
 
 @register_distance
 class Sinkhorn(ClassDistance):
-    """Cost of the entropic plan, D the Euclidean distances of the samples.
+    r"""Cost of the entropic plan, D the Euclidean distances of the samples.
 
-        rho(u, v) = <P, D>,  P = argmin <P, D> - reg * H(P)  subject to  P 1 = a, P^T 1 = b
-        H(P) = -sum_ij P_ij (log P_ij - 1),  so that  P = diag(x) exp(-D / reg) diag(y)
+    .. math::
+
+        \rho(u, v) = \langle P, D \rangle, \qquad P = \arg\min_P \langle P, D \rangle - \varepsilon H(P)
+        \quad \text{subject to} \quad P 1 = a, \; P^\top 1 = b
+
+    H(P) = -sum_ij P_ij (log P_ij - 1), so that P = diag(x) exp(-D / reg) diag(y); epsilon is `reg`.
 
     Cuturi, "Sinkhorn Distances: Lightspeed Computation of Optimal Transport", NeurIPS 2013, arXiv:1306.0895;
     sections 3.1 and 3.3 of the OT-CPCC paper (arXiv:2410.03052).
@@ -343,9 +347,12 @@ def _scale_logarithms(
 def entropic_plan(
     cost: Tensor, a: Tensor, b: Tensor, reg: Tensor, tolerance: float, iterations: int
 ) -> tuple[Tensor, Tensor]:
-    """The plans of smallest <P, C> - reg * entropy(P) with marginals a and b, by Sinkhorn's iteration.
+    r"""The plans of smallest <P, C> - reg * entropy(P) with marginals a and b, by Sinkhorn's iteration.
 
-        x <- a / (K y),  y <- b / (K^T x),  K = exp(-C / reg),  P = diag(x) K diag(y)
+    .. math::
+
+        x \leftarrow \frac{a}{K y}, \quad y \leftarrow \frac{b}{K^\top x}, \qquad
+        K = e^{-C / \varepsilon}, \quad P = \mathrm{diag}(x) \, K \, \mathrm{diag}(y)
 
     Algorithm 1 of Cuturi 2013 (arXiv:1306.0895), on logarithms where K would leave the range of the type.
     Samples without mass, and padding, get none; their cost only has to be finite.

@@ -62,9 +62,11 @@ def _check_directions(directions: Tensor) -> None:
 
 @register_distance
 class SlicedWasserstein(SeededDistance):
-    """Sliced Wasserstein distance, one-dimensional transport along L random directions theta_l.
+    r"""Sliced Wasserstein distance, one-dimensional transport along L random directions theta_l.
 
-        rho(u, v) = ( 1/L sum_l W_p(theta_l . z, theta_l . z')^p )^(1/p)
+    .. math::
+
+        \rho(u, v) = \left( \frac{1}{L} \sum_l W_p(\theta_l \cdot z, \theta_l \cdot z')^p \right)^{1/p}
 
     Rabin, Peyre, Delon and Bernot 2012, doi:10.1007/978-3-642-24785-9_37; Bonneel, Rabin, Peyre and Pfister
     2015, doi:10.1007/s10851-014-0506-3; section 3.1 and appendix A of the OT-CPCC paper (arXiv:2410.03052).

@@ -30,9 +30,13 @@ _STRIP_ELEMENTS = 1 << 20
 
 
 def tree_wasserstein(tree: Hierarchy, a: Tensor, b: Tensor) -> Tensor:
-    """Wasserstein distance of masses on the classes of a tree, in its metric.
+    r"""Wasserstein distance of masses on the classes of a tree, in its metric.
 
-        W(a, b) = | diag(w) B (a - b) |_1,  w the edge weights, B_ec = 1 where class c lies below edge e
+    .. math::
+
+        W(a, b) = \| \mathrm{diag}(w) \, B \, (a - b) \|_1
+
+    w are the edge weights, and B_ec = 1 where class c lies below edge e.
 
     Le, Yamada, Fukumizu and Cuturi, "Tree-Sliced Variants of Wasserstein Distances", NeurIPS 2019,
     arXiv:1902.00342; appendix A of the OT-CPCC paper (arXiv:2410.03052).
@@ -76,9 +80,12 @@ def tree_wasserstein(tree: Hierarchy, a: Tensor, b: Tensor) -> Tensor:
 
 @register_distance
 class TreeWasserstein(ClassDistance):
-    """Tree Wasserstein distance on the augmented label tree, its edges fitted to the features.
+    r"""Tree Wasserstein distance on the augmented label tree, its edges fitted to the features.
 
-        rho(u, v) = | diag(w) B (a - b) |_1 = sum_i a_i w_i + sum_j b_j w_j + (path between u and v)
+    .. math::
+
+        \rho(u, v) = \| \mathrm{diag}(w) \, B \, (a - b) \|_1
+        = \sum_i a_i w_i + \sum_j b_j w_j + \mathrm{path}(u, v)
 
     Yamada, Takezawa, Sato, Bao, Kozareva and Ravi, "Approximating 1-Wasserstein Distance with Trees", TMLR
     2022, arXiv:2206.12116; appendix A of the OT-CPCC paper (arXiv:2410.03052).
