@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install test lint check browser demo bench soak fuzz clean
+.PHONY: install test lint check docs browser demo bench soak fuzz clean
 
 install: $(VENV)/installed-dev
 
@@ -21,6 +21,11 @@ lint: $(VENV)/installed-dev
 # One process runs a whole file, whose tests share expensive fixtures; the doctests, which are quick, come last.
 check: $(VENV)/installed-dev
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# The site, in build/docs; its notebooks are run. Any warning, and any link that leads nowhere, is an error.
+docs: $(VENV)/installed-docs
+	$(BIN)/sphinx-build -q -W --keep-going docs build/docs
+	$(BIN)/python docs/check_site.py build/docs
 
 # For the tests of the report page. Does nothing where $CHROMIUM or a browser on PATH is there already.
 browser:
@@ -57,6 +62,10 @@ $(BIN)/pip:
 
 $(VENV)/installed-dev: $(BIN)/pip pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
+	touch $@ $(VENV)/installed-demo
+
+$(VENV)/installed-docs: $(BIN)/pip pyproject.toml constraints.txt
+	$(PIP) -e '.[docs]'
 	touch $@ $(VENV)/installed-demo
 
 $(VENV)/installed-demo: $(BIN)/pip pyproject.toml constraints.txt

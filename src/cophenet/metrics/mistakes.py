@@ -101,7 +101,8 @@ def mistake_severity(scores: Tensor, labels: Tensor, tree: Hierarchy, k: int = 1
 
     .. math::
 
-        \mathrm{severity} = \operatorname{mean}_{i : \hat y_i \ne y_i} \mathrm{height}(\mathrm{LCA}(y_i, \hat y_i))
+        \mathrm{severity} =
+        \operatorname{mean}_{i : \hat y_i \ne y_i} \mathrm{height}(\mathrm{LCA}(y_i, \hat y_i))
 
     A mistake is a sample whose best class is wrong. Without mistakes the value is 0; without samples it is
     NaN, with a warning. Bertinetto et al. 2020, Making Better Mistakes, arXiv:1912.09393, where it is called
