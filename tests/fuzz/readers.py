@@ -134,6 +134,27 @@ TREES += [
     for form, (seeds, token) in FOREIGN.items()
 ]
 
+NOUNS = (
+    b"00000000 03 n 01 entity 0 000 | all\n00000036 03 n 01 cat 0 001 @ 00000000 n 0000 | purrs\n"
+    b"00000089 03 n 02 dog 0 hound 0 001 @ 00000000 n 0000 | barks\n"
+)
+
+
+def _write_index(folder):
+    (folder / "index.noun").write_bytes(b"cat n 1 1 @ 1 0 00000036\ndog n 1 1 @ 1 0 00000089\n")
+
+
+def _read_wordnet(path):
+    for hypernyms in ("first", "shortest", "all"):
+        str(Hierarchy.wordnet(["cat", "dog"], path.parent, hypernyms=hypernyms))
+
+
+TREES.append(
+    FileTarget(
+        "wordnet", lambda: [NOUNS], _read_wordnet, "data.noun", _write_index, tokens=(b"@", b"00000036")
+    )
+)
+
 
 # Recipes and run folders.
 

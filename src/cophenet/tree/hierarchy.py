@@ -26,17 +26,18 @@ from cophenet.tree.linkage import parts_from_features, parts_from_linkage
 from cophenet.tree.parts import DEFAULT_ROOT, Parts
 from cophenet.tree.review import review_tree
 from cophenet.tree.split import Split, split_classes
+from cophenet.tree.wordnet import Hypernyms, imagenet_parts, wordnet_parts
 
 
 class Hierarchy(Edits, Levels, Distances, Drawing):
     """An immutable tree whose leaves are the classes, in label order.
 
     Made with ``from_paths``, ``from_levels``, ``from_nested``, ``from_edges``, ``from_parents``,
-    ``from_networkx``, ``from_linkage``, ``infer`` or ``read``. Nodes are numbered depth first, siblings by
-    the smallest label below them, so two trees are equal exactly when names, edges, weights, label order and
-    level names are. A class that shares its last name with another is called by its path, such as
-    ``garden/hardware``, so names of classes are unique; an inner node is known by its path. All arrays are
-    read-only.
+    ``from_networkx``, ``from_linkage``, ``imagenet``, ``wordnet``, ``infer`` or ``read``. Nodes are numbered
+    depth first, siblings by the smallest label below them, so two trees are equal exactly when names, edges,
+    weights, label order and level names are. A class that shares its last name with another is called by its
+    path, such as ``garden/hardware``, so names of classes are unique; an inner node is known by its path. All
+    arrays are read-only.
 
     Attributes:
         names: Name of each node; the root is node 0.
@@ -267,6 +268,60 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
             ('cat', 'dog', 'car')
         """
         return read_tree(path, format, header, cls)
+
+    @classmethod
+    def imagenet(
+        cls,
+        classes: Sequence[str | int] | None = None,
+        *,
+        hypernyms: Hypernyms = "first",
+        collapse: bool = False,
+    ) -> Hierarchy:
+        """The classes of ImageNet (ILSVRC 2012) below their hypernyms in WordNet 3.0, which come along.
+
+        Args:
+            classes: Wnids (``"n02123045"``), names (``"tabby"``) or numbers (281), in label order; None for
+                all 1,000, in the usual order.
+            hypernyms: Where a synset has several: the ``"first"``, or the one with the ``"shortest"`` way to
+                the root. With ``"all"`` that is an error.
+            collapse: Join chains of single children, as ``collapse`` does. Distances stay as they are.
+
+        Example:
+            >>> tree = Hierarchy.imagenet(["tabby", "n02124075", 207, "minivan"], collapse=True)
+            >>> print(tree)
+            entity
+            └── physical entity :3
+                ├── living thing :8
+                │   ├── feline :3
+                │   │   ├── tabby
+                │   │   └── Egyptian cat
+                │   └── golden retriever :6
+                └── minivan :11
+        """
+        tree = cls(imagenet_parts(classes, hypernyms))
+        return tree.collapse() if collapse else tree
+
+    @classmethod
+    def wordnet(
+        cls,
+        words: Iterable[str],
+        folder: str | os.PathLike[str] = "/usr/share/wordnet",
+        *,
+        hypernyms: Hypernyms = "first",
+        collapse: bool = False,
+    ) -> Hierarchy:
+        """The tree of some nouns in a local WordNet, as of Debian's package ``wordnet-base``.
+
+        Args:
+            words: In label order: words (their most usual meaning), words with the number of a meaning
+                (``"bank.n.02"``) or wnids (``"n02084071"``). None may lie above another. A class is called
+                by its word, all else by the first word of its synset.
+            folder: Where ``data.noun`` and ``index.noun`` are.
+            hypernyms: As for ``imagenet``.
+            collapse: As for ``imagenet``.
+        """
+        tree = cls(wordnet_parts(words, folder, hypernyms))
+        return tree.collapse() if collapse else tree
 
     def write(self, path: str | os.PathLike[str], *, format: str | None = None) -> None:
         """Write the tree to a file, from which ``read`` makes an equal tree.
