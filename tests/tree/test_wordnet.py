@@ -111,12 +111,12 @@ def test_circles_are_refused(tmp_path, hypernyms):
         Hierarchy.wordnet(["hen", "stone"], tmp_path, hypernyms=hypernyms)
 
 
-@pytest.mark.parametrize("damage", [b"zz", b"ff"])
+@pytest.mark.parametrize("damage", [b"zz", b"ff", b"00"])
 @pytest.mark.usefixtures("wnids")
 def test_damaged_dictionaries_are_refused_in_one_sentence(tmp_path, damage):
     path = tmp_path / "data.noun"
     path.write_bytes(path.read_bytes().replace(b" 03 n 02 cat", b" 03 n " + damage + b" cat"))
-    with pytest.raises(ValueError, match=r"data\.noun: (invalid literal|truncated, damaged)"):
+    with pytest.raises(ValueError, match=r"data\.noun: the line of n.* is damaged"):
         Hierarchy.wordnet(["dog", "cat"], tmp_path)
 
 

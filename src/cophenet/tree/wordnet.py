@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from cophenet._common.checks import check_choice, nearest_hint, wrong_argument
-from cophenet._common.limits import read_bytes, reading
+from cophenet._common.limits import read_bytes
 from cophenet.tree.parts import DEFAULT_ROOT, Parts
 
 __all__ = ["Hypernyms", "Synset", "WordNet", "imagenet_parts", "wordnet_parts"]
 
 Hypernyms = Literal["first", "shortest", "all"]
 
-_WNID = re.compile(r"n(\d{8})")
+_WNID = re.compile(r"n[0-9]{8}")
 _SENSE = re.compile(r"(.+)\.n\.(\d{1,3})")
 
 
@@ -61,14 +61,20 @@ class WordNet:
         line = self._data[start : self._data.find(b"\n", start)]
         if self._data[start - 1 : start] not in (b"", b"\n") or not line.startswith(offset + b" "):
             raise ValueError(f"{self._path}: has no synset {wnid}; wnids are offsets in WordNet 3.0")
-        with reading(self._path, "WordNet's data.noun"):
+        try:
             fields = line.partition(b"|")[0].decode("ascii").split()
             count = int(fields[3], 16)
-            words = fields[4 : 4 + 2 * count : 2]
+            words = [word.replace("_", " ") for word in fields[4 : 4 + 2 * count : 2]]
             pointers, kinds = fields[5 + 2 * count :], ("@", "@i")  # of a noun, and of a name
             each = range(0, 4 * int(fields[4 + 2 * count]), 4)
             above = [f"n{pointers[i + 1]}" for i in each if pointers[i] in kinds]
-        return Synset(tuple(word.replace("_", " ") for word in words), tuple(above))
+        except (ValueError, IndexError):
+            words = above = []
+        if not words or not all(map(_WNID.fullmatch, above)):
+            raise ValueError(
+                f"{self._path}: the line of {wnid} is damaged, or this is not WordNet's data.noun"
+            )
+        return Synset(tuple(words), tuple(above))
 
     def find(self, word: str) -> str:
         """The wnid of a noun: its most usual meaning, or another one as in ``bank.n.02``."""
@@ -78,9 +84,8 @@ class WordNet:
         start = self._index.find(b"\n" + key.encode() + b" ") + 1 if key else 0
         if not start:
             raise ValueError(f"words has {word!r}, which is no noun of WordNet")
-        fields = self._index[start : self._index.find(b"\n", start)].decode("ascii", "replace").split()
-        with reading(self._path.with_name("index.noun"), "WordNet's index.noun"):
-            offsets = fields[len(fields) - int(fields[2]) :]
+        line = self._index[start : self._index.find(b"\n", start)]
+        offsets = re.findall(r" ([0-9]{8})\b", line.decode("ascii", "replace"))
         if not 1 <= number <= len(offsets):
             raise ValueError(f"words has {word!r}, but {lemma!r} has {len(offsets)} meanings as a noun")
         return f"n{offsets[number - 1]}"
