@@ -22,11 +22,15 @@ QUICK = {"max_iter": 25, "learning_rate": 0.01, "hidden_size": 32, "random_state
 
 # The interface is asked with fewer and larger steps, the accuracy with the defaults too.
 BATTERY = HierarchicalEmbedder(max_iter=25, learning_rate=0.01, hidden_size=16)
+RANDOM = "a sample of weight 2 is seen twice in an epoch, but not at the same places as two samples"
+FAILING = {"check_sample_weight_equivalence_on_dense_data": RANDOM}
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([BATTERY])
+@parametrize_with_checks([BATTERY], expected_failed_checks=lambda _: FAILING)
 def test_scikit_learns_battery(estimator, check):
+    if check.func.__name__ == "check_class_weight_classifiers":
+        pytest.skip("trains for a thousand epochs; test_weights asks the same")
     check(estimator)
 
 

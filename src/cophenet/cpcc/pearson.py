@@ -45,24 +45,26 @@ class _Correlation(torch.autograd.Function):
         ctx: Any, rho: Tensor, direction: Tensor, scale: float, offset: float, rounding: Tensor
     ) -> tuple[Tensor, Tensor]:
         tolerance = 1e-12 if rho.dtype == torch.float64 else 1e-6
-        low, high = rho.aminmax()
+        low, high = rho.aminmax(dim=-1, keepdim=True)
         spread = high - low
         noise = torch.maximum(tolerance * torch.maximum(high, -low), rounding)
         undefined = (spread <= noise) & torch.isfinite(spread)
-        centered = (rho - rho.mean()).div_(spread)
-        norm: Tensor = torch.linalg.vector_norm(centered)
+        centered = (rho - rho.mean(-1, keepdim=True)).div_(spread)
+        norm: Tensor = torch.linalg.vector_norm(centered, dim=-1, keepdim=True)
         unit = centered.div_(norm)
-        r = (unit * direction).sum()
+        r = (unit * direction).sum(-1, keepdim=True)
         slope = (direction - r * unit).mul_(scale / (norm * spread)).masked_fill_(undefined, 0.0)
         ctx.save_for_backward(slope)
+        undefined = undefined.squeeze(-1)
         ctx.mark_non_differentiable(undefined)
-        return r.masked_fill_(undefined, 0.0).clamp_(-1, 1).mul_(scale).add_(offset), undefined
+        r = r.squeeze(-1).masked_fill_(undefined, 0.0).clamp_(-1, 1)
+        return r.mul_(scale).add_(offset), undefined
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None, None, None, None]:
         (slope,) = ctx.saved_tensors
-        return grad * slope, None, None, None, None
+        return grad.unsqueeze(-1) * slope, None, None, None, None
 
 
 def correlation(
@@ -72,7 +74,7 @@ def correlation(
     offset: float = 0.0,
     rounding: Tensor | float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """`offset + scale * r`, r the correlation of rho (P,) and a unit vector (P,); and if r is undefined.
+    """`offset + scale * r`, r the correlation of rho (..., P) and a unit vector (P,); and if r is undefined.
 
     It is undefined if rho is constant: if its spread is at most 1e-6 of its largest absolute value (1e-12 in
     float64), or at most `rounding`, what rounding of the features can do to it.

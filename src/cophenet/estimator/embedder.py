@@ -18,12 +18,14 @@ from torch import Tensor
 from cophenet._common.mapped import release_pages
 from cophenet.estimator import storage
 from cophenet.estimator.from_run import check_bytes, flat_inputs, read_run
+from cophenet.estimator.labels import to_tree
 from cophenet.estimator.onnx import write_onnx
 from cophenet.estimator.prediction import DecisionMixin
 from cophenet.estimator.scaling import Scale, blocks, float_type
 from cophenet.estimator.search import SearchMixin
 from cophenet.estimator.training import Fitted, train_embedder
 from cophenet.estimator.validation import check_parameters, check_rows
+from cophenet.estimator.weights import fit_weights
 from cophenet.tree import Hierarchy
 from cophenet.tree.tables import add_columns
 
@@ -59,6 +61,8 @@ class HierarchicalEmbedder(
         objective_options: Options of a named objective, such as ``{"weight": 0.5}``.
         labels: What labels are: "names" of nodes of the tree (the number 7 is "7"), or "positions" in the
             classes of the tree, from 0.
+        class_weight: What samples of each label count, times their own weight: a mapping of labels to
+            weights, 1 for those it leaves out; "balanced", so that all labels count the same in sum; None.
         n_components: Size of a reshaped vector, at most that of the four hidden layers; None for the number
             of classes, but at most that of the input and at least 64. With a named objective None is that of
             the input.
@@ -112,6 +116,7 @@ class HierarchicalEmbedder(
         tree_strength: float | str = "auto",
         objective_options: Mapping[str, Any] | None = None,
         labels: str = "names",
+        class_weight: Mapping[Any, float] | str | None = None,
         n_components: int | None = None,
         hidden_size: int = 256,
         learning_rate: float | str = "auto",
@@ -131,6 +136,7 @@ class HierarchicalEmbedder(
         self.tree_strength = tree_strength
         self.objective_options = objective_options
         self.labels = labels
+        self.class_weight = class_weight
         self.n_components = n_components
         self.hidden_size = hidden_size
         self.learning_rate = learning_rate
@@ -145,19 +151,30 @@ class HierarchicalEmbedder(
         self.device = device
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> HierarchicalEmbedder:  # noqa: N803
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HierarchicalEmbedder:  # noqa: N803
         """Train on vectors with labels.
+
+        There is no `partial_fit`: the scale of the inputs, the length of the training and the samples that
+        calibrate decisions follow from all samples. A memory map trains on what does not fit in memory.
 
         Args:
             X: (n, d) numbers: numpy, torch, pandas, polars, or a memory map, of which only batches are read.
             y: (n,) names or numbers of classes or inner nodes.
+            sample_weight: (n,) how often each sample is seen, relative to the others: one of weight 2 counts
+                like two of weight 1, and those of weight 0 are left out (of a memory map, the others are then
+                copied). Decisions are calibrated without weights. None for 1.
 
         Raises:
-            ValueError: If a parameter, the vectors or the labels are wrong.
+            ValueError: If a parameter, the vectors, the labels or the weights are wrong.
         """
         check_parameters(self)
         rows, labels = check_rows(self, X, y, reset=True)
-        fitted, held_out = train_embedder(self, rows, labels)
+        given = None if self.tree is None else to_tree(self.tree)
+        weights = fit_weights(labels, sample_weight, self.class_weight, given)
+        if weights is not None and not weights.all():
+            used = weights > 0
+            rows, labels, weights = rows[used], labels[used], weights[used]
+        fitted, held_out = train_embedder(self, rows, labels, given, weights)
         self._set_fitted(fitted)
         self._calibrate(rows, *held_out)
         return self

@@ -1,15 +1,13 @@
 """The network of the default: small networks side by side, with unit vectors and a cosine head for each.
 
 Member m maps a standardised vector x to the unit vector z_m = u(drop(relu(norm(A_m x)))), u(v) = v / |v|. Its
-logit of class c is s cos(z_m, w_mc), with a fixed s; while it trains, it has such a head for every level of
+logit of class c is s cos(z_m, w_mc), with a fixed s; while it trains, it has such a row w for every node of
 the tree. The logits of the whole are the means of the members'. The reshaped vector is the members' unit
 vectors in a row, divided by the root of their number, in the directions that keep most of their inner
 products.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -27,16 +25,16 @@ class Members(nn.Module):
     Args:
         inputs: Size of a vector.
         hidden: Size of a member's hidden layer; 0 for linear members that keep the size of a vector.
-        outputs: Number of outputs of each head, the classes last.
+        outputs: Number of logits, those of the classes first.
         dropout: Share of hidden values that are left out at random.
         seed: Decides the start; torch's global random numbers are left alone.
 
     Example:
-        >>> Members(5, 8, [2, 3], 0.3, seed=0).eval()(torch.zeros(7, 5)).shape
+        >>> Members(5, 8, 3, 0.3, seed=0).eval()(torch.zeros(7, 5)).shape
         torch.Size([4, 7, 8])
     """
 
-    def __init__(self, inputs: int, hidden: int, outputs: Sequence[int], dropout: float, seed: int) -> None:
+    def __init__(self, inputs: int, hidden: int, outputs: int, dropout: float, seed: int) -> None:
         super().__init__()
         self.dropout = dropout
         self.is_linear, self.size = hidden == 0, hidden or inputs
@@ -49,10 +47,8 @@ class Members(nn.Module):
         with torch.no_grad():
             for parameter in self.hidden.parameters():
                 parameter.uniform_(-bound, bound, generator=generator)
-        shapes = [(MEMBERS, count, self.size) for count in outputs]
-        self.heads = nn.ParameterList(
-            torch.randn(shape, generator=generator) * self.size**-0.5 for shape in shapes
-        )
+        start = torch.randn(MEMBERS, outputs, self.size, generator=generator)
+        self.prototypes = nn.Parameter(start * self.size**-0.5)
 
     def forward(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Unit vectors of every member, (B, inputs) -> (members, B, size)."""
@@ -63,21 +59,23 @@ class Members(nn.Module):
             values = _drop(values, self.dropout, generator)
         return normalize(values.view(len(inputs), MEMBERS, self.size).transpose(0, 1), dim=2)
 
-    def logits(self, vectors: Tensor) -> tuple[Tensor, ...]:
-        """(members, B, size) -> (members, B, outputs) of every head."""
-        rows = normalize(torch.cat(tuple(self.heads), dim=1), dim=2)
-        values = SCALE * torch.bmm(vectors, rows.transpose(1, 2))
-        sizes = torch.tensor([head.shape[1] for head in self.heads]).cumsum(0)[:-1]
-        return tuple(values.tensor_split(sizes.tolist(), dim=2))
+    def logits(self, vectors: Tensor, count: int | None = None) -> Tensor:
+        """All or the first: (members, B, size) -> (members, B, count)."""
+        # The scale goes to the few rows: no pass over all logits is needed for it.
+        rows = normalize(self.prototypes[:, :count], dim=2) * SCALE
+        return torch.bmm(vectors, rows.transpose(1, 2))
 
 
 def _drop(values: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-    """Dropout by random bytes, eight at a time: several times quicker than a random number for each value."""
+    """Dropout by random bytes, eight at a time: several times quicker than a random number for each value.
+
+    What is left is not scaled up, for vectors of length one are made of it.
+    """
     limit, words = round(256 * share), -(-values.numel() // 8)
     drawn = torch.empty(words, dtype=torch.int64, device=values.device)
     drawn.random_(-(2**63), None, generator=generator)
     kept = drawn.view(torch.uint8)[: values.numel()].view(values.shape) >= limit
-    return values * kept.to(values.dtype).mul_(256 / (256 - limit))
+    return values * kept.to(values.dtype)
 
 
 class EnsembleNetwork(nn.Module):
@@ -125,15 +123,15 @@ class EnsembleNetwork(nn.Module):
         return logits[member, torch.arange(len(member), device=member.device)]
 
 
-def final_ensemble(members: Members, directions: Tensor) -> EnsembleNetwork:
+def final_ensemble(members: Members, classes: int, directions: Tensor) -> EnsembleNetwork:
     """What predictions need of trained members; batch norm becomes part of the hidden layer.
 
     Args:
         members: As trained.
+        classes: Their number.
         directions: (outputs, members * size) of `main_directions`.
     """
     layer, norm = members.hidden, members.norm
-    classes = members.heads[-1].shape[1]
     with torch.device("meta"):
         network = EnsembleNetwork(
             layer.in_features, members.size, len(directions), classes, linear=members.is_linear
@@ -145,7 +143,7 @@ def final_ensemble(members: Members, directions: Tensor) -> EnsembleNetwork:
     with torch.no_grad():
         network.hidden.weight.copy_(layer.weight * gain[:, None])
         network.hidden.bias.copy_((layer.bias - norm.running_mean) * gain + norm.bias)
-        network.prototypes.copy_(normalize(members.heads[-1], dim=2))
+        network.prototypes.copy_(normalize(members.prototypes[:, :classes], dim=2))
         network.projection.weight.copy_(directions)
     return network
 

@@ -1,20 +1,21 @@
 """How the default trains: cross entropy at every level of the tree, and CPCC of unit vectors.
 
-With p_l the probabilities of a member's cosine head of level l, and m_c the mean of its unit vectors of class
-c in the batch, each member has
+With s_v the logit of node v of the tree, p_l(v) = exp(s_v) / sum of exp(s_u) over the nodes u of level l, and
+m_c the mean of a member's unit vectors of class c in the batch, each member has
 
-    loss = CE(p_classes, y) + a mean_l CE(p_l, y_l) + b (1 - CPCC(|m_c - m_d|, t_cd))
+    loss = -log p_classes(y) - a mean_l log p_l(y_l) + b (1 - CPCC(|m_c - m_d|, t_cd))
 
 where l are the levels above the classes, and t_cd is the distance of two classes in the tree; `tree_strength`
-sets a and b. All samples train: of those that calibrate decisions each is left out by one member only, which
-then scores it.
+sets a and b. A node of several levels, such as a class high up in the tree, is the same in all of them. All
+samples train: of those that calibrate decisions each is left out by one member only, which then scores it.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,12 +29,13 @@ from cophenet.estimator.ensemble import MEMBERS, EnsembleNetwork, Members, final
 from cophenet.estimator.labels import classes_below
 from cophenet.estimator.scaling import Scale, blocks
 from cophenet.estimator.tree_strength import TreeWeights
+from cophenet.estimator.weights import draw_epoch
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
     from cophenet.estimator.embedder import HierarchicalEmbedder
 
-__all__ = ["EnsembleTrainer", "level_targets"]
+__all__ = ["EnsembleTrainer", "Levels", "find_levels"]
 
 Ints = NDArray[np.int64]
 
@@ -44,7 +46,9 @@ _WEIGHT_DECAY = 1e-2
 _MOST_EPOCHS, _LEAST_EPOCHS, _SEEN, _STEPS = 20, 6, 280_000, 300
 _BATCH, _LARGE_BATCH, _LARGE = 256, 512, 40_000
 # Classes of a batch whose distances are compared with the tree.
-_COMPARED = 128
+_COMPARED = 64
+# CPCC is part of one step of so many, with so many times the weight.
+_CPCC_STEPS = 2
 # Below so many samples per class on average, more is left out at random.
 _FEW = 15
 _DROPOUT, _DROPOUT_FEW = 0.3, 0.5
@@ -52,37 +56,55 @@ _DROPOUT, _DROPOUT_FEW = 0.3, 0.5
 _COMPONENTS = 64
 
 
-def level_targets(tree: Hierarchy, inner: Ints) -> tuple[Tensor, list[int]]:
-    """What a sample of each label is at each level, and how many nodes the levels have.
+class Levels(NamedTuple):
+    """Levels of a tree, those left out that tell no more apart than the one above; the classes are the last.
 
-    Levels that tell no more apart than the one above are left out; the classes are the last.
+    Attributes:
+        targets: (levels, C + m) the node that a sample of each label is at each level, -1 where an inner node
+            that is a label says nothing. Nodes are the classes, and then the others in the order of levels.
+        members: (levels, nodes) 1 for the nodes of each level.
+    """
+
+    targets: Tensor
+    members: Tensor
+
+
+def find_levels(tree: Hierarchy, inner: Ints) -> Levels:
+    """The levels of a tree with C classes.
 
     Args:
-        tree: The tree, with C classes.
+        tree: The tree.
         inner: (m,) inner nodes that are labels.
 
-    Returns:
-        (levels, C + m) node of each level in the order of `tree.cut`, -1 where an inner node says nothing;
-        and their numbers.
-
     Example:
-        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
-        >>> level_targets(tree, np.array([tree.node("pet")]))
-        (tensor([[ 0,  0,  1,  0],
-                [ 0,  1,  2, -1]]), [2, 3])
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "bus"], sep="/")
+        >>> find_levels(tree, np.array([tree.node("pet")]))
+        Levels(targets=tensor([[ 3,  3,  2,  3],
+                [ 0,  1,  2, -1]]), members=tensor([[0., 0., 1., 1.],
+                [1., 1., 1., 0.]]))
     """
-    below = classes_below(tree, inner)
-    rows, sizes = [], [1]
+    below, classes = classes_below(tree, inner), np.arange(tree.num_classes)
+    # Levels are parts of one another: nodes with the same first class and as many classes are the same.
+    nodes = {(c, 1): c for c in classes.tolist()}
+    targets, own, before = [], [], 1
     for depth in range(1, tree.height + 1):
         place = tree.cut(depth)[1]
         count = int(place.max()) + 1
-        if count == sizes[-1]:
+        if count == before:
             continue
+        first = np.full(count, tree.num_classes)
+        np.minimum.at(first, place, classes)
+        keys = zip(first.tolist(), np.bincount(place).tolist(), strict=True)
+        node = np.array([nodes.setdefault(key, len(nodes)) for key in keys])
         low = np.where(below, place, count).min(1, initial=count)
         high = np.where(below, place, -1).max(1, initial=-1)
-        rows.append(np.concatenate((place, np.where(low == high, low, -1))))
-        sizes.append(count)
-    return torch.from_numpy(np.stack(rows).astype(np.int64)), sizes[1:]
+        targets.append(np.concatenate((node[place], np.where(low == high, node[low % count], -1))))
+        own.append(node)
+        before = count
+    members = torch.zeros(len(own), len(nodes))
+    for level, node in enumerate(own):
+        members[level, node] = 1
+    return Levels(torch.from_numpy(np.stack(targets).astype(np.int64)), members)
 
 
 @dataclass
@@ -99,6 +121,7 @@ class EnsembleTrainer:
         held_out: (m,) samples that calibrate, each of them left out by one member.
         seed: Decides all that is random.
         device: Where to train.
+        sample_weights: (n,) what each sample counts; None for equally much.
     """
 
     rows: NDArray[Any]
@@ -110,17 +133,23 @@ class EnsembleTrainer:
     held_out: Ints
     seed: int
     device: torch.device
+    sample_weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         """Tables of the labels, and who leaves out what."""
-        table, sizes = level_targets(self.tree, self.inner)
-        kept = slice(None) if self.weights.levels else slice(-1, None)
-        self.table, self.sizes = table[kept].to(self.device), sizes[kept]
+        targets, members = find_levels(self.tree, self.inner)
+        if not self.weights.levels:
+            targets, members = targets[-1:], members[-1:, : self.tree.num_classes]
+        self.levels = Levels(targets.to(self.device), members.to(self.device))
+        above = len(targets) - 1
+        shares = torch.tensor([self.weights.levels / max(1, above)] * above + [1.0])
+        self.level_weights = shares.to(self.device)
         self.below = torch.from_numpy(classes_below(self.tree, self.inner)).to(self.device)
         self.left_out_by = np.full(len(self.rows), -1)
         self.left_out_by[self.held_out] = np.arange(len(self.held_out)) % MEMBERS
         self.generator = torch.Generator(self.device).manual_seed(self.seed)
         self.rng = np.random.default_rng(self.seed)
+        self.steps = itertools.count()
         self.has_cpcc = bool(self.weights.cpcc) and not self.tree.is_equidistant
 
     def fit(self, settings: HierarchicalEmbedder) -> tuple[EnsembleNetwork, list[dict[str, float]]]:
@@ -132,7 +161,8 @@ class EnsembleTrainer:
         steps, epochs = self._plan(settings)
         few = len(self.rows) < _FEW * self.tree.num_classes
         dropout, hidden = _DROPOUT_FEW if few else _DROPOUT, settings.hidden_size
-        members = Members(self.rows.shape[1], hidden, self.sizes, dropout, self.seed).to(self.device)
+        nodes = self.levels.members.shape[1]
+        members = Members(self.rows.shape[1], hidden, nodes, dropout, self.seed).to(self.device)
         optimizer, schedule = _optimizer(members, settings, epochs * steps)
         history: list[dict[str, float]] = []
         with torch.enable_grad(), Progress("", epochs, show=bool(settings.verbose), count=_nothing) as bar:
@@ -157,8 +187,9 @@ class EnsembleTrainer:
     def _epoch(self, members: Members, optimizer: Any, schedule: Any, steps: int) -> float:
         members.train()
         total = torch.zeros((), device=self.device)
-        for part in np.array_split(self.rng.permutation(len(self.rows)), steps):
-            loss = self.loss(members, part)
+        order = draw_epoch(np.arange(len(self.rows)), self.sample_weights, self.rng)
+        for part in np.array_split(order, steps):
+            loss = self.loss(members, part, next(self.steps))
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -169,21 +200,37 @@ class EnsembleTrainer:
             raise ValueError(f"training diverged: the loss is {mean}; learning_rate must be lower")
         return mean
 
-    def loss(self, members: Members, chosen: Ints) -> Tensor:
-        """The sum of the members' losses on some samples."""
+    def loss(self, members: Members, chosen: Ints, step: int = 0) -> Tensor:
+        """The sum of the members' losses on some samples; of two steps one has CPCC, with both's weight."""
         vectors = members(self._inputs(chosen), self.generator)
-        labels = torch.from_numpy(self.targets[chosen]).to(self.device)
-        partly = np.flatnonzero(self.targets[chosen] >= self.tree.num_classes)
-        weights = self._weights(chosen)
-        *above, classes = members.logits(vectors)
-        loss = self._class_loss(classes, labels, weights, torch.from_numpy(partly).to(self.device))
-        for logits, table in zip(above, self.table, strict=False):
-            target = table[labels]
-            known = _mean(_cross_entropy(logits, target), weights * (target >= 0))
-            loss = loss + self.weights.levels / len(above) * known
-        if self.has_cpcc:
-            loss = loss + self.weights.cpcc * self._cpcc_loss(vectors, chosen)
+        loss = self._level_loss(members.logits(vectors), chosen)
+        if self.has_cpcc and step % _CPCC_STEPS == 0:
+            loss = loss + _CPCC_STEPS * self.weights.cpcc * self._cpcc_loss(vectors, chosen)
         return loss
+
+    def _level_loss(self, logits: Tensor, chosen: Ints) -> Tensor:
+        """Cross entropies of all levels; a sample known by an inner node v pays -log(sum of p(c) below v).
+
+        (members, B, nodes) -> (), summed over members. What must be known of labels is known on the host:
+        nothing here waits for a device.
+        """
+        classes, codes = self.tree.num_classes, self.targets[chosen]
+        labels = torch.from_numpy(codes).to(self.device)
+        targets = self.levels.targets[:, labels].T
+        # Logits are at most SCALE, so that their exponentials can be added as they are.
+        exponentials = logits.exp()
+        own = logits.gather(2, targets.clamp(min=0).expand(len(logits), -1, -1))
+        known = targets >= 0
+        partly = np.flatnonzero(codes >= classes)
+        if len(partly):
+            at = torch.from_numpy(partly).to(self.device)
+            inside = exponentials[:, at, :classes] * self.below[labels[at] - classes]
+            own[:, at, -1] = inside.sum(2).log()
+            known[:, -1] = True
+        values = (exponentials @ self.levels.members.T).log() - own
+        weights = self._weights(chosen)[:, :, None] * known
+        means = (values * weights).sum(1) / weights.sum(1).clamp(min=1e-12)
+        return (means * self.level_weights).sum()
 
     def _inputs(self, chosen: Ints) -> Tensor:
         return self.scale(self.rows[chosen], torch.float32).to(self.device)
@@ -192,19 +239,6 @@ class EnsembleTrainer:
         """What each sample counts for each member, (members, B)."""
         used = self.left_out_by[chosen] != np.arange(MEMBERS)[:, None]
         return torch.from_numpy(used).to(self.device, torch.float32)
-
-    def _class_loss(self, logits: Tensor, labels: Tensor, weights: Tensor, partly: Tensor) -> Tensor:
-        """Cross entropy of the classes; a sample known by an inner node v pays -log(sum of p(c) below v).
-
-        The places of the latter, `partly`, are found on the host: nothing here waits for a device.
-        """
-        classes = self.tree.num_classes
-        values = _cross_entropy(logits, labels.where(labels < classes, -1))
-        if len(partly):
-            scores = logits[:, partly]
-            inside = scores.masked_fill(~self.below[labels[partly] - classes], -torch.inf).logsumexp(2)
-            values = values.index_add(1, partly, scores.logsumexp(2) - inside)
-        return _mean(values, weights)
 
     def _cpcc_loss(self, vectors: Tensor, chosen: Ints) -> Tensor:
         """1 - CPCC of the class means of a batch, summed over members; 0 where it is undefined."""
@@ -218,17 +252,19 @@ class EnsembleTrainer:
         distances = self.tree.condensed(classes)
         if len(distances) < 2 or distances.max() == distances.min():
             return vectors.new_zeros(())
-        shares = torch.zeros(len(classes), len(used))
-        shares[place, np.arange(len(used))] = torch.from_numpy(1 / counts[place]).float()
-        means = shares.to(vectors) @ vectors[:, torch.from_numpy(used).to(self.device)]
+        shares = np.zeros((len(classes), len(chosen)), dtype=np.float32)
+        shares[place, used] = 1 / counts[place]
+        # Members lie side by side in memory, so that this is one product of two matrices.
+        row = vectors.transpose(0, 1).flatten(1)
+        means = (torch.from_numpy(shares).to(row) @ row).view(len(classes), MEMBERS, -1).transpose(0, 1)
         squares = means.square().sum(2)
         squares = squares[:, :, None] + squares[:, None] - 2 * torch.bmm(means, means.transpose(1, 2))
-        one, other = torch.triu_indices(len(classes), len(classes), 1, device=self.device)
+        pairs = np.triu_indices(len(classes), 1)
+        places = torch.from_numpy(np.ravel_multi_index(pairs, squares.shape[1:])).to(self.device)
         # The root has a bounded gradient where two means are the same.
-        rho = squares[:, one, other].clamp(min=1e-6).sqrt()
+        rho = squares.flatten(1).index_select(1, places).clamp(min=1e-6).sqrt()
         direction = unit_vector(torch.from_numpy(distances)).to(vectors)
-        terms = [correlation(values, direction, -1.0, 1.0)[0] for values in rho]
-        return torch.stack(terms).sum()
+        return correlation(rho, direction, -1.0, 1.0)[0].sum()
 
     def _held_out_loss(self, members: Members) -> float:
         """Mean cross entropy of the samples that one member has left out, by that member."""
@@ -241,7 +277,7 @@ class EnsembleTrainer:
         with torch.no_grad():
             for part in blocks(len(chosen), self.rows.shape[1] + MEMBERS * (members.size + classes)):
                 at = chosen[part]
-                logits = members.logits(members(self._inputs(at)))[-1]
+                logits = members.logits(members(self._inputs(at)), classes)
                 own = logits[self.left_out_by[at], np.arange(len(at))]
                 labels = torch.from_numpy(self.targets[at]).to(self.device)
                 total += float(cross_entropy(own, labels, reduction="sum"))
@@ -259,7 +295,7 @@ class EnsembleTrainer:
                 moments += (row.T @ row).double().cpu()
         most = max(_COMPONENTS, min(self.tree.num_classes, self.rows.shape[1]))
         outputs = settings.n_components or min(most, width)
-        return final_ensemble(members, main_directions(moments, outputs).float())
+        return final_ensemble(members, self.tree.num_classes, main_directions(moments, outputs).float())
 
 
 def _optimizer(members: Members, settings: HierarchicalEmbedder, steps: int) -> tuple[Any, Any]:
@@ -275,17 +311,6 @@ def _optimizer(members: Members, settings: HierarchicalEmbedder, steps: int) -> 
     fused = members.hidden.weight.device.type in ("cpu", "cuda")
     optimizer = torch.optim.AdamW(groups, lr=rate, fused=fused)
     return optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps)
-
-
-def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Of every member and sample, 0 where the label is -1. (members, B, k), (B,) -> (members, B)."""
-    flat = cross_entropy(logits.flatten(0, 1), labels.repeat(len(logits)), ignore_index=-1, reduction="none")
-    return flat.view(logits.shape[:2])
-
-
-def _mean(values: Tensor, weights: Tensor) -> Tensor:
-    """Weighted means of the members, summed. (members, B), (members, B) -> ()."""
-    return ((values * weights).sum(1) / weights.sum(1).clamp(min=1e-12)).sum()
 
 
 def _nothing(*_: object) -> str:

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from cophenet._common.progress import Progress
 from cophenet.estimator.ensemble_training import EnsembleTrainer
-from cophenet.estimator.labels import classes_below, encode, label_text, to_tree
+from cophenet.estimator.labels import classes_below, encode, label_text
 from cophenet.estimator.network import final_network, start_network
 from cophenet.estimator.scaling import Scale, blocks, fit_scale
 from cophenet.estimator.tree_strength import tree_weights
+from cophenet.estimator.weights import draw_epoch
 from cophenet.models.heads import Network
 from cophenet.objectives import Objective, StepOutput, create, phase_lengths
 from cophenet.tree import Hierarchy
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Fitted", "HeldOut", "Split", "Trainer", "split_rows", "train_embedder"]
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _LEARNING_RATE, _WEIGHT_DECAY, _EPOCHS = 3e-3, 1.0, 100
@@ -82,7 +84,11 @@ class HeldOut(NamedTuple):
 
 
 def train_embedder(
-    estimator: HierarchicalEmbedder, rows: NDArray[Any], labels: NDArray[Any]
+    estimator: HierarchicalEmbedder,
+    rows: NDArray[Any],
+    labels: NDArray[Any],
+    given: Hierarchy | None,
+    weights: Floats | None,
 ) -> tuple[Fitted, HeldOut]:
     """Train a network.
 
@@ -90,11 +96,12 @@ def train_embedder(
         estimator: For its parameters, which are checked.
         rows: (n, d) checked numbers.
         labels: (n,) as the user writes them.
+        given: The tree; None to infer one.
+        weights: (n,) what each sample counts; None for equally much.
 
     Returns:
         What it has learned, and the samples that calibrate.
     """
-    given = None if estimator.tree is None else to_tree(estimator.tree)
     encoded = encode(labels, given, estimator.labels)
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
     rng = np.random.default_rng(seed)
@@ -108,9 +115,9 @@ def train_embedder(
     left_out_by = None
     if default:
         parts = (rows, encoded.targets, encoded.inner, tree, scale)
-        weights = tree_weights(estimator.tree_strength)
-        ensemble = EnsembleTrainer(*parts, weights, split.calibrate, seed, device)
-        _warn_of_equal_distances(tree, bool(weights.cpcc))
+        terms = tree_weights(estimator.tree_strength)
+        ensemble = EnsembleTrainer(*parts, terms, split.calibrate, seed, device, weights)
+        _warn_of_equal_distances(tree, bool(terms.cpcc))
         network: Any
         network, history = ensemble.fit(estimator)
         left_out_by, outputs = ensemble.left_out_by, network.projection.out_features
@@ -121,7 +128,7 @@ def train_embedder(
         _warn_of_equal_distances(tree, objective.cpcc is not None)
         outputs = estimator.n_components or rows.shape[1]
         start = start_network(objective, rows.shape[1], estimator.hidden_size, outputs, seed).to(device)
-        trainer = Trainer(start, objective, rows, encoded.targets, encoded.inner, scale, device)
+        trainer = Trainer(start, objective, rows, encoded.targets, encoded.inner, scale, device, weights)
         history = trainer.fit(split, estimator, rng)
         network = final_network(start, objective.finest)
     held = split.calibrate[encoded.targets[split.calibrate] < len(encoded.classes)]
@@ -214,6 +221,7 @@ class Trainer:
         inner: Inner nodes of the tree that are labels.
         scale: Standardises rows.
         device: Where to train.
+        weights: (n,) what each sample counts; None for equally much.
     """
 
     network: Network
@@ -223,6 +231,7 @@ class Trainer:
     inner: Ints
     scale: Scale
     device: torch.device
+    weights: Floats | None = None
     below: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
@@ -298,10 +307,11 @@ class Trainer:
         size = settings.batch_size
         size = min(256, max(32, len(split.train) // 8)) if size == "auto" else int(size)
         best, state, since = math.inf, None, 0
+        stop = split.stop if self.weights is None else draw_epoch(split.stop, self.weights, rng)
         with Progress("", epochs, show=bool(settings.verbose), count=lambda *_: "") as progress:
             for epoch in range(1, epochs + 1):
-                loss = self._epoch(optimizer, rng.permutation(split.train), phase, size)
-                held = self.mean_loss(split.stop, phase, size) if len(split.stop) else math.nan
+                loss = self._epoch(optimizer, draw_epoch(split.train, self.weights, rng), phase, size)
+                held = self.mean_loss(stop, phase, size) if len(stop) else math.nan
                 history.append({"epoch": len(history) + 1, "loss": loss, "held_out": held})
                 values = (f"loss {loss:.4f}", f"held-out {held:.4f}")
                 progress.update(epoch, *values, label=f"epoch {epoch}/{epochs}")
