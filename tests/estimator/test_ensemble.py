@@ -84,9 +84,10 @@ def test_the_final_network_computes_what_the_members_do():
     members.eval()
     inputs = trainer._inputs(np.arange(10))
     vectors = members(inputs)
-    network = final_ensemble(members, 5, torch.eye(32))
+    mean = torch.arange(32.0)
+    network = final_ensemble(members, 5, mean, torch.eye(32))
     features, logits = network(inputs)
-    torch.testing.assert_close(features.view(10, MEMBERS, 8).transpose(0, 1) * 2, vectors)
+    torch.testing.assert_close((features * 2 + mean).view(10, MEMBERS, 8).transpose(0, 1), vectors)
     torch.testing.assert_close(logits, members.logits(vectors, 5).mean(0))
     member = torch.arange(10) % MEMBERS
     expected = members.logits(vectors, 5)[member, torch.arange(10)]
@@ -138,3 +139,8 @@ def test_a_reshaped_vector_has_as_many_numbers_as_there_are_classes_or_64():
     assert HierarchicalEmbedder(**options).fit(rows, names % 3).transform(rows).shape == (200, 64)
     assert HierarchicalEmbedder(**options).fit(rows[:, :65], names).transform(rows[:, :65]).shape == (200, 65)
     assert HierarchicalEmbedder(**options, n_components=90).fit(rows, names).transform(rows).shape[1] == 90
+
+
+def test_reshaped_vectors_of_the_training_samples_have_mean_zero():
+    model = HierarchicalEmbedder(TREE, max_iter=2, hidden_size=8, random_state=0).fit(ROWS, NAMES)
+    np.testing.assert_allclose(model.transform(ROWS).mean(0), 0, atol=1e-6)

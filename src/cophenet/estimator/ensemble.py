@@ -3,8 +3,8 @@
 Member m maps a standardised vector x to the unit vector z_m = u(drop(relu(norm(A_m x)))), u(v) = v / |v|. Its
 logit of class c is s cos(z_m, w_mc), with a fixed s; while it trains, it has such a row w for every node of
 the tree. The logits of the whole are the means of the members'. The reshaped vector is the members' unit
-vectors in a row, divided by the root of their number, in the directions that keep most of their inner
-products.
+vectors in a row, divided by the root of their number, less their mean over the training samples, in the
+directions that keep most of their variance.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class EnsembleNetwork(nn.Module):
         self.num_values = MEMBERS * (2 * size + classes) + outputs
         self.hidden = nn.Linear(inputs, MEMBERS * size)
         self.prototypes = nn.Parameter(torch.empty(MEMBERS, classes, size))
-        self.projection = nn.Linear(MEMBERS * size, outputs, bias=False)
+        self.projection = nn.Linear(MEMBERS * size, outputs)
         self.eval().requires_grad_(False)
 
     def unit_vectors(self, inputs: Tensor) -> Tensor:
@@ -123,12 +123,13 @@ class EnsembleNetwork(nn.Module):
         return logits[member, torch.arange(len(member), device=member.device)]
 
 
-def final_ensemble(members: Members, classes: int, directions: Tensor) -> EnsembleNetwork:
+def final_ensemble(members: Members, classes: int, mean: Tensor, directions: Tensor) -> EnsembleNetwork:
     """What predictions need of trained members; batch norm becomes part of the hidden layer.
 
     Args:
         members: As trained.
         classes: Their number.
+        mean: (members * size,) of the unit vectors in a row.
         directions: (outputs, members * size) of `main_directions`.
     """
     layer, norm = members.hidden, members.norm
@@ -145,6 +146,7 @@ def final_ensemble(members: Members, classes: int, directions: Tensor) -> Ensemb
         network.hidden.bias.copy_((layer.bias - norm.running_mean) * gain + norm.bias)
         network.prototypes.copy_(normalize(members.prototypes[:, :classes], dim=2))
         network.projection.weight.copy_(directions)
+        network.projection.bias.copy_(directions @ mean * -(MEMBERS**-0.5))
     return network
 
 

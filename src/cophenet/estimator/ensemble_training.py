@@ -284,18 +284,22 @@ class EnsembleTrainer:
         return total / len(chosen)
 
     def _final(self, members: Members, settings: HierarchicalEmbedder) -> EnsembleNetwork:
-        """The network, with the main directions of the unit vectors of the training samples."""
+        """The network, with the mean and main directions of the unit vectors of the training samples."""
         members.eval()
         width = MEMBERS * members.size
-        moments = torch.zeros(width, width, dtype=torch.float64)
+        moments, total = torch.zeros(width, width, dtype=torch.float64), torch.zeros(width).double()
         with torch.no_grad():
             for part in blocks(len(self.rows), self.rows.shape[1] + 2 * width):
                 vectors = members(self._inputs(np.arange(part.start, part.stop)))
                 row = vectors.transpose(0, 1).reshape(-1, width)
                 moments += (row.T @ row).double().cpu()
+                total += row.sum(0).double().cpu()
+        mean = total / len(self.rows)
+        moments -= torch.outer(total, mean)
         most = max(_COMPONENTS, min(self.tree.num_classes, self.rows.shape[1]))
         outputs = settings.n_components or min(most, width)
-        return final_ensemble(members, self.tree.num_classes, main_directions(moments, outputs).float())
+        directions = main_directions(moments, outputs).float()
+        return final_ensemble(members, self.tree.num_classes, mean.float(), directions)
 
 
 def _optimizer(members: Members, settings: HierarchicalEmbedder, steps: int) -> tuple[Any, Any]:

@@ -207,6 +207,7 @@ def _fill(
     with torch.device("meta"):
         if estimator.objective == "auto":
             outputs = len(state["projection.weight"])
+            state.setdefault("projection.bias", torch.zeros(outputs))  # not centred in older files
             network = EnsembleNetwork(inputs, size or inputs, outputs, classes, linear=size == 0)
         else:
             outputs = state["head.weight"].shape[1]
