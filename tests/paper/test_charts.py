@@ -1,7 +1,6 @@
 """Charts of reproduced items, read back from the drawn axes."""
 
 import numpy as np
-import pytest
 
 from cophenet.paper.charts import dots_figure, lines_figure, scatter_figure
 from cophenet.paper.figures import dots_panel
@@ -60,19 +59,6 @@ def test_a_control_is_dotted_in_the_colour_of_its_line():
     assert first.get_color() == second.get_color()
     assert (first.get_linestyle(), second.get_linestyle()) == ("-", ":")
     assert np.isnan(second.get_ydata()[1])
-
-
-@pytest.mark.parametrize(
-    ("make", "panel"),
-    [
-        (dots_figure, dots_panel("none", [], {})),
-        (lines_figure, {"title": "none", "x": "", "y": "", "series": []}),
-        (scatter_figure, {"title": "none", "x": "", "y": "", "points": [], "fit": None}),
-    ],
-)
-def test_nothing_measured_is_said(make, panel):
-    (axes,) = make({"panels": [panel]}).axes
-    assert [text.get_text() for text in axes.texts] == ["nothing measured yet"]
 
 
 def test_points_of_a_name_look_alike_in_all_panels_and_are_named_once():

@@ -41,12 +41,23 @@ def made(tmp_path, name, settings=SETTINGS):
     return read_document(tmp_path / "out", name), results, tmp_path / "out" / name
 
 
+@pytest.fixture(scope="module")
+def on_digits(tmp_path_factory):
+    """Items whose runs are all there, written at once; results.json contents by run, for each item."""
+    folder = tmp_path_factory.mktemp("digits")
+    results = {
+        item.name: write_runs(plan_runs(item, SETTINGS), folder / "runs") for item in find_items(ON_DIGITS)
+    }
+    write_items(ON_DIGITS, folder, SETTINGS)
+    return folder / "out", results
+
+
 @pytest.mark.parametrize("name", ON_DIGITS)
-def test_every_file_is_written_and_says_something(tmp_path, name):
-    document, results, folder = made(tmp_path, name)
-    assert set(document.runs) == set(results)
+def test_every_file_is_written_and_says_something(on_digits, name):
+    document, folder = read_document(on_digits[0], name), on_digits[0] / name
+    assert set(document.runs) == set(on_digits[1][name])
     assert document.missing == {}
-    files = {folder / f"{name}.json"}
+    files = {folder / f"{name}.json", folder / "README.md"}
     for stem, table in item_tables(document).items():
         paths = {ending: folder / f"{stem}.{ending}" for ending in ("csv", "md", "tex")}
         rows = list(csv.reader(paths["csv"].read_text().splitlines()))
@@ -58,7 +69,6 @@ def test_every_file_is_written_and_says_something(tmp_path, name):
         svg, png = (folder / f"{stem}.{ending}" for ending in ("svg", "png"))
         drawn = svg.read_text()
         assert "<svg" in drawn
-        assert "nothing measured" not in drawn
         # Not the bytes of the drawing: another version of matplotlib may draw otherwise.
         assert f"<dc:description>{checksum(figure)}</dc:description>" in "".join(drawn.split())
         with Image.open(png) as picture:
@@ -70,8 +80,8 @@ def test_every_file_is_written_and_says_something(tmp_path, name):
     assert set(folder.iterdir()) == files
 
 
-def test_numbers_of_tables_are_those_of_results(tmp_path):
-    document, results, _ = made(tmp_path, "testcpcc")
+def test_numbers_of_tables_are_those_of_results(on_digits):
+    document, results = read_document(on_digits[0], "testcpcc"), on_digits[1]["testcpcc"]
     rows = {row["objective"]: row for row in rows_of(item_tables(document)["testcpcc"])}
     for label, objective in (("Flat", "flat"), ("FastFT", "fastft"), ("SWD", "swd")):
         key = "source/cpcc/l2" if objective == "flat" else f"source/cpcc/{objective}"

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 from scipy.stats import t
 
-from cophenet.paper.expressions import AllOf, AnyOf, average_of, best_of, value
-from cophenet.paper.judge import judge
+from cophenet.paper.claims_page import evidence
+from cophenet.paper.documents import Document
+from cophenet.paper.expressions import AllOf, AnyOf, Claim, average_of, best_of, value
+from cophenet.paper.judge import judge, judge_claim
 from cophenet.paper.observations import Observations, with_breeds
 from cophenet.paper.variants import BREEDS
 
@@ -161,3 +163,64 @@ def test_the_four_settings_of_breeds_are_one_data_set():
     pooled = table.find("breeds", "emd")
     assert table.values(pooled, "m") == {0: pytest.approx(0.15), 1: 0.2, 2: pytest.approx(0.3)}
     assert table.find("breeds", "l2") is None
+
+
+def regimes(*entries):
+    """Frozen and fine-tuned networks; three seeds each."""
+    rows = []
+    for pretrained, name, level in entries:
+        values = tuple(level + seed / 1000 for seed in range(3))
+        options = {"scale": "laptop", "pretrained": pretrained}
+        rows.append(("cifar100", name, "source/map/coarse", values, options))
+    return observed(*rows)
+
+
+def test_a_claim_is_judged_at_each_scale_alone():
+    metric = "source/map/coarse"
+    claim = Claim("OT is above l2.", "here", "coarse", value("fastft", metric) > value("l2", metric))
+    table = regimes(
+        ("frozen", "fastft", 0.79),
+        ("frozen", "l2", 0.80),
+        ("fine-tuned", "fastft", 0.72),
+        ("fine-tuned", "l2", 0.7),
+    )
+    found = {one.regime: one.judgement.verdict for one in judge_claim(claim, table)}
+    assert found == {
+        "laptop scale, frozen backbone": "does not hold",
+        "laptop scale, fine-tuned backbone": "holds",
+    }
+    # What the item lacks is taken from another one, and both verdicts stand on the page.
+    own = Document("coarse", observations=table.at(["laptop scale, frozen backbone"]))
+    other = Document("umap", observations=table)
+    together = evidence(claim, [own, other])
+    assert {one.regime: one.judgement.verdict for one in judge_claim(claim, together)} == found
+    assert len(together.rows) == 12
+
+
+def test_a_backbone_from_imagenet_decides_nothing_about_breeds():
+    rows = [(name, o, "m", (v, v, v)) for name in BREEDS for o, v in (("emd", 0.9), ("l2", 0.1))]
+    for pretrained, expected in (("", "holds"), ("frozen", "cannot be told")):
+        options = {"scale": "laptop", "pretrained": pretrained}
+        table = observed(*((*row, options) for row in rows))
+        found = judge(SURE, table, "living17")
+        assert found.verdict == expected
+        pooled = judge(SURE, with_breeds(table), "breeds")
+        assert pooled.verdict == expected
+    assert found.reasons == (
+        "the backbone has learned the classes of BREEDS, source and target, from ImageNet",
+    )
+
+
+def test_few_steps_and_busy_machines_decide_nothing():
+    numbers = pair((0.5, 0.51, 0.52), (0.4, 0.41, 0.42))
+    steps = [("digits", name, "steps", (54.0,) * 3) for name in ("emd", "l2")]
+    found = verdict(SURE, *numbers, *steps)
+    assert found.reasons[0] == "EMD was trained for 54 steps, 100 are needed"
+    assert verdict(SURE, *numbers, *steps, untrained=True).verdict == "holds"
+    times = value("emd", "seconds_per_epoch") > value("l2", "seconds_per_epoch")
+    busy = pair((20.0, 24.0, 30.0), (10.0, 10.1, 10.2), "seconds_per_epoch")
+    assert verdict(times, *busy, untrained=True).reasons == (
+        "times of EMD vary by 20 %: the machine was busy",
+    )
+    quiet = pair((20.0, 20.1, 20.2), (10.0, 10.1, 10.2), "seconds_per_epoch")
+    assert verdict(times, *quiet, untrained=True).verdict == "holds"

@@ -93,7 +93,7 @@ def test_a_document_of_another_format_is_not_replaced(written):
     path = folder / "out/rank/rank.json"
     path.write_text(json.dumps({**Document("rank").to_json(), "format": 1}))
     failed, _ = call(only_finished=True)
-    assert failed == {"rank": f"{path} has format 1, this version reads 2: move it away, or give another -o"}
+    assert failed == {"rank": f"{path} has format 1, this version reads 3: move it away, or give another -o"}
     assert json.loads(path.read_text())["format"] == 1
 
 
@@ -117,13 +117,14 @@ def test_a_study_of_an_older_document_is_not_measured_again(tmp_path):
     study = {"seconds": seconds, "settings": settings}
     (tmp_path / "batch-time").mkdir()
     path = tmp_path / "batch-time/batch-time.json"
-    path.write_text(json.dumps({"format": 2, "item": "batch-time", "study": study}))
+    path.write_text(json.dumps({"format": 3, "item": "batch-time", "study": study}))
     outcome = reproduce(["batch-time"], tmp_path / "runs", tmp_path, tell=lambda _: None)
     assert outcome.failed == {}
     made = json.loads(path.read_text())
     assert made["study"] == study
-    assert made["settings"] == made["recipes"] == made["setup"] == []
-    assert "(#batch-time)" in (tmp_path / "README.md").read_text()
+    assert made["settings"] == made["recipes"] == []
+    assert made["setup"] == {}
+    assert "(batch-time/README.md)" in (tmp_path / "README.md").read_text()
 
 
 def test_documents_name_no_folder_of_a_machine(written):

@@ -29,24 +29,24 @@ def test_the_setup_stands_beside_that_of_the_paper(tmp_path):
         "cifar100: resnet10-w24, 20 epochs, batch 128, 9,000 training samples "
         "(paper: resnet18, 200 epochs, batch 128)."
     )
-    assert document["setup"] == [sentence]
-    assert f"\n\n{sentence}\n" in (tmp_path / "out/README.md").read_text()
+    assert document["setup"] == {"cifar100": sentence}
+    assert f"\n\n{sentence}\n" in (tmp_path / "out/rank/README.md").read_text()
     for table in item_tables(read_document(tmp_path / "out", "rank")).values():
         assert table.has_published == (sentence in table.notes)
 
 
 def test_what_an_item_varies_is_listed(tmp_path):
     document = made(tmp_path, "flow-weights", Settings("scratch", ("cifar100",), (0,), ("batch_size=64",)))
-    assert document["setup"] == [
+    assert document["setup"]["cifar100"] == (
         "cifar100: resnet10-w24, 20 epochs, batch 64, weight 2, 9,000 training samples "
         "(paper: resnet18, 200 epochs, batch 128, weight 1)."
-    ]
+    )
     (table,) = item_tables(read_document(tmp_path / "out", "flow-weights")).values()
-    assert document["setup"][0] in table.notes
+    assert document["setup"]["cifar100"] in table.notes
 
 
 def test_data_that_the_paper_does_not_have_stands_alone(tmp_path):
     document = made(tmp_path, "batch-size", Settings("laptop", ("digits",), (0,)))
-    (sentence,) = document["setup"]
+    (sentence,) = document["setup"].values()
     assert "batch 64, 128, 512 and 1024" in sentence
     assert "paper" not in sentence

@@ -6,7 +6,7 @@ import torch
 
 from cophenet import Hierarchy, class_distances
 from cophenet.paper import StudySettings, draw_clouds, order_study, run_isolated, synthetic_study
-from cophenet.paper.synthetic import VARIANTS, DistanceVariant, dense_bures
+from cophenet.paper.synthetic import VARIANTS, DistanceVariant, dense_bures, synthetic_observations
 from support import random_batch
 
 
@@ -31,7 +31,7 @@ def test_modes_of_clouds_have_equal_shares_and_the_order_they_say():
 
 
 def test_errors_are_those_of_a_loop_and_greedy_order_decides():
-    settings = StudySettings(width=64, repeats=2, sizes=(8,), error_sizes=(40,))
+    settings = StudySettings(64, 2, sizes=(8,), error_sizes=(40,), widths=(4,), classes=(2,))
     found = synthetic_study(settings, (DistanceVariant("fastft"), DistanceVariant("l2")))
     generator = torch.Generator().manual_seed(0)
     errors = []
@@ -43,10 +43,26 @@ def test_errors_are_those_of_a_loop_and_greedy_order_decides():
     lucky = found["errors"]["mixture, mode by mode"]["FastFT"]["mean"][0]
     assert 0 <= lucky < found["errors"]["mixture"]["FastFT"]["mean"][0] / 2
     assert found["times"]["l2"]["exponent"] is None
+    assert found["build"] == []
+
+
+def test_times_by_dimension_and_number_of_classes_and_the_share_of_the_tree():
+    settings = StudySettings(4, 2, sizes=(8, 64), error_sizes=(), widths=(4, 8), classes=(2, 4), fixed=5)
+    study = synthetic_study(settings, (DistanceVariant("ft"), DistanceVariant("l2")))
+    for part, sizes in (("widths", [4, 8]), ("classes", [2, 4])):
+        assert [study[part][label]["sizes"] for label in ("FT", "l2")] == [sizes, sizes]
+    assert len(study["build"]) == 2
+    assert all(share > 0 for share in study["build"])
+    found = synthetic_observations(study)
+    tree = found.find("", "ft")
+    assert found.values(tree, "build-share") == dict(enumerate(study["build"]))
+    seconds = np.array(study["classes"]["FT"]["seconds"])
+    expected = np.log2(seconds[1] / seconds[0])
+    np.testing.assert_allclose(list(found.values(tree, "power-k").values()), expected)
 
 
 def test_a_distance_stops_before_it_takes_too_long():
-    settings = StudySettings(width=4, repeats=3, sizes=(16, 1024), error_sizes=(), budget=1e-6)
+    settings = StudySettings(4, 3, sizes=(16, 1024), error_sizes=(), widths=(4,), classes=(2,), budget=1e-6)
     assert synthetic_study(settings, (DistanceVariant("emd"),))["times"]["EMD"]["sizes"] == [16]
 
 
@@ -67,7 +83,14 @@ def test_orders_against_emd():
 
 def test_isolated_study_and_its_failure(monkeypatch):
     told = []
-    settings = {"width": 3, "repeats": 1, "sizes": [8, 16], "error_sizes": [8]}
+    settings = {
+        "width": 3,
+        "repeats": 1,
+        "sizes": [8, 16],
+        "error_sizes": [8],
+        "widths": [3, 4],
+        "classes": [2],
+    }
     found = run_isolated("synthetic", settings, told.append)
     assert found["times"]["FastFT"]["sizes"] == [8, 16]
     assert any(line.startswith("time of FastFT") for line in told)

@@ -148,8 +148,9 @@ def observed(*entries):
     """Observations of made-up numbers: recipe, objective, metric, values by seed, and what else is known."""
     conditions, rows = {}, []
     for recipe, objective, metric, values, *more in entries:
-        options = more[0] if more else {}
+        options = dict(more[0]) if more else {}
         doubt = options.pop("doubt", "")
+        options.setdefault("scale", "laptop" if recipe else "")
         condition = Condition(recipe, recipe, objective, **options)
         condition = conditions.setdefault(condition.key, condition)
         rows += [Observation(condition, seed, metric, value, doubt) for seed, value in enumerate(values)]

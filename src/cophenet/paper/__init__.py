@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from cophenet.paper.items import ITEMS, Item, find_items, item_names
     from cophenet.paper.measurements import order_study
     from cophenet.paper.modes import ModeCounts, best_components, count_modes
-    from cophenet.paper.observations import mean_metric, metric_average
     from cophenet.paper.pipeline import Outcome, reproduce
+    from cophenet.paper.run_observations import mean_metric, metric_average
     from cophenet.paper.synthetic import CLOUDS, StudySettings, draw_clouds, synthetic_study
     from cophenet.paper.timing import run_isolated, time_steps
 
@@ -49,7 +49,7 @@ __getattr__, __dir__ = lazy_names(
         "modes": ["ModeCounts", "best_components", "count_modes"],
         "measurements": ["order_study"],
         "timing": ["run_isolated", "time_steps"],
-        "observations": ["mean_metric", "metric_average"],
+        "run_observations": ["mean_metric", "metric_average"],
         "synthetic": ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_study"],
     },
 )

@@ -39,10 +39,6 @@ _SCATTER_COLUMNS = 2
 _LEGEND_COLUMNS = 7
 
 
-def _empty(axes: Axes) -> None:
-    axes.text(0.5, 0.5, "nothing measured yet", transform=axes.transAxes, ha="center", color=MUTED)
-
-
 @styled
 def lines_figure(data: Mapping[str, Any]) -> Figure:
     """Panels of lines.
@@ -60,8 +56,6 @@ def lines_figure(data: Mapping[str, Any]) -> Figure:
         axes = figure.add_subplot(1, len(panels), place + 1)
         for series in panel["series"]:
             _line(axes, series, names.index(series.get("of", series["name"])))
-        if not panel["series"]:
-            _empty(axes)
         if panel.get("log"):
             axes.set_xscale("log")
             axes.set_yscale("log")
@@ -108,13 +102,13 @@ def dots_figure(data: Mapping[str, Any]) -> Figure:
             "name", "values" and "std", with None where there is no number. A series that is "published" has
             the colour of that which it is "of", and in a panel that is "together" stays beside it.
     """
-    panels = [panel for panel in data["panels"] if panel["rows"]] or data["panels"][:1]
+    panels = [panel for panel in data["panels"] if panel["rows"]]
     lines = [panels, [_printed(panel) for panel in panels]]
     if not any(panel["series"] for panel in lines[1]):
         del lines[1]
     rows = max((len(panel["rows"]) for panel in panels), default=0)
     height = (1.0 + 0.24 * max(rows, 4)) * len(lines) + 0.4
-    figure = Figure(figsize=(_WIDTH * len(panels), height), layout="constrained")
+    figure = Figure(figsize=(_WIDTH * max(len(panels), 1), height), layout="constrained")
     names = list(dict.fromkeys(s["name"] for panel in panels for s in panel["series"]))
     for line, drawn in enumerate(lines):
         for place, panel in enumerate(drawn):
@@ -139,8 +133,6 @@ def _dots_panel(axes: Axes, panel: Mapping[str, Any], names: Sequence[str], *, p
         if panel.get("together") or series.get("published", False) == published:
             # In the colour of what it is to be compared with.
             _dots(axes, series, heights, names.index(series.get("of", series["name"])))
-    if not panel["rows"]:
-        _empty(axes)
     axes.set_yticks(heights, panel["rows"])
     axes.set_ylim(max(len(heights), 1) - 0.5, -0.5)
     axes.set_title(panel["title"], loc="left")
@@ -189,8 +181,6 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
     names = list(dict.fromkeys(point["name"] for panel in panels for point in panel["points"]))
     for place, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, place + 1)
-        if not panel["points"]:
-            _empty(axes)
         for point in panel["points"]:
             color, marker = look(names.index(point["name"]))
             axes.scatter(point["x"], point["y"], color=color, marker=marker, s=36, label=point["name"])

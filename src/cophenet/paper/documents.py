@@ -27,9 +27,10 @@ __all__ = [
     "unreadable",
     "without_folders",
     "write_document",
+    "write_figure",
 ]
 
-FORMAT = 2
+FORMAT = 3
 # An absolute path up to its last part; slashes inside of words and addresses are no such.
 _FOLDERS = re.compile(r"(?<![\w/:.~-])/(?:[^\s/'\"]+/)+")
 
@@ -46,7 +47,7 @@ class Document:
         recipes: Recipes that were asked for; empty for the paper's data.
         seeds: Seeds that were asked for; empty for those of the item.
         settings: Settings that were changed in every recipe.
-        setup: What was trained, in a sentence for each recipe.
+        setup: Recipe -> what was trained, in a sentence.
         runs: Names of the finished runs.
         missing: Name of a run -> why it is not there.
         arrays: What figures draw beside single numbers, such as distance matrices.
@@ -61,7 +62,7 @@ class Document:
     recipes: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     settings: tuple[str, ...] = ()
-    setup: tuple[str, ...] = ()
+    setup: Mapping[str, str] = field(default_factory=dict)
     runs: tuple[str, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
     arrays: tuple[Mapping[str, Any], ...] = ()
@@ -201,9 +202,16 @@ def write_document(document: Document, output: Path) -> list[Path]:
             written.append(folder / f"{name}.{ending}")
             write_text(written[-1], f"{text}\n")
     for name, figure in item_figures(document).items():
-        for ending, content in draw(figure).items():
-            written.append(folder / f"{name}.{ending}")
-            write_bytes(written[-1], content)
+        written += write_figure(figure, folder / name)
+    return written
+
+
+def write_figure(figure: Mapping[str, Any], stem: Path) -> list[Path]:
+    """Write a figure as SVG and PNG, the stem of whose names is given."""
+    written = []
+    for ending, content in draw(figure).items():
+        written.append(stem.with_name(f"{stem.name}.{ending}"))
+        write_bytes(written[-1], content)
     return written
 
 

@@ -1,4 +1,4 @@
-"""Expressions over observations: what a claim asks for, as data.
+"""A claim, and what it asks for: expressions over observations, as data.
 
 `value("fastft", "cpcc/own") > value("flat", "cpcc/own") + 0.1` is a comparison; `AllOf` and `AnyOf` put
 several together.
@@ -7,7 +7,8 @@ several together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from cophenet.paper.observations import unit_of
@@ -17,12 +18,16 @@ from cophenet.report.table import Unit
 __all__ = [
     "AllOf",
     "AnyOf",
+    "Claim",
     "Comparison",
     "Criterion",
     "Expression",
     "Term",
     "average_of",
     "best_of",
+    "chain",
+    "each_above",
+    "near",
     "shown",
     "value",
 ]
@@ -158,6 +163,10 @@ class Comparison:
         """All terms of the difference."""
         return (self.above - self.below).terms
 
+    def with_floor(self, floor: float) -> Comparison:
+        """The same, with another floor."""
+        return replace(self, floor=floor)
+
 
 @dataclass(frozen=True)
 class AllOf:
@@ -182,6 +191,50 @@ class AnyOf:
 
 
 Criterion: TypeAlias = Comparison | AllOf | AnyOf
+
+
+def each_above(names: Iterable[str], other: str, metrics: Sequence[str], margin: float = 0.0) -> AllOf:
+    """Each objective above another one by a margin, in every metric."""
+    return AllOf(value(name, m) > value(other, m) + margin for name in names for m in metrics)
+
+
+def chain(names: Sequence[str], metric: str, setting: Mapping[str, Any] | None = None) -> AllOf:
+    """Each objective above the next one."""
+    return AllOf(value(a, metric, setting) > value(b, metric, setting) for a, b in pairwise(names))
+
+
+def near(expression: Expression, number: float, limit: float) -> AllOf:
+    """An expression closer to a number than a limit."""
+    return AllOf([expression > number - limit, expression < number + limit])
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper.
+
+    Attributes:
+        text: What is claimed, in our words.
+        where: Its place in the paper; "-" for what is beyond it.
+        item: Name of the item whose observations decide.
+        requires: What must hold on every data set of the item.
+        data: The data sets that it is about, if about several.
+        most: Whether most of the data sets are enough.
+        across: Whether it compares data sets with each other, and so is judged once.
+        untrained: Whether it can be told by networks that have hardly learned, as times can.
+        gpu: What of it a laptop cannot measure, if anything; "all" for the whole.
+        also_shown: What is shown too and decides nothing, by what it is.
+    """
+
+    text: str
+    where: str
+    item: str
+    requires: Criterion
+    data: tuple[str, ...] = ()
+    most: bool = False
+    across: bool = False
+    untrained: bool = False
+    gpu: str = ""
+    also_shown: Mapping[str, Criterion] = field(default_factory=dict)
 
 
 def shown(number: float, unit: Unit, sign: str = "") -> str:

@@ -30,13 +30,13 @@ _DPI = 160
 
 
 def item_figures(document: Document) -> Figures:
-    """The figures of an item by name.
+    """The figures of an item by name; none if nothing was measured.
 
     Args:
         document: The item's document.
     """
     (item,) = find_items((document.item,))
-    return item.figures(item, document) if item.figures is not None else {}
+    return item.figures(item, document) if item.figures is not None and document.observations.rows else {}
 
 
 def checksum(figure: Mapping[str, Any]) -> str:
@@ -168,15 +168,13 @@ def cpcc(item: Item, document: Document, title: str = "") -> Figures:
         )
         for recipe in observations.recipes
     ]
-    nothing = dots_panel(title, [], {}, x="TestCPCC") if title else dots_panel("TestCPCC", [], {})
-    return {item.name: _figure("dots", panels or [nothing])}
+    return {item.name: _figure("dots", panels)}
 
 
 def by_data(item: Item, document: Document, title: str = "", **look: Any) -> Figures:
     """A panel for each number, with a row for each objective on each data set that was measured."""
     observations = document.observations
-    data = {c.data for c in observations.plain(measured=True)}
-    conditions = [c for c in observations.plain() if c.data in data]
+    conditions = observations.plain()
     rows = [
         (f"{c.data} {c.label}", c) for c in conditions if any(number_cells(item.numbers, observations, c))
     ]
@@ -186,11 +184,9 @@ def by_data(item: Item, document: Document, title: str = "", **look: Any) -> Fig
 def rank(item: Item, document: Document) -> Figures:
     """One panel with a row for each number and a series for each objective."""
     observations = document.observations
-    series: dict[str, Cells] = {}
-    if observations.recipes:
-        made = ((c, number_cells(item.numbers, observations, c)) for c in observations.plain())
-        series = {condition_name(c): cells for c, cells in made if any(cells)}
-    names = [number.heading for number in item.numbers] if series else []
+    made = ((c, number_cells(item.numbers, observations, c)) for c in observations.plain())
+    series: dict[str, Cells] = {condition_name(c): cells for c, cells in made if any(cells)}
+    names = [number.heading for number in item.numbers]
     return {item.name: _figure("dots", [dots_panel("Flat against Rank", names, series)])}
 
 
@@ -353,9 +349,10 @@ def orders(item: Item, document: Document) -> Figures:
 
 def data(item: Item, document: Document) -> Figures:
     """Sizes of the data sets, beside the published ones."""
-    rows = [(c.data, c) for c in document.observations.conditions]
+    observations = document.observations
+    rows = [(c.data, c) for c in observations.conditions if observations.measured(c)]
     look: dict[str, Any] = {"percent": False, "log": True, "together": True}
-    return _by_number(item, document.observations, rows, "{} samples", series="counted", **look)
+    return _by_number(item, observations, rows, "{} samples", series="counted", **look)
 
 
 def synthetic(_item: Item, document: Document) -> Figures:

@@ -272,7 +272,6 @@ ITEMS: tuple[Item, ...] = (
                 "Mean over classes of the number of components, 1 to 10, with the lowest AIC, on the test "
                 "features.",
                 "One Gaussian: the same count on samples of one with the mean and covariance of each class.",
-                "Published for BREEDS: one number for its four settings.",
                 "Over epochs: of the first seed.",
             ),
         ),

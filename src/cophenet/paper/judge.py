@@ -7,8 +7,11 @@ standard deviation of n differences, the 95 % interval of Student's t is
     d ± t(0.975, n - 1) s / sqrt(n)
 
 Above zero the comparison holds, below zero it does not, and otherwise it cannot be told. Nor can it be told
-with fewer than three seeds, from networks below half of the paper's accuracy, or from numbers that are
-doubtful themselves, for example because of too few samples.
+with fewer than three seeds, from networks below half of the paper's accuracy or of very few steps, from times
+of a busy machine, or from numbers that are doubtful themselves, for example because of too few samples. A
+backbone that has learned the classes of BREEDS from ImageNet decides nothing about them.
+
+Scales, and frozen and fine-tuned backbones (`Condition.regime`), are judged apart.
 """
 
 from __future__ import annotations
@@ -23,17 +26,20 @@ from cophenet.paper.expressions import AnyOf, Comparison, Criterion, Expression,
 from cophenet.paper.observations import Condition, Observations, unit_of, with_breeds
 from cophenet.paper.plan import recipe_label
 from cophenet.paper.published import printed
-from cophenet.paper.variants import BREEDS, setting_text
+from cophenet.paper.variants import BREEDS
 
 if TYPE_CHECKING:
     from cophenet.paper.claims import Claim
 
-__all__ = ["Judgement", "Verdict", "combine", "judge", "judge_claim", "most"]
+__all__ = ["Judgement", "RegimeVerdict", "Verdict", "combine", "judge", "judge_claim", "most"]
 
 Verdict = Literal["holds", "does not hold", "cannot be told"]
 _SEEDS = 3
 _CONFIDENCE = 0.95
 _ENOUGH = 0.5
+_STEPS = 100
+# Times that differ more between seeds, relative to their mean, say more about the machine.
+_STEADY = 0.1
 _ACCURACIES = ("source/accuracy/fine", "full/accuracy/fine")
 
 
@@ -122,16 +128,48 @@ def most(parts: Sequence[Judgement]) -> Judgement:
     return replace(both, verdict="cannot be told", reasons=tuple(reasons))
 
 
-def judge_claim(claim: Claim, observations: Observations) -> tuple[Judgement, list[str]] | None:
-    """Judge a claim on every data set that was measured.
+@dataclass(frozen=True)
+class RegimeVerdict:
+    """What was decided about a claim at one scale.
+
+    Attributes:
+        regime: What it is called, see `Condition.regime`; "" for studies without runs.
+        scale: Size of the experiments.
+        judgement: What was decided.
+        data: The data sets it rests on.
+        pretrained: Whether the networks began with weights from ImageNet.
+    """
+
+    regime: str
+    scale: str
+    judgement: Judgement
+    data: tuple[str, ...]
+    pretrained: bool
+
+
+def judge_claim(claim: Claim, observations: Observations) -> list[RegimeVerdict]:
+    """Judge a claim on every data set that was measured, at each scale alone.
 
     Args:
         claim: What is claimed.
-        observations: What was measured for its item.
+        observations: What was measured.
 
     Returns:
-        The judgement and the data sets it rests on; None if nothing was measured that it is about.
+        A verdict for each regime; empty if nothing was measured that it is about.
     """
+    verdicts = []
+    for regime in observations.regimes:
+        table = observations.at([regime])
+        if parts := _judge_data(claim, table):
+            together = (most if claim.most else combine)(list(parts.values()))
+            data = tuple(recipe_label(recipe) for recipe in parts if recipe)
+            scale, pretrained = table.conditions[0].scale, bool(table.conditions[0].pretrained)
+            verdicts.append(RegimeVerdict(regime, scale, together, data, pretrained))
+    return verdicts
+
+
+def _judge_data(claim: Claim, observations: Observations) -> dict[str, Judgement]:
+    """A judgement for each data set of a regime."""
     table = with_breeds(observations) if "breeds" in claim.data else observations
     recipes = [""] if claim.across else table.recipes
     if "breeds" in claim.data:
@@ -145,10 +183,7 @@ def judge_claim(claim: Claim, observations: Observations) -> tuple[Judgement, li
             several = len(recipes) > 1 and bool(recipe)
             texts = tuple(f"{recipe_label(recipe)}: {text}" for text in part.texts) if several else part.texts
             parts[recipe] = replace(part, texts=texts)
-    if not parts:
-        return None
-    together = (most if claim.most else combine)(list(parts.values()))
-    return together, [recipe_label(recipe) for recipe in parts if recipe]
+    return parts
 
 
 @dataclass(frozen=True)
@@ -183,7 +218,7 @@ class _Judge:
             problems[f"{len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}, {_SEEDS} are needed"] = None
         if not self.untrained:
             conditions = dict.fromkeys(c for one in known.values() for c in one.conditions)
-            problems |= dict.fromkeys(filter(None, map(self._weak, conditions)))
+            problems |= dict.fromkeys(filter(None, map(self._unfit, conditions)))
         differences = [sides[0][seed] - sides[1][seed] for seed in seeds]
         low, high = _interval(differences, comparison.floor)
         verdict: Verdict = "holds" if low > 0 else "does not hold" if high < 0 else "cannot be told"
@@ -206,15 +241,16 @@ class _Judge:
         rows = {condition: self.observations.select(condition, term.metric) for condition in there}
         if not wanted or (there and not any(rows.values())):
             return None
-        problems = [f"{_name(c)} not run" for c in wanted if c not in there]
-        problems += [f"{_name(c)} has no {term.metric}" for c in there if not rows[c]]
+        problems = [f"{c.name} not run" for c in wanted if c not in there]
+        problems += [f"{c.name} has no {term.metric}" for c in there if not rows[c]]
         for condition, by_seed in rows.items():
             problems += [row.doubt for row in by_seed.values() if row.doubt]
             problems += [
-                f"{term.metric} of {_name(condition)} is undefined"
+                f"{term.metric} of {condition.name} is undefined"
                 for row in by_seed.values()
                 if row.value is None or math.isnan(row.value)
             ]
+            problems += self._busy(condition, term.metric)
         columns = [
             {seed: row.value for seed, row in by.items() if row.value is not None} for by in rows.values()
         ]
@@ -225,8 +261,21 @@ class _Judge:
         means = {seed: statistics.fmean(column[seed] for column in columns) for seed in common}
         return _Series(tuple(there), means, tuple(dict.fromkeys(problems)))
 
-    def _weak(self, condition: Condition) -> str:
-        """Whether a network is below half of the paper's accuracy; "" if not, or if nothing is known."""
+    def _busy(self, condition: Condition, metric: str) -> list[str]:
+        """Times that vary too much."""
+        spread = self.observations.summary(condition, metric) if unit_of(metric) == "seconds" else None
+        if not spread or spread["std"] is None or spread["std"] <= _STEADY * spread["mean"]:
+            return []
+        share = 100 * spread["std"] / spread["mean"]
+        return [f"times of {condition.name} vary by {share:.0f} %: the machine was busy"]
+
+    def _unfit(self, condition: Condition) -> str:
+        """Why a network can decide nothing; "" if it can, or if nothing is known against it."""
+        if condition.pretrained and condition.data in (*BREEDS, "breeds"):
+            return "the backbone has learned the classes of BREEDS, source and target, from ImageNet"
+        steps = self.observations.summary(condition, "steps")
+        if steps and steps["mean"] < _STEPS:
+            return f"{condition.name} was trained for {steps['mean']:.0f} steps, {_STEPS} are needed"
         for metric in _ACCURACIES:
             reached = self.observations.summary(condition, metric)
             paper = printed(condition.data, condition.objective, metric, condition.setting) or printed(
@@ -234,15 +283,10 @@ class _Judge:
             )
             if paper and reached and reached["mean"] is not None and reached["mean"] < _ENOUGH * paper.value:
                 return (
-                    f"fine accuracy of {_name(condition)} is {100 * reached['mean']:.1f} %, "
+                    f"fine accuracy of {condition.name} is {100 * reached['mean']:.1f} %, "
                     f"below half of the paper's {100 * paper.value:.1f} %"
                 )
         return ""
-
-
-def _name(condition: Condition) -> str:
-    parts = (condition.label, setting_text(condition.setting), "shuffled tree" * condition.control)
-    return ", ".join(filter(None, parts))
 
 
 def _side(side: Expression, series: Mapping[Term, _Series]) -> dict[int | None, float]:

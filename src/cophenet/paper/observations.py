@@ -1,49 +1,27 @@
 """Observations: whatever was measured for an item as one table, a row for each number.
 
-Tables, figures and verdicts are readers of it. It is made from `results.json` files here and nowhere else;
-studies add their rows (`features`, `synthetic`, `timing`).
+Tables, figures and verdicts are readers of it. It is made from `results.json` files in `run_observations`;
+studies add their rows (`measurements`, `synthetic`, `timing`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
-from cophenet.evaluation.keys import metric_of, split_key
+from cophenet.evaluation.keys import metric_of
 from cophenet.evaluation.results import summary
 from cophenet.metrics.cards import metric_cards
-from cophenet.paper.plan import VariantRuns
-from cophenet.paper.queue import different_settings, state_of
-from cophenet.paper.variants import BREEDS, PAPER_DATA, Setting, label_of
-from cophenet.recipes import Recipe, load_recipe
-from cophenet.report.setups import compare_setup
-from cophenet.runs import Run
-from cophenet.transport import distance_names
+from cophenet.paper.variants import BREEDS, Setting, label_of, setting_text
 
 if TYPE_CHECKING:
-    from cophenet.recipes.settings import Scale
     from cophenet.report.table import Unit
 
-__all__ = [
-    "Condition",
-    "Observation",
-    "Observations",
-    "coarse_level",
-    "mean_metric",
-    "metric_average",
-    "observed_names",
-    "read_runs",
-    "run_metrics",
-    "unit_of",
-    "with_breeds",
-]
+__all__ = ["Condition", "Observation", "Observations", "unit_of", "with_breeds"]
 
-Results = Mapping[str, Any]
-_SIDES = ("source", "target")
+Pretrained = Literal["", "frozen", "fine-tuned"]
 # Units of the metrics that studies add, by their first part; others are in the unit of the metric's card.
 _UNITS: dict[str, Unit] = {
     "seconds": "seconds",
@@ -51,6 +29,8 @@ _UNITS: dict[str, Unit] = {
     "seconds_per_batch": "seconds",
     "power": "number",
     "best-power": "number",
+    "power-d": "number",
+    "power-k": "number",
     "components": "number",
     "components-null": "number",
     "components/unconverged": "count",
@@ -62,14 +42,7 @@ _UNITS: dict[str, Unit] = {
     "samples": "count",
     "classes": "count",
     "threads": "count",
-}
-# What means of several metrics are of, as far as a run has them.
-_MEANS = {
-    level: [f"{side}/{metric}/{level}" for metric in ("accuracy", "map") for side in _SIDES]
-    for level in ("fine", "coarse")
-} | {
-    side: [f"{side}/{metric}/{level}" for metric in ("accuracy", "map") for level in ("fine", "coarse")]
-    for side in _SIDES
+    "steps": "count",
 }
 
 
@@ -86,6 +59,9 @@ class Condition:
         comparable: Whether a number of the paper means the same: data, tree and objective are those of the
             library's recipe, but for what the setting names.
         batch_size: Of the training.
+        scale: Size of the experiment; of studies without runs, "".
+        pretrained: What became of a backbone that has learned from ImageNet before; "" if there is none.
+        differs: Why it is not comparable, in words.
     """
 
     recipe: str
@@ -95,6 +71,9 @@ class Condition:
     control: bool = False
     comparable: bool = False
     batch_size: int = 0
+    scale: str = ""
+    pretrained: Pretrained = ""
+    differs: str = ""
 
     @property
     def label(self) -> str:
@@ -102,8 +81,30 @@ class Condition:
         return label_of(self.objective)
 
     @property
+    def name(self) -> str:
+        """Objective, setting and whether it is a control, in words."""
+        parts = (self.label, setting_text(self.setting), "shuffled tree" * self.control)
+        return ", ".join(filter(None, parts))
+
+    @property
+    def regime(self) -> str:
+        """What claims are judged apart by: the scale, and what became of a pretrained backbone.
+
+        Example:
+            >>> Condition("cifar10", "cifar10", "l2", scale="laptop", pretrained="frozen").regime
+            'laptop scale, frozen backbone'
+        """
+        words = (self.scale and f"{self.scale} scale", self.pretrained and f"{self.pretrained} backbone")
+        return ", ".join(filter(None, words))
+
+    @property
     def key(self) -> tuple[Any, ...]:
         """What tells it from others."""
+        return *self.place, self.regime
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What tells it from others of its regime."""
         return self.recipe, self.objective, tuple(sorted(self.setting.items())), self.control
 
 
@@ -158,6 +159,10 @@ class Observations:
     def _conditions(self) -> dict[tuple[Any, ...], Condition]:
         return {condition.key: condition for condition in self.conditions}
 
+    @cached_property
+    def _places(self) -> dict[tuple[Any, ...], Condition]:
+        return {condition.place: condition for condition in reversed(self.conditions)}
+
     def select(self, condition: Condition, metric: str) -> dict[int | None, Observation]:
         """Rows of a metric by seed."""
         return self._index.get(condition.key, {}).get(metric, {})
@@ -189,8 +194,8 @@ class Observations:
     def find(
         self, recipe: str, objective: str, setting: Setting | None = None, *, control: bool = False
     ) -> Condition | None:
-        """A condition, if it was to be measured."""
-        return self._conditions.get(Condition(recipe, "", objective, setting or {}, control).key)
+        """A condition, if it was to be measured; of several regimes that of the first."""
+        return self._places.get(Condition(recipe, "", objective, setting or {}, control).place)
 
     def control_of(self, condition: Condition) -> Condition | None:
         """What differs from a condition in the shuffled tree alone."""
@@ -207,14 +212,26 @@ class Observations:
         )
 
     def plain(self, *, measured: bool = False) -> list[Condition]:
-        """Conditions of an objective with the true tree; all, or the measured ones."""
-        chosen = (c for c in self.conditions if c.objective and not c.control)
+        """Conditions of an objective with the true tree: the measured ones, or all of their recipes."""
+        recipes = set(self.recipes)
+        chosen = (c for c in self.conditions if c.objective and not c.control and c.recipe in recipes)
         return [c for c in chosen if self.measured(c) or not measured]
 
     @property
     def recipes(self) -> list[str]:
         """Names of the recipes of which something was measured."""
         return list(dict.fromkeys(c.recipe for c in self.conditions if self.measured(c)))
+
+    @property
+    def regimes(self) -> list[str]:
+        """The regimes of which something was measured."""
+        return list(dict.fromkeys(c.regime for c in self.conditions if self.measured(c)))
+
+    def at(self, regimes: Iterable[str]) -> Observations:
+        """What is of some regimes."""
+        wanted = set(regimes)
+        conditions = tuple(c for c in self.conditions if c.regime in wanted)
+        return Observations(conditions, tuple(row for row in self.rows if row.condition.regime in wanted))
 
     def extended(self, rows: Iterable[Observation], conditions: Iterable[Condition] = ()) -> Observations:
         """The table with more rows."""
@@ -270,114 +287,6 @@ def unit_of(metric: str) -> Unit:
     return "percent" if card is None or card.percent else "level"
 
 
-def read_runs(planned: Sequence[VariantRuns], folder: Path) -> Observations:
-    """What finished runs have measured; a folder with other settings counts as not there.
-
-    Args:
-        planned: The runs of an item.
-        folder: Where runs are stored.
-    """
-    conditions, rows = [], []
-    for runs in planned:
-        condition = _condition(runs)
-        conditions.append(condition)
-        for seed, results in _finished(runs, folder):
-            rows += [Observation(condition, seed, *pair) for pair in run_metrics(results).items()]
-    return Observations(tuple(conditions), tuple(rows))
-
-
-def _finished(runs: VariantRuns, folder: Path) -> Iterator[tuple[int, Results]]:
-    for seed in runs.seeds:
-        path = runs.path(folder, seed)
-        results = Run(path).results if state_of(path) == "done" else None
-        if results is not None and not different_settings(path, runs.of_seed(seed)):
-            yield seed, results
-
-
-def _condition(runs: VariantRuns) -> Condition:
-    recipe, variant = runs.recipe, runs.variant
-    return Condition(
-        runs.recipe_name,
-        recipe.data.name,
-        variant.objective,
-        dict(variant.setting),
-        variant.control,
-        _comparable(runs),
-        recipe.batch_size,
-    )
-
-
-def _comparable(runs: VariantRuns) -> bool:
-    recipe, variant = runs.recipe, runs.variant
-    if recipe.data.name not in PAPER_DATA:
-        return False
-    return _meaning(recipe) == _own_meaning(
-        recipe.data.name, recipe.scale, variant.objective, variant.overrides
-    )
-
-
-def _meaning(recipe: Recipe) -> tuple[str, ...]:
-    """How data, tree and objective differ from those of the library's recipe."""
-    about = {"data": recipe.data.name, "objective": recipe.objective.name, "scale": recipe.scale}
-    return compare_setup({**about, "recipe": recipe.model_dump(mode="json")}).other
-
-
-@cache
-def _own_meaning(data: str, scale: Scale, objective: str, overrides: tuple[str, ...]) -> tuple[str, ...]:
-    """What a variant itself changes in the library's recipe."""
-    return _meaning(load_recipe(data, scale, (f"objective.name={objective}", *overrides)))
-
-
-def observed_names(key: str, objective: str | None, levels: Sequence[str]) -> list[str]:
-    """What `Observation` calls a key of `results.json` or of a published table.
-
-    Args:
-        key: As `split_key` reads it.
-        objective: Name of the objective that was trained.
-        levels: Names of the tree's levels, the classes last.
-
-    Example:
-        >>> observed_names("source/map/digit", "emd", ["shape", "digit"])
-        ['source/map/fine']
-        >>> observed_names("source/cpcc/emd", "emd", ["shape", "digit"])
-        ['cpcc/emd', 'cpcc/own']
-    """
-    domain, metric, detail = split_key(key)
-    if metric.startswith("cpcc"):
-        own = objective if objective in distance_names() else "l2"
-        return [f"{metric}/{detail}", *([f"{metric}/own"] if detail == own else [])]
-    if not levels:
-        return [key]
-    roles = (("fine", levels[-1]), ("coarse", coarse_level(levels)))
-    names = [role for role, level in roles if level == detail] or [detail]
-    return ["/".join(filter(None, (domain, metric, name))) for name in names]
-
-
-def run_metrics(results: Results) -> dict[str, float | None]:
-    """Numbers of a run of one seed by metric, as `Observation` names them.
-
-    Args:
-        results: The content of its `results.json`.
-
-    Example:
-        >>> numbers = {"source/accuracy/digit": {"values": [0.75]}, "source/cpcc/l2": {"values": [0.5]}}
-        >>> list(run_metrics({"metrics": numbers, "levels": ["shape", "digit"], "objective": "flat"}))
-        ['source/accuracy/fine', 'cpcc/l2', 'cpcc/own', 'mean/fine', 'mean/source']
-    """
-    numbers: dict[str, float | None] = {}
-    for key, number in results["metrics"].items():
-        names = observed_names(key, results["objective"], results["levels"])
-        numbers |= dict.fromkeys(names, number["values"][0])
-    for name, wanted in _MEANS.items():
-        values = [numbers[key] for key in wanted if key in numbers]
-        if values and None not in values:
-            numbers[f"mean/{name}"] = math.fsum(v for v in values if v is not None) / len(values)
-    for key in ("seconds_per_epoch", "threads"):
-        if results.get(key) is not None:
-            numbers[key] = results[key]
-    return numbers
-
-
 def with_breeds(observations: Observations) -> Observations:
     """The table with the mean over the four BREEDS settings, for variants that all four have.
 
@@ -402,55 +311,3 @@ def with_breeds(observations: Observations) -> Observations:
                 mean = summary([table[metric][seed].value for table in tables])["mean"]
                 rows.append(Observation(pooled, seed, metric, mean))
     return observations.extended(rows, conditions)
-
-
-def mean_metric(results: Sequence[Results], key: str) -> dict[str, Any] | None:
-    """A metric over runs that differ in their seed.
-
-    Args:
-        results: Contents of their `results.json`.
-        key: A metric's key.
-
-    Returns:
-        "mean", "std" (None for one seed) and "values"; None if no run knows the metric.
-
-    Example:
-        >>> runs = [{"metrics": {"source/cpcc/l2": {"values": [v]}}} for v in (0.5, 0.75, 1.0)]
-        >>> mean_metric(runs, "source/cpcc/l2")
-        {'mean': 0.75, 'std': 0.25, 'values': [0.5, 0.75, 1.0]}
-    """
-    values = [value for result in results for value in result["metrics"].get(key, {}).get("values", ())]
-    return summary(values) if values else None
-
-
-def coarse_level(levels: Sequence[str]) -> str:
-    """Name of the level that tables call coarse: the one of that name, else the coarsest.
-
-    Example:
-        >>> coarse_level(["coarser", "coarse", "fine"]), coarse_level(["shape", "digit"])
-        ('coarse', 'shape')
-    """
-    return "coarse" if "coarse" in levels else str(levels[0])
-
-
-def metric_average(results: Sequence[Results], level: str) -> dict[str, Any] | None:
-    """The mean of a level's accuracies and precisions on both sides of the split, for every seed.
-
-    A seed that lacks one of the numbers has no mean, for it would be of other things.
-
-    Args:
-        results: Contents of `results.json` of runs that differ in their seed.
-        level: Name of a level of the tree.
-
-    Example:
-        >>> numbers = {"source/accuracy/fine": {"values": [0.75]}, "source/map/fine": {"values": [0.5]}}
-        >>> metric_average([{"metrics": numbers}], "fine")["mean"]
-        0.625
-    """
-    wanted = [f"{side}/{metric}/{level}" for metric in ("accuracy", "map") for side in _SIDES]
-    averages = []
-    for result in results:
-        values = [result["metrics"][key]["values"][0] for key in wanted if key in result["metrics"]]
-        whole = bool(values) and None not in values
-        averages.append(math.fsum(values) / len(values) if whole else None)
-    return summary(averages) if averages else None

@@ -1,70 +1,187 @@
-"""The two pages of what was reproduced, in Markdown, made from the documents of items: results and claims."""
+"""The pages of what was reproduced, in Markdown, made from documents: what it means, and each item."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from cophenet.paper import claims
-from cophenet.paper.claims import Claim
-from cophenet.paper.documents import Document, read_document
+from cophenet.paper.claims_page import evidence, read_documents
+from cophenet.paper.documents import Document
+from cophenet.paper.expressions import Claim, value
 from cophenet.paper.figures import item_figures
 from cophenet.paper.items import item_names
-from cophenet.paper.judge import Judgement, judge_claim
+from cophenet.paper.judge import RegimeVerdict, judge, judge_claim
+from cophenet.paper.observations import Condition, Observations
+from cophenet.paper.plan import recipe_label
 from cophenet.paper.proofs import PROOFS
 from cophenet.paper.tables import item_tables
-from cophenet.report.published_numbers import published_tables
+from cophenet.report import Table
+from cophenet.report.table import with_spread
 
-__all__ = ["claims_page", "results_page"]
+__all__ = ["PICTURE", "item_page", "results_page", "trade_figure"]
 
-# Data sets that a laptop trains on in minutes; the others have large images, or too many.
-_ON_A_LAPTOP = ("cifar10", "cifar100")
-_SHOWN = 4
 # Written by hand, and left as it is.
 _INTRODUCTION = "reading.md"
+# The picture of what to use, beside the page.
+PICTURE = "what-to-use"
+# What somebody may want, by the metric that shows it.
+_PURPOSES = {
+    "the right class": "source/accuracy/fine",
+    "the right coarse class": "source/accuracy/coarse",
+    "retrieval of the same class": "source/map/fine",
+    "retrieval of the same coarse class": "source/map/coarse",
+    "the same among classes never seen": "target/map/coarse",
+    "the tree in the features (CPCC by l2)": "cpcc/l2",
+}
+_SEEDS = 3
 
 
 def results_page(folder: Path) -> str:
-    """The page: what is written in `reading.md`, if that is there, then every item with tables and figures.
+    """The page that a reader sees first: what holds, what does not, what to use, and links to everything.
 
-    The numbers can so be written again at any time without the loss of what is said about them.
+    Begins with what is written in `reading.md`, if that is there: numbers can so be written again at any time
+    without the loss of what is said about them.
 
     Args:
-        folder: Where items were written to; figures are linked from there.
+        folder: Where items were written to.
 
     Example:
         >>> print(results_page(Path("/nowhere")).splitlines()[0])
         # The paper, reproduced
     """
-    read = ((name, read_document(folder, name)) for name in item_names())
-    documents = {name: document for name, document in read if document is not None}
-    introduction = folder / _INTRODUCTION
+    documents = read_documents(folder)
+    judged = [
+        (claim, one) for claim in claims.CLAIMS for one in judge_claim(claim, evidence(claim, documents))
+    ]
+    there = {d.item: d for d in reversed(documents) if d.observations.rows}
     parts = ["# The paper, reproduced\n"]
+    introduction = folder / _INTRODUCTION
     if introduction.is_file():
         parts.append(introduction.read_text(encoding="utf-8").rstrip() + "\n")
-    links = [f"- [{_heading(document)}](#{name})" for name, document in documents.items()]
-    parts.append(
-        "\n".join(["## Contents", "", "- [Claims of the paper, and what was found](claims.md)", *links, ""])
-    )
-    parts += [_section(name, document) for name, document in documents.items()]
-    return "\n".join(parts)
+    for verdict, heading in (("holds", "What holds"), ("does not hold", "What does not hold")):
+        chosen = [(claim, one) for claim, one in judged if one.judgement.verdict == verdict]
+        if chosen:
+            lines = [_claim_line(claim, one) for claim, one in chosen]
+            parts.append("\n".join([f"## {heading}", "", *lines, "", *_picture(chosen, there)]))
+    parts += _uses(documents)
+    open_claims = sum(one.judgement.verdict == "cannot be told" for _, one in judged)
+    not_run = sum(all(claim is not known for known, _ in judged) for claim in claims.CLAIMS)
+    proved = sum(proof.verdict == "holds" for proof in PROOFS)
+    lines = [
+        "## Details",
+        "",
+        f"- [All claims](claims.md) with numbers, intervals and reasons: {open_claims} verdicts cannot be "
+        f"told, {not_run} claims were not measured; of {len(PROOFS)} that can be proved {proved} hold.",
+        *(f"- [{_heading(d)}]({name}/README.md)" for name in item_names() if (d := there.get(name))),
+    ]
+    missing = ", ".join(f"`{name}`" for name in item_names() if name not in there)
+    lines += ["", f"Not run: {missing}."] if missing else []
+    return "\n".join([*parts, *lines, ""])
+
+
+def _claim_line(claim: Claim, one: RegimeVerdict) -> str:
+    where = ", ".join(filter(None, (*one.data, one.regime)))
+    texts = one.judgement.texts
+    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+    return f"- **{claim.text}** {f'{where}: ' if where else ''}{texts[0] if texts else ''}{more}"
+
+
+def _picture(judged: Sequence[tuple[Claim, RegimeVerdict]], there: dict[str, Document]) -> list[str]:
+    """A figure of the item that most of some claims are about."""
+    for name, _ in Counter(claim.item for claim, _ in judged).most_common():
+        if name in there and (figures := item_figures(there[name])):
+            return [f"![{_heading(there[name])}]({name}/{next(iter(figures))}.svg)", ""]
+    return []
+
+
+def _compared(documents: Sequence[Document]) -> Iterator[tuple[str, Observations, list[Condition]]]:
+    """For every recipe that several objectives were trained on: its name, what was measured, the objectives.
+
+    Of several scales that with the most objectives; objectives as the recipe has them.
+    """
+    table = Observations()
+    for document in documents:
+        table = table.extended(document.observations.rows, document.observations.conditions)
+    for recipe in filter(None, table.recipes):
+        groups: dict[str, dict[tuple[Any, ...], Condition]] = {}
+        for c in table.plain(measured=True):
+            if c.recipe == recipe and not c.setting:
+                groups.setdefault(c.regime, {})[c.key] = c
+        regime = max(groups, key=lambda name: len(groups[name]), default=None)
+        if regime is not None and len(groups[regime]) > 1:
+            yield recipe, table.at([regime]), list(groups[regime].values())
+
+
+def _uses(documents: Sequence[Document]) -> list[str]:
+    """What is best for which purpose on each data set, with all that is as good within noise."""
+    columns = {}
+    for recipe, table, conditions in _compared(documents):
+        columns[recipe_label(recipe)] = [_best(table, conditions, metric) for metric in _PURPOSES.values()]
+    if not columns:
+        return []
+    rows = [[purpose, *cells] for purpose, *cells in zip(_PURPOSES, *columns.values(), strict=True)]
+    notes = [
+        f"Highest mean over seeds, then what is as good within noise; with {_SEEDS} seeds or more where some "
+        "objective has so many."
+    ]
+    shown = Table.from_rows(["you want", *columns], rows, title="The best objectives", notes=notes)
+    picture = f"![Coarse against fine retrieval]({PICTURE}.svg)\n"
+    return [f"## What to use\n\n{shown.to_markdown()}\n", *([picture] if trade_figure(documents) else [])]
+
+
+def _best(table: Observations, conditions: Sequence[Condition], metric: str) -> str:
+    known = {c: s for c in conditions if (s := table.summary(c, metric)) and s["mean"] is not None}
+    enough = {c: s for c, s in known.items() if len(s["values"]) >= _SEEDS}
+    ranked = sorted(enough or known, key=lambda c: -known[c]["mean"])
+    if not ranked:
+        return "-"
+    best, *others = ranked
+    as_good = []
+    for other in others if enough else ():
+        found = judge(value(best.objective, metric) > value(other.objective, metric), table, best.recipe)
+        if found is not None and found.verdict != "holds":
+            as_good.append(other.label)
+    shown = with_spread(known[best]["mean"], known[best]["std"], "percent")
+    seeds = "" if enough else f", {len(known[best]['values'])} seed(s)"
+    return f"{best.label} {shown}{seeds}" + (f"; {', '.join(as_good)}" if as_good else "")
+
+
+def trade_figure(documents: Sequence[Document]) -> dict[str, Any] | None:
+    """Coarse against fine retrieval of all objectives, a panel for each data set; None if there is none."""
+    panels = []
+    for recipe, table, conditions in _compared(documents):
+        points = []
+        for c in conditions:
+            x, y = (table.summary(c, f"source/map/{level}") for level in ("fine", "coarse"))
+            if x and y and x["mean"] is not None and y["mean"] is not None:
+                points.append({"name": c.label, "x": x["mean"], "y": y["mean"]})
+        if points:
+            names = {"title": recipe_label(recipe), "x": "fine MAP, source", "y": "coarse MAP, source"}
+            panels.append({**names, "points": points, "fit": None})
+    return {"kind": "scatter", "panels": panels} if panels else None
 
 
 def _heading(document: Document) -> str:
     return document.title[:1].upper() + document.title[1:]
 
 
-def _section(name: str, document: Document) -> str:
+def item_page(document: Document) -> str:
+    """The page of an item: how it was made, its figures and tables.
+
+    Args:
+        document: What is known of it.
+    """
     where = ", ".join(f"`{label}`" for label in document.paper) or "beyond the paper"
-    lines = [f'## <a id="{name}"></a>{_heading(document)}', ""]
-    lines += [f"`{document.command}`; {where}. {_runs(document)}".rstrip(), ""]
-    for sentence in document.setup:
+    lines = [f"# {_heading(document)}", "", f"`{document.command}`; {where}. {_runs(document)}".rstrip(), ""]
+    for sentence in document.setup.values():
         lines += [sentence, ""]
     for figure in item_figures(document):
-        lines += [f"![{_heading(document)}: {figure}]({name}/{figure}.svg)", ""]
+        lines += [f"![{_heading(document)}: {figure}]({figure}.svg)", ""]
     lines += [f"{table.to_markdown()}\n" for table in item_tables(document).values() if table.rows]
-    return "\n".join(lines)
+    return "\n".join([*lines, "[All items](../README.md), [claims](../claims.md)", ""])
 
 
 def _runs(document: Document) -> str:
@@ -75,100 +192,3 @@ def _runs(document: Document) -> str:
     reasons = {reason: sum(known == reason for known in missing) for reason in missing}
     left_out = [f"{count} left out: {reason}." for reason, count in reasons.items()]
     return " ".join([text, *left_out]).strip()
-
-
-_HOW = """\
-Verdicts are **holds**, **does not hold** and **cannot be told**, with the reason. They are about the scale
-that is named beside the numbers; a smaller network trained for fewer epochs decides nothing about the paper's
-own. Proofs name their tests.
-
-Claims are judged by differences that are paired over seeds, or over the repetitions of a study without runs.
-In brackets stands the 95 % interval of their mean (Student's t): above zero a comparison holds, below zero it
-does not, otherwise it cannot be told (*within noise*). Neither can it with fewer than three seeds, by
-networks below half of the paper's fine accuracy, by statistics that have too few samples, or where runs are
-missing. A claim that asks for several comparisons holds if all do, and does not hold if one does not. Counts
-have no noise. Correlations over 14 objectives and powers of n are never told apart below 0.53 and 0.1.
-
-Thresholds are ours, as the paper has none, and stand beside the numbers. That a power of n from 0.75 to
-1.25 counts as linear was settled after first pilots of the time study were seen.
-
-TestCPCC of an OT objective is by its own distance, as in the paper (`cpcc/own`). Flat and the other baselines
-have none: the paper measures them by l2. Where they are compared, the verdict is by l2 on both sides
-(`cpcc/l2`), and what it is by the distances trained with is said beside.
-"""
-
-
-def claims_page(folder: Path) -> str:
-    """The page of claims, judged by the observations of items.
-
-    Args:
-        folder: Where items were written to.
-
-    Example:
-        >>> "FastFT takes time linear in n." in claims_page(Path("/nowhere"))
-        True
-    """
-    lines = ["# Claims of the paper, and what was found", "", _HOW]
-    lines.append("| claim | in the paper | checked by | measured | verdict |")
-    lines.append("|:--|:--|:--|:--|:--|")
-    for proof in PROOFS:
-        tests = "; ".join(f"`{test}`" for test in proof.tests)
-        lines.append(f"| {proof.text} | {proof.where} | {tests} | {proof.reason} | {proof.verdict} |")
-    documents = {name: read_document(folder, name) for name in item_names()}
-    for claim in claims.CLAIMS:
-        measured, verdict = _judged(claim, documents[claim.item])
-        lines.append(f"| {claim.text} | {claim.where} | {claim.item} | {measured} | {verdict} |")
-    lines += ["", "## Published cells that contradict another table, or themselves", ""]
-    for table in published_tables().values():
-        cells = (cell for row in table.rows for cell in row.values.values())
-        for note in dict.fromkeys(cell.note for cell in cells if cell.note):
-            lines.append(f"- {table.label}: {note}")
-    return "\n".join([*lines, ""])
-
-
-def _judged(claim: Claim, document: Document | None) -> tuple[str, str]:
-    """What was measured, and the verdict in words."""
-    judged = None if document is None else judge_claim(claim, document.observations)
-    if document is None or judged is None:
-        if claim.gpu == "all":
-            return "-", "cannot be told: needs a GPU"
-        return f"`cophenet reproduce {claim.item}`", "cannot be told: not run yet"
-    judgement, data = judged
-    parts = [_numbers(judgement)]
-    for label, criterion in claim.also_shown.items():
-        beside = judge_claim(replace(claim, requires=criterion), document.observations)
-        if beside is not None:
-            parts.append(f"beside, {label}: {_numbers(beside[0], 1)}")
-    reasons = judgement.reasons[:_SHOWN]
-    why = f": {'; '.join(reasons)}" if reasons else ""
-    setting = ", ".join([*data, f"{document.scale} scale", *document.settings])
-    return f"{'. '.join(parts)} ({setting})", judgement.verdict + why + _coverage(claim, data, document.scale)
-
-
-def _numbers(judgement: Judgement, shown: int = _SHOWN) -> str:
-    """The comparisons that decide with their numbers; of many, how many have which verdict."""
-    total = sum(judgement.counts.values())
-    texts = "; ".join(judgement.texts[:shown])
-    if total <= shown:
-        return texts or "no number"
-    words = {"holds": "hold", "does not hold": "do not hold"}
-    counts = ", ".join(f"{n} {words.get(verdict, verdict)}" for verdict, n in judgement.counts.items() if n)
-    return f"of {total} comparisons {counts}" + (f"; {texts}" if texts else "")
-
-
-def _coverage(claim: Claim, data: Sequence[str], scale: str) -> str:
-    """On which of the data sets that a claim is about; what is left."""
-    if claim.gpu and claim.gpu != "all" and scale != "paper":
-        return f"; the rest ({claim.gpu}) needs a GPU"
-    known = [name for name in claim.data if name in data]
-    if len(known) == len(claim.data):
-        return ""
-    if not known:
-        return f" (on {', '.join(data)})"
-    left = [name for name in claim.data if name not in known and name in _ON_A_LAPTOP]
-    text = f" (on {len(known)} of {len(claim.data)} data sets"
-    if left:
-        text += f"; {', '.join(left)} not run yet"
-    if len(known) + len(left) < len(claim.data):
-        text += "; the rest needs a GPU"
-    return f"{text})"

@@ -11,6 +11,7 @@ from typing import Any
 
 from cophenet._common.files import write_text
 from cophenet._common.locks import InUseError, locked
+from cophenet.paper.claims_page import claims_page, read_documents
 from cophenet.paper.documents import (
     Document,
     choose_document,
@@ -19,10 +20,11 @@ from cophenet.paper.documents import (
     unreadable,
     without_folders,
     write_document,
+    write_figure,
 )
 from cophenet.paper.items import Item, find_items
-from cophenet.paper.observations import Observations, read_runs
-from cophenet.paper.page import claims_page, results_page
+from cophenet.paper.observations import Observations
+from cophenet.paper.page import PICTURE, item_page, results_page, trade_figure
 from cophenet.paper.plan import (
     EPOCHS,
     Settings,
@@ -34,6 +36,7 @@ from cophenet.paper.plan import (
     recipes_of,
 )
 from cophenet.paper.queue import Queue, Report, one_line
+from cophenet.paper.run_observations import read_runs
 from cophenet.paper.timing import run_isolated
 from cophenet.paper.variants import DISTANCES
 from cophenet.recipes import Recipe, load_recipe, recipe_names
@@ -170,6 +173,9 @@ class _Work:
             self.queue.tell(f"left out of the page: {path} {problem}")
         self._write_page("claims.md", claims_page)
         self._write_page("README.md", results_page)
+        figure = trade_figure(read_documents(self.output))
+        if figure is not None:
+            write_figure(figure, self.output / PICTURE)
 
     def _write_page(self, name: str, page: Callable[[Path], str]) -> None:
         try:
@@ -189,6 +195,9 @@ class _Work:
         ):
             document = choose_document(self._document(item, planned), self.queue, self.output)
             self.outcome.files[item.name] = write_document(document, self.output)
+            page = self.output / item.name / "README.md"
+            write_text(page, item_page(document))
+            self.outcome.files[item.name].append(page)
         self.queue.tell(f"{item.name}: wrote {self.outcome.files[item.name][0]}")
 
     def _times(self, item: Item) -> bool:
@@ -221,7 +230,7 @@ class _Work:
             tuple(without_folders(recipe) for recipe in settings.recipes),
             settings.seeds,
             settings.overrides,
-            tuple(_setup_sentences(item, planned, done, self.queue.folder)),
+            _setup_sentences(item, planned, done, self.queue.folder),
             tuple(done),
             {name: without_folders(reasons[name]) for name in names if name in reasons},
         )
@@ -238,8 +247,8 @@ class _Work:
 
 def _setup_sentences(
     item: Item, planned: Sequence[VariantRuns], done: Iterable[str], folder: Path
-) -> list[str]:
-    """One sentence for each recipe that has finished runs.
+) -> dict[str, str]:
+    """What was trained: one sentence for each recipe that has finished runs.
 
     Args:
         item: What is reproduced.
@@ -248,7 +257,7 @@ def _setup_sentences(
         folder: Where runs are stored.
     """
     finished = set(done)
-    sentences = []
+    sentences = {}
     for name in dict.fromkeys(runs.recipe_name for runs in planned):
         trained = [
             (runs, runs.path(folder, seed))
@@ -260,7 +269,8 @@ def _setup_sentences(
             here = _described([runs.recipe for runs, _ in trained])
             there = _described(_paper_recipes(item, name))
             paper = f" (paper: {there})" if there and there != here else ""
-            sentences.append(f"{recipe_label(name)}: {here}{_samples(path for _, path in trained)}{paper}.")
+            samples = _samples(path for _, path in trained)
+            sentences[recipe_label(name)] = f"{recipe_label(name)}: {here}{samples}{paper}."
     return sentences
 
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cophenet.data.source import create_source, source_names
-from cophenet.paper.observations import Condition, Observations, observed_names, unit_of
+from cophenet.paper.observations import Condition, Observations, unit_of
+from cophenet.paper.plan import recipe_label
+from cophenet.paper.run_observations import observed_names
 from cophenet.paper.variants import BREEDS
 from cophenet.report import Cell
 from cophenet.report.published_numbers import Published, published_tables
 
-__all__ = ["cell", "printed", "printed_under"]
+if TYPE_CHECKING:
+    from cophenet.paper.items import Number
+
+__all__ = ["TRANSFER", "cell", "is_transfer", "printed", "printed_under", "published_notes"]
+
+# Beside numbers of target classes by a pretrained backbone.
+TRANSFER = (
+    "The backbone was trained on ImageNet, whose labelled classes include near relatives of the target's."
+)
 
 
 def printed(
@@ -71,6 +81,38 @@ def cell(
         return None
     known = measured or {"mean": None, "std": None}
     return Cell(known["mean"], known["std"], unit_of(metric), published)
+
+
+def published_notes(
+    conditions: Sequence[Condition], numbers: Sequence[Number], observations: Observations
+) -> list[str]:
+    """Why published numbers are absent beside measured ones, and what else must be known of the numbers.
+
+    Args:
+        conditions: Those that a table shows.
+        numbers: Its columns.
+        observations: What was measured.
+    """
+    measured = [c for c in conditions if observations.measured(c)]
+    wanted = [n for n in numbers if n.paper and not n.control]
+    reasons: dict[str, dict[str, None]] = {}
+    for c in measured if wanted else ():
+        absent = [n.heading for n in wanted if printed_under(c, n.metric) is None]
+        if c.differs and absent:
+            reasons.setdefault(c.differs, {})[recipe_label(c.recipe)] = None
+        elif absent:
+            part = "" if len(absent) == len(wanted) else f" ({', '.join(absent)})"
+            reasons.setdefault("the paper prints none", {})[f"{c.data} {c.name}{part}"] = None
+    notes = [f"No published number: {', '.join(names)}: {reason}." for reason, names in reasons.items()]
+    if any(n.metric == "components/diagonal" for n in numbers) and any(c.data in BREEDS for c in conditions):
+        notes.append("Published for BREEDS: one number for its four settings.")
+    transfers = any(is_transfer(number.metric) for number in numbers)
+    return [*notes, *([TRANSFER] if transfers and any(c.pretrained for c in measured) else [])]
+
+
+def is_transfer(metric: str) -> bool:
+    """Whether classes that were not trained on are in a metric."""
+    return metric.startswith(("target/", "mean/")) and metric != "mean/source"
 
 
 @cache

@@ -1,13 +1,14 @@
-"""The paper's synthetic study: time against the number of samples, and error against the exact EMD."""
+"""The paper's synthetic study: time against samples, dimension and classes, and error against EMD."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, islice
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from cophenet.paper.fits import growth_exponent
 from cophenet.paper.observations import Condition, Observation, Observations
 from cophenet.paper.variants import MODE_BY_MODE, label_of
 from cophenet.transport import class_distances
+from cophenet.transport.flowtree import quadtree_cells
 from cophenet.tree import Hierarchy
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _PAIR = Hierarchy.from_paths([("first",), ("second",)])
+Problem = tuple[Tensor, Tensor, Hierarchy]
 _FIRST_CALLS = 64
 # Means of the modes of either cloud, in every coordinate; all have deviation one.
 CLOUDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
@@ -162,6 +165,9 @@ class StudySettings:
         repeats: New clouds for every measurement.
         sizes: Samples of each cloud, for the times.
         error_sizes: Samples of each cloud, for the errors.
+        widths: Dimensions of two clouds, for the times.
+        classes: Numbers of clouds, for the times.
+        fixed: Samples of each cloud where dimension or number grow.
         budget: Seconds that a distance may take at one size: it stops before the size where, by its growth
             so far, all repeats would take longer.
         seed: Of the clouds.
@@ -171,6 +177,9 @@ class StudySettings:
     repeats: int = 10
     sizes: tuple[int, ...] = tuple(1 << power for power in range(5, 18))
     error_sizes: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
+    widths: tuple[int, ...] = tuple(1 << power for power in range(7, 14))
+    classes: tuple[int, ...] = tuple(1 << power for power in range(1, 8))
+    fixed: int = 32
     budget: float = 40.0
     seed: int = 0
 
@@ -231,11 +240,13 @@ def synthetic_study(
     Returns:
         "settings"; "times": by label, "sizes" with the "seconds" of every repeat, their "mean" and "best",
         and the "exponent" of the size that the best time grows with (None with fewer than two sizes);
+        "widths" and "classes": the same by d and by k in place of the size; "build": for each repeat, the
+        share of FlowTree's time that goes into building its tree, at the largest of its sizes;
         "errors": by kind of clouds and label, "sizes" with the "values" of value / EMD - 1 of every repeat,
         their "mean" and "std", and under "EMD" the exact value.
 
     Example:
-        >>> tiny = StudySettings(width=4, repeats=2, sizes=(8, 16), error_sizes=(8,))
+        >>> tiny = StudySettings(4, 2, sizes=(8, 16), error_sizes=(8,), widths=(4, 8), classes=(2, 4))
         >>> study = synthetic_study(tiny, (DistanceVariant("l2"), DistanceVariant("fastft")))
         >>> sorted(study["times"]), study["times"]["FastFT"]["sizes"]
         (['FastFT', 'l2'], [8, 16])
@@ -243,32 +254,55 @@ def synthetic_study(
         True
     """
     settings = settings or StudySettings()
+    draws: dict[str, tuple[tuple[int, ...], Callable[[int, torch.Generator], Problem]]] = {
+        "times": (settings.sizes, lambda n, g: (*draw_clouds("gaussian", n, settings.width, g), _PAIR)),
+        "widths": (settings.widths, lambda d, g: (*draw_clouds("gaussian", settings.fixed, d, g), _PAIR)),
+        "classes": (settings.classes, lambda k, g: _draw_classes(k, settings, g)),
+    }
+    study: dict[str, Any] = {"settings": asdict(settings)}
     with torch_threads(1), torch.no_grad():  # so that the growth of time shows the work alone
-        times = {}
-        for variant in variants:
-            times[variant.label] = _times(variant, settings)
-            reached = times[variant.label]["sizes"][-1]
-            tell(f"time of {variant.label}: up to n = {reached}")
-        errors = {}
+        for what, (sizes, draw) in draws.items():
+            study[what] = {}
+            for variant in variants:
+                possible = [size for size in sizes if what != "times" or size <= variant.largest]
+                study[what][variant.label] = _times(variant, settings, possible, draw)
+                reached = study[what][variant.label]["sizes"][-1]
+                tell(f"time of {variant.label}: {what} up to {reached}")
+        study["build"] = _build_shares(settings, [v for v in variants if v.distance == "ft"])
+        study["errors"] = {}
         for kind in CLOUDS:
-            errors[kind] = _errors(kind, variants, settings)
+            study["errors"][kind] = _errors(kind, variants, settings)
             tell(f"error on clouds of kind {kind}")
-    return {"settings": asdict(settings), "times": times, "errors": errors}
+    return study
 
 
-def _times(variant: DistanceVariant, settings: StudySettings) -> dict[str, Any]:
+def _draw_classes(count: int, settings: StudySettings, generator: torch.Generator) -> Problem:
+    """Several classes of few samples each, around means of their own."""
+    labels = torch.arange(count).repeat_interleave(settings.fixed)
+    means = torch.randn(count, settings.width, generator=generator)
+    features = means[labels] + torch.randn(len(labels), settings.width, generator=generator)
+    return features, labels, Hierarchy.from_paths([(str(label),) for label in range(count)])
+
+
+def _times(
+    variant: DistanceVariant,
+    settings: StudySettings,
+    possible: Sequence[int],
+    draw: Callable[[int, torch.Generator], Problem],
+) -> dict[str, Any]:
+    """Seconds by size, as far as the budget goes."""
     generator = torch.Generator().manual_seed(settings.seed)
     sizes: list[int] = []
     seconds: list[list[float]] = []
     bests: list[float] = []
     # The first call may compile or load something.
-    _seconds(variant, *draw_clouds("gaussian", _FIRST_CALLS, settings.width, generator))
-    for size in (size for size in settings.sizes if size <= variant.largest):
+    _seconds(variant, (*draw_clouds("gaussian", _FIRST_CALLS, settings.width, generator), _PAIR))
+    for size in possible:
         if bests and _expected(sizes, bests, size) * settings.repeats > settings.budget:
             break
-        clouds = (draw_clouds("gaussian", size, settings.width, generator) for _ in range(settings.repeats))
+        problems = (draw(size, generator) for _ in range(settings.repeats))
         sizes.append(size)
-        seconds.append([_seconds(variant, *cloud) for cloud in clouds])
+        seconds.append([_seconds(variant, problem) for problem in problems])
         bests.append(min(seconds[-1]))
     exponent = growth_exponent(sizes, bests) if len(sizes) > 1 else None
     means = [sum(repeats) / len(repeats) for repeats in seconds]
@@ -281,10 +315,25 @@ def _expected(sizes: list[int], bests: list[float], size: int) -> float:
     return bests[-1] * float((size / sizes[-1]) ** max(power, 1.0))
 
 
-def _seconds(variant: DistanceVariant, features: Tensor, labels: Tensor) -> float:
+def _seconds(variant: DistanceVariant, problem: Problem) -> float:
     start = time.perf_counter()
-    variant.measure(features, labels, _PAIR)
+    variant.measure(*problem)
     return time.perf_counter() - start
+
+
+def _build_shares(settings: StudySettings, flow_trees: Sequence[DistanceVariant]) -> list[float]:
+    """The share of FlowTree's time in which its tree is built, for every repeat."""
+    generator = torch.Generator().manual_seed(settings.seed)
+    shares = []
+    for variant in flow_trees:
+        size = max(n for n in settings.sizes if n <= variant.largest)
+        for _ in range(settings.repeats):
+            features, labels = draw_clouds("gaussian", size, settings.width, generator)
+            total = _seconds(variant, (features, labels, _PAIR))
+            start = time.perf_counter()
+            quadtree_cells(features.double().numpy(), np.zeros(settings.width))
+            shares.append((time.perf_counter() - start) / total)
+    return shares
 
 
 def _errors(kind: str, variants: tuple[DistanceVariant, ...], settings: StudySettings) -> dict[str, Any]:
@@ -316,7 +365,8 @@ def synthetic_observations(study: Mapping[str, Any]) -> Observations:
     """Observations of `synthetic_study`; the seed is the number of the repeat.
 
     For every distance: "seconds@<n>", "power" of n that they grow with and "best-power" of the best repeats,
-    "times-fastft" its time over that of FastFT at the largest n of both. By kind of clouds:
+    "power-d" and "power-k" of the dimension and of the number of classes, "times-fastft" its time over that
+    of FastFT at the largest n of both, and for FlowTree "build-share". By kind of clouds:
     "error/<kind>@<n>" against EMD, and at the largest n "abs-error/<kind>", "over-l2/<kind>" its value over
     that of l2, "from-l2/<kind>" how far that is from one, and "gap-l2/<kind>" the difference of both errors.
     """
@@ -326,7 +376,12 @@ def synthetic_observations(study: Mapping[str, Any]) -> Observations:
     conditions = {name: Condition("", "", name) for name in names}
     rows = []
     for name, condition in conditions.items():
-        for metric, values in {**_growth(times, name), **_compared(errors, name)}.items():
+        numbers = {**_growth(times, name), **_compared(errors, name)}
+        for metric, part in (("power-d", "widths"), ("power-k", "classes")):
+            numbers[metric] = _powers(_by_name(study[part]).get(name))
+        if name == "ft":
+            numbers["build-share"] = study["build"]
+        for metric, values in numbers.items():
             rows += [Observation(condition, seed, metric, value) for seed, value in enumerate(values)]
         power = times.get(name, {}).get("exponent")
         if power is not None:
@@ -340,14 +395,20 @@ def _by_name(entries: Mapping[str, Any]) -> dict[str, Any]:
     return {names.get(label, label): entry for label, entry in entries.items()}
 
 
+def _powers(entry: Mapping[str, Any] | None) -> list[float]:
+    """The power of the size that time grows with, for every repeat; none with fewer than two sizes."""
+    if entry is None or len(entry["sizes"]) < 2:
+        return []
+    return [growth_exponent(entry["sizes"], seconds) for seconds in zip(*entry["seconds"], strict=True)]
+
+
 def _growth(times: Mapping[str, Any], name: str) -> dict[str, list[float]]:
     entry, fast = times.get(name), times.get("fastft")
     if entry is None:
         return {}
     numbers = {f"seconds@{n}": s for n, s in zip(entry["sizes"], entry["seconds"], strict=True)}
-    if len(entry["sizes"]) > 1:
-        repeats = zip(*entry["seconds"], strict=True)
-        numbers["power"] = [growth_exponent(entry["sizes"], seconds) for seconds in repeats]
+    if powers := _powers(entry):
+        numbers["power"] = powers
     common = set(entry["sizes"]) & set(fast["sizes"] if fast else ())
     if fast and common:
         own, other = (one["seconds"][one["sizes"].index(max(common))] for one in (entry, fast))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from cophenet.paper.items import Item, Number, find_items
 from cophenet.paper.measurements import ORDERS
 from cophenet.paper.observations import Condition, Observations, with_breeds
-from cophenet.paper.published import cell
+from cophenet.paper.plan import recipe_label
+from cophenet.paper.published import cell, published_notes
 from cophenet.paper.synthetic import VARIANTS
 from cophenet.paper.variants import BREEDS
 from cophenet.report import Cell, Table
@@ -24,19 +25,14 @@ Tables: TypeAlias = dict[str, Table]
 
 
 def item_tables(document: Document) -> Tables:
-    """The tables of an item by name; those with published numbers say what was trained.
+    """The tables of an item by name.
 
     Args:
         document: The item's document.
     """
     (item,) = find_items((document.item,))
-    tables = _by_condition(item, document.observations)
-    if item.tables is not None:
-        tables |= item.tables(item, document)
-    return {
-        name: replace(table, notes=(*table.notes, *document.setup)) if table.has_published else table
-        for name, table in tables.items()
-    }
+    tables = _by_condition(item, document)
+    return tables | (item.tables(item, document) if item.tables is not None else {})
 
 
 def setting_name(setting: Mapping[str, Any]) -> str:
@@ -82,63 +78,82 @@ _LEADING: Mapping[str, Callable[[Observations, Condition], str | int | None]] = 
 }
 
 
-def _rows(
-    observations: Observations,
-    conditions: Sequence[Condition],
+def _condition_table(
+    document: Document,
+    title: str,
     leading: Sequence[str],
-    numbers: Sequence[Number],
-) -> list[list[Entry]]:
-    """Rows of those conditions of which anything was measured or published."""
-    rows = []
+    conditions: Sequence[Condition],
+    observations: Observations,
+    notes: Sequence[str] = (),
+) -> Table:
+    """A row for each condition of which anything was measured or published, on data that was.
+
+    Notes say what was trained, and why published numbers are absent; all are about data of this table.
+    """
+    (item,) = find_items((document.item,))
+    rows, shown = [], []
     for condition in conditions:
-        cells = number_cells(numbers, observations, condition)
+        cells = number_cells(item.numbers, observations, condition)
         if observations.measured(condition) or any(one and one.published for one in cells):
             rows.append([*(_LEADING[name](observations, condition) for name in leading), *cells])
-    return rows
+            shown.append(condition)
+    columns = [*leading, *(number.heading for number in item.numbers)]
+    table = Table.from_rows(columns, rows, title=title)
+    labels = {recipe_label(c.recipe) for c in shown}
+    labels |= set(BREEDS) if "breeds" in labels else set()
+    setup = [text for label, text in document.setup.items() if table.has_published and label in labels]
+    about = published_notes(shown, item.numbers, observations)
+    drawn = [] if any(number.paper for number in item.numbers) else _drawn_only(item)
+    return replace(table, notes=(*notes, *setup, *drawn, *about))
 
 
-def _by_condition(item: Item, observations: Observations) -> Tables:
+def _drawn_only(item: Item) -> list[str]:
+    """Why no published number stands beside those of an item whose numbers the paper does not print."""
+    return [f"The paper shows this as a picture, without numbers ({', '.join(item.labels)})."] * bool(
+        item.labels
+    )
+
+
+def _by_condition(item: Item, document: Document) -> Tables:
     """The table with a row for each condition; threads are a note where all runs had as many."""
     if item.layout is None:
         return {}
+    observations = document.observations
     leading, notes = list(item.layout.leading), list(item.layout.notes)
     if "threads" in leading:
         used = {_threads(observations, c) for c in observations.plain(measured=True)} - {None}
         if len(used) < 2:
             leading.remove("threads")
             notes += [f"Threads of the CPU for each run: {threads}." for threads in used]
-    rows = _rows(observations, observations.plain(), leading, item.numbers)
-    columns = [*leading, *(number.heading for number in item.numbers)]
-    return {item.name: Table.from_rows(columns, rows, title=item.layout.title, notes=notes)}
+    conditions = observations.plain()
+    table = _condition_table(document, item.layout.title, leading, conditions, observations, notes)
+    return {item.name: table}
 
 
 def generalisation(item: Item, document: Document) -> Tables:
     """Numbers of a level: means, with the spread over seeds, and of each BREEDS setting."""
-    leading = ("data", "objective", "seeds")
     observations = with_breeds(document.observations)
-    detail, each = (
-        _rows(
-            observations,
-            [c for c in observations.plain() if (c.data in BREEDS) == breeds],
-            leading,
-            item.numbers,
-        )
-        for breeds in (False, True)
-    )
-    columns = [*leading, *(number.heading for number in item.numbers)]
     title = f"Generalisation on the {item.name} level"
-    means = [[_without_std(entry) for entry in row] for row in detail]
-    return {
-        f"{item.name}-summary": Table.from_rows(columns, means, title=f"{title}, means"),
-        f"{item.name}-detail": Table.from_rows(columns, detail, title=f"{title}, mean (std over seeds)"),
-        f"{item.name}-breeds": Table.from_rows(columns, each, title=f"{title}, each BREEDS setting"),
-    }
+    tables = {}
+    for name, more, breeds in (
+        ("summary", "means", False),
+        ("detail", "mean (std over seeds)", False),
+        ("breeds", "each BREEDS setting", True),
+    ):
+        tables[f"{item.name}-{name}"] = _condition_table(
+            document,
+            f"{title}, {more}",
+            ("data", "objective", "seeds"),
+            [c for c in observations.plain() if (c.data in BREEDS) == breeds],
+            observations,
+        )
+    means = tables[f"{item.name}-summary"]
+    rows = tuple(replace(row, cells=tuple(map(_without_std, row.cells))) for row in means.rows)
+    return {**tables, f"{item.name}-summary": replace(means, rows=rows)}
 
 
-def _without_std(entry: Entry) -> Entry:
-    if not isinstance(entry, Cell):
-        return entry
-    return replace(entry, std=None, published=entry.published and replace(entry.published, std=None))
+def _without_std(cell: Cell) -> Cell:
+    return replace(cell, std=None, published=cell.published and replace(cell.published, std=None))
 
 
 def curve_points(
@@ -167,7 +182,7 @@ def curves(item: Item, document: Document, label: str, notes: Sequence[str]) -> 
         [f"{name}, shuffled tree" if control else name, *points.values()]
         for (name, control), points in lines.items()
     ]
-    title = f"TestCPCC, by {label}"
+    title, notes = f"TestCPCC, by {label}", (*notes, *_drawn_only(item))
     return {item.name: Table.from_rows(("objective", *settings), rows, title=title, notes=notes)}
 
 
@@ -189,12 +204,14 @@ def data(item: Item, document: Document) -> Tables:
     """Sizes of the data sets."""
     observations = document.observations
     rows: list[list[Entry]] = []
-    for c in observations.conditions:
+    there = [c for c in observations.conditions if observations.measured(c)]
+    for c in there:
         classes = [observations.summary(c, f"classes/{domain}") for domain in ("source", "target")]
         sizes = number_cells(item.numbers, observations, c)
         rows.append([c.data, *sizes, *("-" if one is None else int(one["mean"]) for one in classes)])
     columns = ("data", "train", "test", "source classes", "target classes")
-    notes = ["Published sizes are rounded."]
+    missing = [c.data for c in observations.conditions if c not in there]
+    notes = ["Published sizes are rounded.", *([f"Not here: {', '.join(missing)}."] if missing else [])]
     return {"data": Table.from_rows(columns, rows, title="Sizes of the data sets", notes=notes)}
 
 
@@ -208,25 +225,33 @@ def synthetic(_item: Item, document: Document) -> Tables:
         seconds = observations.series(c, "seconds")
         if seconds:
             variant, largest = variants[c.objective], max(seconds)
-            power = cell(observations, c, "best-power")
+            powers = [cell(observations, c, name) for name in ("best-power", "power-d", "power-k")]
             slowest = Cell(seconds[largest]["mean"], None, "seconds")
-            growth.append([variant.label, variant.complexity or "-", power, slowest, str(largest)])
+            growth.append([variant.label, variant.complexity or "-", *powers, slowest, str(largest)])
     errors = [
         [kind, variants[c.objective].label, *(Cell(one["mean"], one["std"], "percent") for one in by_size)]
         for kind in document.study["errors"]
         for c in observations.conditions
         if (by_size := observations.series(c, f"error/{kind}").values())
     ]
+    trees = (observations.summary(c, "build-share") for c in observations.conditions)
+    build = [share for share in trees if share]
     notes = [
-        "Power: slope of log time by log n over the four largest sizes, one thread, best of the repeats.",
+        "Power of n: slope of log time by log n over the four largest sizes, one thread, best of repeats; "
+        "of the dimension d and the number of classes k the same, mean (std) over the repeats.",
         "The C library keeps freed memory, which glibc does not by default: fresh pages for every call would "
         "add steps to the times of the fastest distances, and make their powers larger.",
-        "I iterations, p projections, Phi the largest distance; k = 2 classes here.",
+        "I iterations, p projections, Phi the largest distance; k = 2 classes where n or d grow.",
+        *(
+            f"FlowTree spends {100 * share['mean']:.0f} % of its time on building its tree."
+            for share in build
+        ),
     ]
-    columns = ("distance", "paper: O(...)", "measured: n to the power", "s at the largest n", "largest n")
+    measured = ("measured: n to the power", "d to the power", "k to the power")
+    columns = ("distance", "paper: O(...)", *measured, "s at the largest n", "largest n")
     sizes = [f"n = {n}" for n in document.study["settings"]["error_sizes"]]
     return {
-        "complexity": Table.from_rows(columns, growth, title="Growth of time with n", notes=notes),
+        "complexity": Table.from_rows(columns, growth, title="Growth of time", notes=notes),
         "errors": Table.from_rows(("clouds", "distance", *sizes), errors, title="value / EMD - 1"),
     }
 

@@ -1,0 +1,222 @@
+"""What runs have measured, as observations: from `results.json` files, here and nowhere else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cophenet.evaluation.keys import split_key
+from cophenet.evaluation.results import summary
+from cophenet.models.registry import PRETRAINED
+from cophenet.paper.observations import Condition, Observation, Observations
+from cophenet.paper.plan import VariantRuns
+from cophenet.paper.queue import different_settings, state_of
+from cophenet.paper.variants import PAPER_DATA
+from cophenet.recipes import Recipe, load_recipe
+from cophenet.report.setups import compare_setup
+from cophenet.runs import Run
+from cophenet.transport import distance_names
+
+if TYPE_CHECKING:
+    from cophenet.recipes.settings import Scale
+
+__all__ = ["coarse_level", "mean_metric", "metric_average", "observed_names", "read_runs", "run_metrics"]
+
+Results = Mapping[str, Any]
+_SIDES = ("source", "target")
+
+
+def _wanted(level: str, sides: Sequence[str] = _SIDES) -> list[str]:
+    """Keys of the accuracies and precisions of a level."""
+    return [f"{side}/{metric}/{level}" for metric in ("accuracy", "map") for side in sides]
+
+
+# What means of several metrics are of, as far as a run has them.
+_MEANS = {level: _wanted(level) for level in ("fine", "coarse")} | {
+    side: [*_wanted("fine", (side,)), *_wanted("coarse", (side,))] for side in _SIDES
+}
+
+
+def read_runs(planned: Sequence[VariantRuns], folder: Path) -> Observations:
+    """What finished runs have measured; a folder with other settings counts as not there.
+
+    Args:
+        planned: The runs of an item.
+        folder: Where runs are stored.
+    """
+    conditions, rows = [], []
+    for runs in planned:
+        condition = _condition(runs)
+        conditions.append(condition)
+        for seed, run, results in _finished(runs, folder):
+            numbers = {**run_metrics(results), **_steps(run)}
+            rows += [Observation(condition, seed, *pair) for pair in numbers.items()]
+    return Observations(tuple(conditions), tuple(rows))
+
+
+def _finished(runs: VariantRuns, folder: Path) -> Iterator[tuple[int, Run, Results]]:
+    for seed in runs.seeds:
+        path = runs.path(folder, seed)
+        run = Run(path)
+        results = run.results if state_of(path) == "done" else None
+        if results is not None and not different_settings(path, runs.of_seed(seed)):
+            yield seed, run, results
+
+
+def _steps(run: Run) -> dict[str, float]:
+    """Updates of the weights in the training."""
+    count = run.info.get("samples", {}).get("train", {}).get("count")
+    if count is None:
+        return {}
+    return {"steps": float(run.recipe.epochs * math.ceil(count / run.recipe.batch_size))}
+
+
+def _condition(runs: VariantRuns) -> Condition:
+    recipe, variant = runs.recipe, runs.variant
+    differs = _differs(runs)
+    # At the paper's scale such weights are a part of its own setup.
+    pretrained = recipe.scale != "paper" and recipe.model.weights == PRETRAINED
+    return Condition(
+        runs.recipe_name,
+        recipe.data.name,
+        variant.objective,
+        dict(variant.setting),
+        variant.control,
+        not differs,
+        recipe.batch_size,
+        recipe.scale,
+        ("frozen" if recipe.model.frozen else "fine-tuned") if pretrained else "",
+        differs,
+    )
+
+
+def _differs(runs: VariantRuns) -> str:
+    """Why no number of the paper means the same, as far as data, tree and objective tell; "" if one may."""
+    recipe, variant = runs.recipe, runs.variant
+    if recipe.data.name not in PAPER_DATA:
+        return f"the paper has no {recipe.data.name}"
+    own = _own_meaning(recipe.data.name, recipe.scale, variant.objective, variant.overrides)
+    here = _meaning(recipe)
+    changed = [text for text in here if text not in own]
+    return "; ".join(changed) if changed or here == own else "another row of it is trained"
+
+
+def _meaning(recipe: Recipe) -> tuple[str, ...]:
+    """How data, tree and objective differ from those of the library's recipe."""
+    about = {"data": recipe.data.name, "objective": recipe.objective.name, "scale": recipe.scale}
+    return compare_setup({**about, "recipe": recipe.model_dump(mode="json")}).other
+
+
+@cache
+def _own_meaning(data: str, scale: Scale, objective: str, overrides: tuple[str, ...]) -> tuple[str, ...]:
+    """What a variant itself changes in the library's recipe."""
+    return _meaning(load_recipe(data, scale, (f"objective.name={objective}", *overrides)))
+
+
+def observed_names(key: str, objective: str | None, levels: Sequence[str]) -> list[str]:
+    """What `Observation` calls a key of `results.json` or of a published table.
+
+    Args:
+        key: As `split_key` reads it.
+        objective: Name of the objective that was trained.
+        levels: Names of the tree's levels, the classes last.
+
+    Example:
+        >>> observed_names("source/map/digit", "emd", ["shape", "digit"])
+        ['source/map/fine']
+        >>> observed_names("source/cpcc/emd", "emd", ["shape", "digit"])
+        ['cpcc/emd', 'cpcc/own']
+    """
+    domain, metric, detail = split_key(key)
+    if metric.startswith("cpcc"):
+        own = objective if objective in distance_names() else "l2"
+        return [f"{metric}/{detail}", *([f"{metric}/own"] if detail == own else [])]
+    if not levels:
+        return [key]
+    roles = (("fine", levels[-1]), ("coarse", coarse_level(levels)))
+    names = [role for role, level in roles if level == detail] or [detail]
+    return ["/".join(filter(None, (domain, metric, name))) for name in names]
+
+
+def run_metrics(results: Results) -> dict[str, float | None]:
+    """Numbers of a run of one seed by metric, as `Observation` names them.
+
+    Args:
+        results: The content of its `results.json`.
+
+    Example:
+        >>> numbers = {"source/accuracy/digit": {"values": [0.75]}, "source/cpcc/l2": {"values": [0.5]}}
+        >>> list(run_metrics({"metrics": numbers, "levels": ["shape", "digit"], "objective": "flat"}))
+        ['source/accuracy/fine', 'cpcc/l2', 'cpcc/own', 'mean/fine', 'mean/source']
+    """
+    numbers: dict[str, float | None] = {}
+    for key, number in results["metrics"].items():
+        names = observed_names(key, results["objective"], results["levels"])
+        numbers |= dict.fromkeys(names, number["values"][0])
+    for name, wanted in _MEANS.items():
+        mean = _mean([numbers[key] for key in wanted if key in numbers])
+        if mean is not None:
+            numbers[f"mean/{name}"] = mean
+    for key in ("seconds_per_epoch", "threads"):
+        if results.get(key) is not None:
+            numbers[key] = results[key]
+    return numbers
+
+
+def mean_metric(results: Sequence[Results], key: str) -> dict[str, Any] | None:
+    """A metric over runs that differ in their seed.
+
+    Args:
+        results: Contents of their `results.json`.
+        key: A metric's key.
+
+    Returns:
+        "mean", "std" (None for one seed) and "values"; None if no run knows the metric.
+
+    Example:
+        >>> runs = [{"metrics": {"source/cpcc/l2": {"values": [v]}}} for v in (0.5, 0.75, 1.0)]
+        >>> mean_metric(runs, "source/cpcc/l2")
+        {'mean': 0.75, 'std': 0.25, 'values': [0.5, 0.75, 1.0]}
+    """
+    values = [value for result in results for value in result["metrics"].get(key, {}).get("values", ())]
+    return summary(values) if values else None
+
+
+def coarse_level(levels: Sequence[str]) -> str:
+    """Name of the level that tables call coarse: the one of that name, else the coarsest.
+
+    Example:
+        >>> coarse_level(["coarser", "coarse", "fine"]), coarse_level(["shape", "digit"])
+        ('coarse', 'shape')
+    """
+    return "coarse" if "coarse" in levels else str(levels[0])
+
+
+def metric_average(results: Sequence[Results], level: str) -> dict[str, Any] | None:
+    """The mean of a level's accuracies and precisions on both sides of the split, for every seed.
+
+    A seed that lacks one of the numbers has no mean, for it would be of other things.
+
+    Args:
+        results: Contents of `results.json` of runs that differ in their seed.
+        level: Name of a level of the tree.
+
+    Example:
+        >>> numbers = {"source/accuracy/fine": {"values": [0.75]}, "source/map/fine": {"values": [0.5]}}
+        >>> metric_average([{"metrics": numbers}], "fine")["mean"]
+        0.625
+    """
+    averages = []
+    for result in results:
+        metrics = result["metrics"]
+        averages.append(_mean([metrics[key]["values"][0] for key in _wanted(level) if key in metrics]))
+    return summary(averages) if averages else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Of all values; None if there are none, or one is undefined."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
