@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install test lint check docs browser demo bench soak fuzz clean
+.PHONY: install test lint check integrations docs browser demo bench soak fuzz clean
 
 install: $(VENV)/installed-dev
 
@@ -21,6 +21,11 @@ lint: $(VENV)/installed-dev
 # One process runs a whole file, whose tests share expensive fixtures; the doctests, which are quick, come last.
 check: $(VENV)/installed-dev
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# With the packages themselves, which are large: Transformers, sentence-transformers, pytorch-metric-learning.
+integrations: $(VENV)/installed-dev
+	$(PIP) -e '.[dev,integrations]'
+	$(BIN)/pytest tests/integrations tests/integrations/with_packages.py
 
 # The site, in build/docs; its notebooks are run. Any warning, and any link that leads nowhere, is an error.
 docs: $(VENV)/installed-docs

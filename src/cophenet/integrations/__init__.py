@@ -1,0 +1,31 @@
+"""The loss in other frameworks, a file for each.
+
+They share `LayerInput`: features are what goes into a network's last layer, and no network has to be changed
+to give them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cophenet._common.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from cophenet.integrations.layer_input import LayerInput
+    from cophenet.integrations.lightning import CPCCCallback
+    from cophenet.integrations.metric_learning import MetricLearningCPCC
+    from cophenet.integrations.sentence_transformers import SentenceCPCC
+    from cophenet.integrations.transformers import TrainerCPCC
+
+__all__ = ["CPCCCallback", "LayerInput", "MetricLearningCPCC", "SentenceCPCC", "TrainerCPCC"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "layer_input": ["LayerInput"],
+        "lightning": ["CPCCCallback"],
+        "metric_learning": ["MetricLearningCPCC"],
+        "sentence_transformers": ["SentenceCPCC"],
+        "transformers": ["TrainerCPCC"],
+    },
+)
