@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Processes that run tests side by side.
 WORKERS ?= 2
+# Compiled modules are kept, also where Python is told not to: every process of the tests would make them anew.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: install test lint check integrations docs browser demo bench soak fuzz clean

@@ -2,68 +2,64 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import importlib
+import io
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-__all__ = ["Outcome", "copy_library", "run_commands"]
+from forked import call_forked
+
+__all__ = ["Outcome", "copy_library", "forget_library", "run_commands"]
 
 # Exit code and what was printed.
 Outcome = tuple[int, str]
 
-_RUN = """
-import contextlib, io, json, sys
-from cophenet.cli import main
-outcomes = []
-for command in json.loads(sys.argv[1]):
-    with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.redirect_stderr(text):
-        try:
-            main(command)
-        except SystemExit as end:
-            outcomes.append((end.code, text.getvalue()))
-answer = None
-{then}
-print(json.dumps([outcomes, answer]))
-"""
-
 
 def run_commands(
     folder: Path, commands: Sequence[Sequence[str]], then: str = "", arguments: Sequence[str] = ()
-) -> tuple[list[Outcome], object]:
+) -> tuple[list[Outcome], Any]:
     """Run commands in a folder whose modules come before the installed ones.
 
     Args:
         folder: The folder.
         commands: Words of each command.
-        then: Code to run after them, which may set `answer` to something that JSON can hold.
-        arguments: What the code finds in `sys.argv[2:]`.
+        then: Code to run after them, which may set `answer` to something that can be pickled.
+        arguments: What the code finds in `arguments`.
 
     Returns:
         The outcome of each command, and the answer.
     """
-    import cophenet
+    outcomes, answer = call_forked(_run, folder, commands, then, arguments)
+    return outcomes, answer
 
-    source = Path(cophenet.__file__).parents[1]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(folder), str(source)]),
-        "OMP_NUM_THREADS": "1",
-        "COLUMNS": "200",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", _RUN.replace("{then}", then), json.dumps(commands), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-        cwd=folder,
-    )
-    assert done.returncode == 0, done.stderr
-    outcomes, answer = json.loads(done.stdout.splitlines()[-1])
-    return [(code, text) for code, text in outcomes], answer
+
+def _run(folder: Path, commands: Sequence[Sequence[str]], then: str, arguments: Sequence[str]) -> Any:
+    os.chdir(folder)
+    os.environ["COLUMNS"] = "200"
+    sys.path.insert(0, str(folder))
+    forget_library()
+    main = importlib.import_module("cophenet.cli").main
+    outcomes = []
+    for command in commands:
+        with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.redirect_stderr(text):
+            try:
+                main(command)
+            except SystemExit as end:
+                outcomes.append((end.code, text.getvalue()))
+    names = {"arguments": arguments, "answer": None}
+    exec(then, names)
+    return outcomes, names["answer"]
+
+
+def forget_library() -> None:
+    """Have the modules of the library imported anew, from where they are found first."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cophenet"]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
 
 
 def copy_library(folder: Path) -> Path:

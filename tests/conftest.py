@@ -1,5 +1,6 @@
 """Settings of the whole suite."""
 
+import gc
 import os
 
 # Tensors in tests are small: more threads only wait for each other. Set before libraries start theirs.
@@ -10,6 +11,12 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 
 torch.set_num_threads(1)
+
+
+def pytest_collection_finish():
+    """Modules stay until the end: the garbage collector need not look through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from forked import fork
+
 
 def _serve(rank: int, count: int, meeting: str, pipe: Any) -> None:
     torch.set_num_threads(1)
@@ -48,15 +50,12 @@ class Ranks:
 @contextlib.contextmanager
 def process_group(count: int) -> Iterator[Ranks]:
     """Start processes, and end them."""
-    context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         meeting, pipes, processes = str(Path(folder) / "meeting"), [], []
         for rank in range(count):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(rank, count, meeting, theirs), daemon=True)
-            process.start()
+            ours, theirs = multiprocessing.Pipe()
+            processes.append(fork(_serve, rank, count, meeting, theirs, daemon=True))
             pipes.append(ours)
-            processes.append(process)
         try:
             yield Ranks(pipes)
             for pipe in pipes:

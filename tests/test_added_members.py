@@ -161,7 +161,7 @@ features = np.random.default_rng(0).normal(size=(24, 3)).astype(np.float32)
 labels = np.array(["a", "b", "c", "d"] * 6)
 tree = Hierarchy.from_paths(["low/a", "low/b", "high/c", "high/d"], sep="/")
 embedded = {}
-for name in sys.argv[2:]:
+for name in arguments:
     estimator = HierarchicalEmbedder(tree=tree, objective=name, max_iter=1).fit(features, labels)
     embedded[name] = bool(np.isfinite(estimator.transform(features)).all())
 answer = {"embedded": embedded, "completed": complete_objectives("")}

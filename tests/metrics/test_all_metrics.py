@@ -6,11 +6,11 @@ import warnings
 
 import pytest
 import torch
-from torch.multiprocessing import spawn
 from torchmetrics import MetricCollection
 
 from cophenet import Hierarchy, metrics
 from metrics.cases import CASES, PATHS, TREE, make, run_rank, samples
+from ranks import process_group
 from support import DEVICE
 
 NAMES = sorted(metrics.metric_names())
@@ -262,15 +262,14 @@ def test_a_collection_keeps_metrics_apart_whose_first_batch_agrees():
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("gloo")
-    spawn(run_rank, args=(str(folder),), nprocs=2)
-    return [torch.load(folder / f"rank{rank}.pt") for rank in range(2)]
+def results_of_ranks():
+    with process_group(2) as ranks:
+        return ranks(run_rank)
 
 
 @every_metric
-def test_two_processes_equal_one(name, ranks):
+def test_two_processes_equal_one(name, results_of_ranks):
     expected = CASES[name].function(*samples(CASES[name].kind))
-    for results in ranks:
+    for results in results_of_ranks:
         same(results[name], expected)
         same(results[f"{name}, one rank empty"], expected)

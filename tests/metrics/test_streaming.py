@@ -1,8 +1,3 @@
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -22,6 +17,8 @@ from cophenet.metrics.streaming import (
     stream_map,
     stream_prototypes,
 )
+from metrics.streaming_rank import measure
+from ranks import process_group
 from support import greedy_cost, pair_loop
 
 TREE = Hierarchy.from_paths([(f"p{c // 2}", f"c{c}") for c in range(6)])
@@ -257,21 +254,8 @@ def test_a_bar_shows_progress_if_asked(capsys, monkeypatch):
 
 def test_two_processes_share_the_work_and_both_know_the_result(tmp_path):
     paths, arrays = write(tmp_path, "npy")
-    worker = Path(__file__).with_name("streaming_worker.py")
-    meeting = (tmp_path / "meeting").as_uri()
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, str(worker), meeting, str(rank), *map(str, paths)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in (0, 1)
-    ]
-    try:
-        results = [json.loads(rank.communicate(timeout=120)[0]) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
+    with process_group(2) as ranks:
+        results = ranks(measure, paths)
     features, labels = arrays["features"], arrays["labels"]
     means = class_prototypes(features, labels)[1]
     expected = {

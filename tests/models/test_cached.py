@@ -1,7 +1,4 @@
 import copy
-import subprocess
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -13,6 +10,8 @@ from torch.profiler import ProfilerActivity, profile
 from cophenet import CPCCLoss, Hierarchy
 from cophenet.models import Network, build_heads, cached_backward, create_backbone
 from cophenet.objectives import StepOutput, create
+from models.cached_rank import check_gradients
+from ranks import process_group
 from support import DEVICE
 
 TREE = Hierarchy.from_paths([(f"g{c // 4}", f"p{c // 2}", f"c{c}") for c in range(8)])
@@ -203,13 +202,7 @@ def test_wrong_arguments_are_refused(network, chunk_size, message):
         cached_backward(network, torch.randn(9, 5), lambda z: z.sum(), chunk_size)
 
 
-def test_processes_exchange_the_same_gradients_as_without_chunks(tmp_path):
+def test_processes_exchange_the_same_gradients_as_without_chunks():
     """Two real processes with different numbers of chunks."""
-    worker = Path(__file__).with_name("cached_worker.py")
-    meeting = (tmp_path / "meeting").as_uri()
-    ranks = [subprocess.Popen([sys.executable, str(worker), meeting, str(rank)]) for rank in (0, 1)]
-    try:
-        assert [rank.wait(timeout=120) for rank in ranks] == [0, 0]
-    finally:
-        for rank in ranks:
-            rank.kill()
+    with process_group(2) as ranks:
+        ranks(check_gradients)

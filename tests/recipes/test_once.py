@@ -6,7 +6,7 @@ import pytest
 
 from cophenet.models.mlp import MLP
 from cophenet.objectives import SoftLabels
-from cophenet.recipes import load, load_recipe, settings
+from cophenet.recipes import checks, load, load_recipe, settings
 from cophenet.recipes.settings import Recipe
 from cophenet.runs import experiment, train
 from cophenet.runs.experiment import load_experiment
@@ -16,8 +16,9 @@ SOFT = ("objective.name=soft", "objective.options.soft.beta=3")
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Counts the calls of methods by class; no recipe counts as checked already."""
+    """Counts the calls of methods by class; no recipe and no backbone counts as checked already."""
     monkeypatch.setattr(settings, "_CHECKED", set())
+    monkeypatch.setattr(checks, "_MADE", set())
     counts = {}
 
     def count(cls, method="__init__"):

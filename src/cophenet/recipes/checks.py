@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["check_recipe"]
 
 _DATA = ("data.name", "data.options")
+# Backbones that were made to be checked, with necks and sizes of images: many recipes have the same.
+_MADE: set[str] = set()
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -93,7 +95,8 @@ def _check_backbone(recipe: Recipe) -> None:
     from cophenet.models.trunk import create_neck
 
     name, options, size = recipe.model.backbone, recipe.model.options, recipe.data.image_size
-    if ":" in name:
+    made = repr((recipe.model, size))
+    if ":" in name or made in _MADE:
         return
     # Channels of images and length of vectors are known to the data only; any will do here.
     shape = (3, size, size) if size else (8,)
@@ -107,6 +110,7 @@ def _check_backbone(recipe: Recipe) -> None:
         neck = recipe.model.neck
         with _located(("model", "neck"), neck), arguments_of("model.neck", neck), torch.device("meta"):
             create_neck(neck, (width,))
+    _MADE.add(made)
 
 
 def _check_frozen(recipe: Recipe) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -209,10 +210,16 @@ def _find(name_or_path: str | Path) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     with reading(path, "a recipe"):
-        document = parse_yaml(read_text(path, RECIPE_BYTES))
+        document = _parse(read_text(path, RECIPE_BYTES))
         if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
             raise ValueError("a recipe must be a mapping of keys to values")
     return document
+
+
+@lru_cache(maxsize=64)
+def _parse(text: str) -> Any:
+    """The document of a file, which nobody may change: the same recipes are read again and again."""
+    return parse_yaml(text)
 
 
 def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
