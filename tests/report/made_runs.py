@@ -185,6 +185,7 @@ def _details(objective, tree, labels, predicted, probabilities, rho) -> dict[str
         "levels": list(tree.level_names),
         "class_distances": {name: rho.tolist() for name in names},
         "confusion": [[int(t), int(p), int(n)] for (t, p), n in zip(pairs.T, counts, strict=True)],
+        "node_prediction": "summed",
         "node_accuracy": nodes,
         "worst_mistakes": mistakes[:20],
     }

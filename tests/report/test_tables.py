@@ -15,15 +15,20 @@ from cophenet.cli.compare import complete_metrics
 from cophenet.recipes.load import load_recipe, recipe_names
 from cophenet.report import Cell, Published, Table, compare, make_table, published_tables
 from cophenet.report.setups import Setup, compare_setup
+from cophenet.tree import Hierarchy
 
-from .made_runs import make_run
+from .made_runs import DIGITS, make_run
 
 ACC, SEV = "source/accuracy/fine", "source/severity"
 
 
 def result(objective="l2", data="digits", seeds=(0,), missing=None, **metrics):
     measured = {
-        key.replace("_", "/"): {"mean": mean, "std": std, "values": [mean]}
+        key.replace("_", "/"): {
+            "mean": mean,
+            "std": std,
+            "values": [mean + 1e-3 * (seed % 2) for seed in seeds],
+        }
         for key, (mean, std) in metrics.items()
     }
     return {
@@ -36,8 +41,8 @@ def result(objective="l2", data="digits", seeds=(0,), missing=None, **metrics):
     }
 
 
-def accuracies(*means, data="digits"):
-    return [result(data=data, source_accuracy_fine=(mean, None)) for mean in means]
+def accuracies(*means, data="digits", seeds=(0, 1, 2)):
+    return [result(data=data, seeds=seeds, source_accuracy_fine=(mean, None)) for mean in means]
 
 
 def marks(table):
@@ -46,17 +51,76 @@ def marks(table):
 
 def test_best_follows_the_direction_of_the_metric():
     runs = [
-        result(source_accuracy_fine=(0.9, None), source_severity=(1.5, None)),
-        result(source_accuracy_fine=(0.8, None), source_severity=(1.4, None)),
+        result(seeds=(0, 1), source_accuracy_fine=(0.9, None), source_severity=(1.5, None)),
+        result(seeds=(0, 1), source_accuracy_fine=(0.8, None), source_severity=(1.4, None)),
     ]
     table = make_table(["a", "b"], runs)
     assert [column.key for column in table.columns] == [ACC, SEV]
     assert marks(table) == [[True, False], [False, True]]
 
 
-def test_ties_as_shown_are_all_marked_and_a_lone_value_is_not():
-    assert marks(make_table("abc", accuracies(0.90001, 0.90002, 0.8))) == [[True], [True], [False]]
+def with_values(*values):
+    metric = {"mean": sum(values) / len(values), "std": 0.1, "values": list(values)}
+    return {**result(seeds=range(len(values))), "metrics": {ACC: metric}}
+
+
+def test_best_is_more_than_noise_over_seeds():
+    steady = with_values(0.9, 0.5, 0.7), with_values(0.8, 0.4, 0.6)  # seeds vary together
+    assert marks(make_table("ab", steady)) == [[True], [False]]
+    varying = with_values(0.9, 0.5, 0.7), with_values(0.5, 0.7, 0.6)
+    assert marks(make_table("ab", varying)) == [[False], [False]]
+    # The best of three must differ from each of the others.
+    assert marks(make_table("abc", (*steady, with_values(0.9, 0.49, 0.7)))) == [[False], [False], [False]]
+
+
+def test_a_lone_value_and_a_single_seed_without_samples_are_not_best():
     assert marks(make_table("a", accuracies(0.9))) == [[False]]
+    assert marks(make_table("ab", accuracies(0.9, 0.1, seeds=(0,)))) == [[False], [False]]
+
+
+def test_the_difference_to_flat_has_an_interval():
+    flat, tree = with_values(0.5, 0.6, 0.7), with_values(0.6, 0.7, 0.81)
+    table = make_table("ab", [{**flat, "objective": "flat"}, tree])
+    gap = table.rows[1].cells[0].against
+    assert table.rows[0].cells[0].against is None
+    assert gap.mean == pytest.approx(0.31 / 3)
+    # By hand: differences 0.1, 0.1, 0.11, t(0.975, 2) = 4.3027.
+    assert gap.high - gap.mean == pytest.approx(4.3027 * 0.0057735 / 3**0.5, rel=1e-3)
+
+
+def test_one_seed_is_judged_by_its_test_samples(tmp_path):
+    runs = [make_run(tmp_path / name, objective=name, samples=420) for name in ("flat", "fastft")]
+    table = compare(runs, ["source/accuracy/shape", "source/map/digit"])
+    accuracy, retrieval = table.rows[1].cells
+    gap = table.rows[1].cells[0].mean - table.rows[0].cells[0].mean
+    assert accuracy.against.mean == pytest.approx(gap)
+    assert accuracy.against.low < gap < accuracy.against.high
+    assert accuracy.best == (accuracy.against.low > 0)
+    assert retrieval.against is None  # no mean over samples
+    assert json.loads(table.to_json())["runs"][1]["metrics"]["source/accuracy/shape"]["against_flat"][
+        "mean"
+    ] == (pytest.approx(gap))
+
+
+def test_levels_of_different_trees_have_columns_of_their_own(tmp_path):
+    other = Hierarchy.from_paths(
+        [("odd" if i % 2 else "even", name) for i, name in enumerate(DIGITS.classes)],
+        level_names=DIGITS.level_names,
+    )
+    runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b", tree=other), make_run(tmp_path / "c")]
+    table = compare(runs, ["source/accuracy/shape", "source/accuracy/digit"])
+    assert [(column.key, column.tree) for column in table.columns] == [
+        ("source/accuracy/shape", "tree 1"),
+        ("source/accuracy/shape", "tree 2"),
+        ("source/accuracy/digit", ""),
+    ]
+    assert [[cell.mean is None for cell in row.cells] for row in table.rows] == [
+        [False, True, False],
+        [True, False, False],
+        [False, True, False],
+    ]
+    assert "(tree 1): levels of the tree of a, c" in table.notes
+    assert "source/accuracy/shape (tree 2) mean" in table.to_csv()
 
 
 def test_best_is_sought_among_runs_on_the_same_data():
@@ -83,7 +147,10 @@ def test_folders_of_images_are_data_sets_of_their_own():
 
 
 def test_runs_on_other_samples_are_told_apart(tmp_path):
-    runs = [make_run(tmp_path / name, data_dir=f"/{name}", checksum=name[0]) for name in ("a1", "a2", "b1")]
+    runs = [
+        make_run(tmp_path / name, data_dir=f"/{name}", checksum=name[0], objective=objective, samples=420)
+        for name, objective in (("a1", "fastft"), ("a2", "flat"), ("b1", "flat"))
+    ]
     table = compare(runs)
     assert [row.data for row in table.rows] == ["digits in /a1", "digits in /a1", "digits in /b1"]
     assert "b1: data digits in /b1" in table.notes
@@ -145,14 +212,14 @@ def test_columns_come_by_metric_and_domain():
 def test_terminal_marks_spreads_and_published_numbers():
     runs = [
         result("fastft", "cifar100", (0, 1), source_accuracy_fine=(0.8, 0.01), source_severity=(2.0, 0.5)),
-        result("flat", "cifar100", (0,), source_accuracy_fine=(0.7, None)),
+        result("flat", "cifar100", (0, 1), source_accuracy_fine=(0.7, None)),
     ]
     text = make_table(["ours", "base"], runs).to_terminal()
     assert re.search(
         r"^ours +80\.00 \(1\.00\)\* \[81\.09 \(0\.18\)\] +2\.000 \(0\.500\)$", text, re.MULTILINE
     )
     assert re.search(r"^base +70\.00 \[80\.53 \(0\.31\)\] +-$", text, re.MULTILINE)
-    assert "* best value of the data set" in text
+    assert "* best of the data set, by more than noise" in text
     assert "[] as published" in text
 
 
@@ -316,7 +383,8 @@ def test_html_is_escaped_and_names_its_rows():
 
 def test_a_published_number_stands_below_ours_in_html():
     run = result("fastft", "cifar100", source_accuracy_fine=(0.8, 0.01))
-    assert "<td>80.00 (1.00)<small>paper 81.09 (0.18)</small></td>" in make_table(["a"], [run]).to_html()
+    text = make_table(["a"], [run]).to_html()
+    assert re.search(r'<small title="tab:[a-z-]+">paper 81\.09 \(0\.18\)</small></td>', text)
 
 
 def test_a_table_without_rows():

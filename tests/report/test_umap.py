@@ -1,4 +1,4 @@
-"""UMAP: once, saved, and the same again."""
+"""Maps of features: once, saved, and the same again."""
 
 import numpy as np
 import pytest
@@ -36,3 +36,16 @@ def test_umap_runs_once_per_features(tmp_path, monkeypatch):
     large = embedding.embed(path, 3)
     assert calls == [90, 90, 2000]
     assert (large.points.shape, large.labels.shape, large.samples) == ((2000, 2), (2000,), 2500)
+
+
+def test_tsne_keeps_groups_together(tmp_path):
+    path = tmp_path / "f.safetensors"
+    labels = np.arange(60) % 3
+    features = 10 * np.eye(5)[labels] + np.random.default_rng(0).normal(size=(60, 5))
+    save_file({"features": features.astype("f4"), "labels": labels}, path)
+    drawn = embedding.embed(path, 3, "t-SNE")
+    assert (drawn.method, drawn.note, drawn.points.shape) == ("t-SNE", "", (60, 2))
+    centres = np.stack([drawn.points[labels == c].mean(0) for c in range(3)])
+    nearest = np.linalg.norm(drawn.points[:, None] - centres, axis=2).argmin(1)
+    assert (nearest == labels).mean() > 0.95
+    assert (tmp_path / "tsne-f.safetensors").is_file()

@@ -30,7 +30,7 @@ FILES = [
     "details.json",
     "modes.json",
     "features/source-test.safetensors",
-    "features/umap-source-test.safetensors",
+    "features/tsne-source-test.safetensors",
     "tensorboard/hparams.yaml",
 ]
 FOLDERS = ["checkpoints", "features", "tensorboard", "wandb", ".wandb"]
@@ -54,7 +54,7 @@ def finished(tmp_path_factory):
 def run(tmp_path, finished, monkeypatch):
     """A run whose last row is not yet written, in the current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(embedding, "_umap", lambda rows: np.ascontiguousarray(rows[:, :2]))
+    monkeypatch.setattr(embedding, "_tsne", lambda rows: np.ascontiguousarray(rows[:, :2]))
     shutil.copytree(finished, tmp_path / "run")
     (tmp_path / "outside").mkdir()
     return tmp_path / "run"

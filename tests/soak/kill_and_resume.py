@@ -76,7 +76,7 @@ def import_all(names: list[str]) -> None:
     if COMMANDS.keys() & names:
         modules += ["cophenet.estimator.files", "cophenet.evaluation.protocol", "safetensors.torch"]
     if {"report", "reproduce"} & {*names}:
-        modules += ["cophenet.paper.pipeline", "cophenet.report.sections", "umap"]
+        modules += ["cophenet.paper.pipeline", "cophenet.report.page_data", "sklearn.manifold", "umap"]
     for module in modules:
         importlib.import_module(module)
 

@@ -41,6 +41,7 @@ class Format(str, Enum):
     MARKDOWN = "markdown"
     CSV = "csv"
     LATEX = "latex"
+    JSON = "json"
 
 
 def compare(
@@ -49,6 +50,7 @@ def compare(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write instead of printing.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines: the same as --format json.")] = False,
     metrics: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,6 +70,7 @@ def compare(
 
     if output is not None and not output.parent.is_dir():
         raise ValueError(f"output must be in a folder that exists, got {str(output)!r}")
+    format = Format.JSON if as_json else format
     table = compare_runs(runs, metrics or None)
     if format is Format.TERMINAL:
         width = shutil.get_terminal_size().columns if output is None else None
@@ -77,6 +80,7 @@ def compare(
             Format.MARKDOWN: table.to_markdown,
             Format.CSV: table.to_csv,
             Format.LATEX: table.to_latex,
+            Format.JSON: table.to_json,
         }
         text = writers[format]()
     if output is None:

@@ -16,12 +16,16 @@ def report(
     runs: RunFolders,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="HTML", help="Page to write.")],
 ) -> None:
-    """Write one HTML page about runs: tables, curves, distances, features, the tree and the worst mistakes.
+    """Write one HTML page about runs: the answer, all runs side by side, the tree, distances, mistakes.
 
-    It needs no network. The first report on a run takes some seconds for UMAP, which is saved in the run.
+    It needs no network. The first report on a run takes some seconds for the map of its features, which is
+    saved in the run.
 
     Example: cophenet report runs/digits-flat runs/digits-fastft -o report.html
     """
+    from cophenet._common.progress import Progress
     from cophenet.report import write_report
 
-    typer.echo(f"wrote {write_report(runs, output)}")
+    with Progress("report", 2 * len(runs), every=1, transient=True) as progress:
+        page = write_report(runs, output, progress=lambda what, done, _: progress.update(done, label=what))
+    typer.echo(f"wrote {page}")

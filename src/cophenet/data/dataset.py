@@ -74,6 +74,10 @@ class Inputs(ABC):
         channels, *sides = self.shape
         return CentreCrop(sides[0], sides[0]) if channels == 3 and sides == sides[:1] * 2 else None
 
+    def names(self, rows: Labels) -> list[str]:
+        """Names of the files that some inputs are read from; empty for those that have none."""
+        return [""] * len(rows)
+
     def fingerprint(self, rows: Labels) -> str:  # noqa: ARG002
         """A checksum of the inputs of some rows, to recognize data that changed; empty if there is none."""
         return ""

@@ -144,6 +144,10 @@ class ImageFiles(Inputs):
         """What is seen of a file."""
         return self.crop
 
+    def names(self, rows: Labels) -> list[str]:
+        """The files with the folder of their class."""
+        return ["/".join(Path(self.paths[row]).parts[-2:]) for row in rows.tolist()]
+
     def fingerprint(self, rows: Labels) -> str:
         """A checksum of the names and sizes of some files, not of their pixels.
 

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import io
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from cophenet.metrics._blocks import row_blocks
+from cophenet.tree.tables import tree_tables
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from cophenet.data import Samples
     from cophenet.metrics.cards import FeatureSet
     from cophenet.tree import Hierarchy
 
-__all__ = ["FORMAT", "class_table", "confusion", "describe_test", "node_accuracy", "worst_mistakes"]
+__all__ = [
+    "FORMAT",
+    "class_table",
+    "confusion",
+    "describe_test",
+    "node_accuracy",
+    "show_inputs",
+    "worst_mistakes",
+]
 
 FORMAT = 1
 _WORST = 20
+_THUMBNAIL = 64
 Labels = NDArray[np.int64]
 
 
@@ -40,7 +56,9 @@ def describe_test(test: FeatureSet, distances: Mapping[str, tuple[Tensor, Tensor
             name: class_table(classes, rho, tree.num_classes) for name, (classes, rho) in distances.items()
         },
         "confusion": confusion(labels, predicted, tree.num_classes),
-        "node_accuracy": node_accuracy(labels, predicted, tree),
+        # How a node is predicted: before there was this key, as the ancestor of the predicted class.
+        "node_prediction": "summed",
+        "node_accuracy": node_accuracy(probabilities, test.labels, tree),
         "worst_mistakes": worst_mistakes(labels, predicted, chosen, tree),
     }
 
@@ -73,35 +91,76 @@ def confusion(labels: Labels, predicted: Labels, num_classes: int) -> list[list[
 
 
 def node_accuracy(
-    labels: Labels, predicted: Labels, tree: Hierarchy
+    probabilities: Tensor, labels: Tensor, tree: Hierarchy
 ) -> dict[str, dict[str, float | int | None]]:
-    """For each node, the share of the samples below it whose predicted class is below it too.
+    """For each node, the share of the samples below it that are predicted to be there.
+
+    As in `level_accuracy`, with which it agrees at every level: of the nodes of a level the one with the
+    largest summed probability is predicted. A class is measured among the classes.
+
+    Args:
+        probabilities: (N, C).
+        labels: (N,) true classes.
+        tree: The label tree.
 
     Example:
         >>> from cophenet.tree import Hierarchy
         >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
-        >>> rates = node_accuracy(np.array([0, 1]), np.array([1, 1]), tree)
+        >>> p = torch.tensor([[0.3, 0.3, 0.4], [0.1, 0.8, 0.1]])
+        >>> rates = node_accuracy(p, torch.tensor([0, 1]), tree)
         >>> rates[str(tree.node("pet"))], rates[str(tree.node("cat"))]
         ({'accuracy': 1.0, 'samples': 2}, {'accuracy': 0.0, 'samples': 1})
     """
-    right, total = (np.zeros(tree.num_nodes, dtype=np.int64) for _ in range(2))
-    right[0] = total[0] = len(labels)
-    for level in tree.level_names:
-        nodes = tree.ancestors(level)
-        own = nodes[labels]
-        here = np.bincount(own, minlength=tree.num_nodes)
-        hits = np.bincount(own[own == nodes[predicted]], minlength=tree.num_nodes)
-        # A class above a level is met again there, with the same counts.
-        right, total = np.where(here > 0, hits, right), np.where(here > 0, here, total)
+    tables = tree_tables(tree, labels.device)
+    right, total = (np.zeros((tree.num_levels, tree.num_nodes), dtype=np.int64) for _ in range(2))
+    ancestors = [tree.ancestors(level) for level in tree.level_names]
+    for rows in row_blocks(len(labels), 2 * tree.num_classes):
+        levels = tables.level_sums(probabilities[rows], labels[rows])
+        for depth, (sums, own) in zip(range(tree.num_levels - 1, -1, -1), levels, strict=True):
+            nodes = ancestors[depth][labels[rows].numpy()]
+            hit = (sums.argmax(1) == own).numpy()
+            total[depth] += np.bincount(nodes, minlength=tree.num_nodes)
+            right[depth] += np.bincount(nodes[hit], minlength=tree.num_nodes)
+    # A class that lies above the deepest level is met at several: it counts at the deepest, as a class.
+    own_level = np.where(tree.heights == 0, tree.num_levels, np.maximum(tree.depths, 1)) - 1
+    places = np.arange(tree.num_nodes)
+    hits, samples = right[own_level, places], total[own_level, places]
+    hits[0] = samples[0] = len(labels)
     return {
-        str(node): {"accuracy": hits / samples if samples else None, "samples": samples}
-        for node, (hits, samples) in enumerate(zip(right.tolist(), total.tolist(), strict=True))
+        str(node): {"accuracy": hit / count if count else None, "samples": count}
+        for node, (hit, count) in enumerate(zip(hits.tolist(), samples.tolist(), strict=True))
     }
+
+
+def show_inputs(mistakes: Sequence[dict[str, Any]], samples: Samples) -> None:
+    """Add to mistakes what was seen: "file", the name of the file, and "image", a small PNG as base64.
+
+    Args:
+        mistakes: As `worst_mistakes` has them.
+        samples: The test samples as they were before any network; others than images show nothing.
+    """
+    if not mistakes:
+        return
+    places = np.array([one["index"] for one in mistakes])
+    for one, name in zip(mistakes, samples.inputs.names(samples.rows[places]), strict=True):
+        if name:
+            one["file"] = name
+    inputs, _ = samples.take(places)
+    if inputs.dtype != torch.uint8 or inputs.ndim != 4 or inputs.shape[1] not in (1, 3):
+        return
+    from PIL import Image
+
+    for one, pixels in zip(mistakes, inputs.permute(0, 2, 3, 1).numpy(), strict=True):
+        image = Image.fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else np.ascontiguousarray(pixels))
+        image.thumbnail((_THUMBNAIL, _THUMBNAIL))
+        stream = io.BytesIO()
+        image.save(stream, format="PNG")
+        one["image"] = base64.b64encode(stream.getvalue()).decode()
 
 
 def worst_mistakes(
     labels: Labels, predicted: Labels, probabilities: NDArray[np.float64], tree: Hierarchy
-) -> list[dict[str, float | int]]:
+) -> list[dict[str, Any]]:
     """The mistakes farthest apart in the tree, the most certain first among equals.
 
     Args:

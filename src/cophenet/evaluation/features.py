@@ -132,6 +132,11 @@ class FeatureStore:
         check_same_data(self.run, experiment)
         return experiment
 
+    @property
+    def loaded(self) -> bool:
+        """Whether the data was read."""
+        return "experiment" in self.__dict__
+
     @cached_property
     def network(self) -> Network:
         """The trained network."""

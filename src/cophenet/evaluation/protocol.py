@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cophenet._common.files import write_json
 from cophenet._common.shell import command
 from cophenet._common.threads import torch_threads
-from cophenet.evaluation.details import describe_test
+from cophenet.evaluation.details import describe_test, show_inputs
 from cophenet.evaluation.features import Device, FeatureStore, Progress, choose_device, open_stores
 from cophenet.evaluation.one_shot import one_shot_scores
 from cophenet.evaluation.results import Numbers, run_results, seed_results
@@ -105,10 +106,26 @@ def _evaluate_seed(store: FeatureStore) -> dict[str, Any]:
     distances = {geometry.name: geometry.distances for geometry in own.geometry if geometry.level is None}
     for card in (card for card in cards if card.by == "distance"):
         numbers.measure(card, own)
-    write_json(run.path / "details.json", describe_test(own.test, distances))
+    details = describe_test(own.test, distances)
+    _show_mistakes(store, details["worst_mistakes"])
+    write_json(run.path / "details.json", details)
     results = seed_results(run, own.levels, store.samples, numbers)
     write_json(run.path / "results.json", results)
     return results
+
+
+def _show_mistakes(store: FeatureStore, mistakes: list[dict[str, Any]]) -> None:
+    """Add images and names of files to mistakes: from the data if it was read, else from the last time."""
+    if store.loaded:
+        show_inputs(mistakes, store.experiment.raw_test)
+        return
+    before: dict[int, dict[str, Any]] = {}
+    with suppress(ValueError):  # a damaged file is about to be replaced
+        if (last := store.run.details) is not None:
+            before = {one["index"]: one for one in last["worst_mistakes"]}
+    for one in mistakes:
+        shown = before.get(one["index"], {})
+        one.update({key: shown[key] for key in ("file", "image") if key in shown})
 
 
 def _own_data(store: FeatureStore) -> EvaluationData:

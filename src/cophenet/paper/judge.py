@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from cophenet.evaluation.intervals import mean_interval
 from cophenet.paper.expressions import AnyOf, Comparison, Criterion, Expression, Term, shown
 from cophenet.paper.observations import Condition, Observations, unit_of, with_breeds
 from cophenet.paper.plan import recipe_label
@@ -35,7 +36,6 @@ __all__ = ["Judgement", "RegimeVerdict", "Verdict", "combine", "judge", "judge_c
 
 Verdict = Literal["holds", "does not hold", "cannot be told"]
 _SEEDS = 3
-_CONFIDENCE = 0.95
 _ENOUGH = 0.5
 _STEPS = 100
 # Times that differ more between seeds, relative to their mean, say more about the machine.
@@ -220,7 +220,7 @@ class _Judge:
             conditions = dict.fromkeys(c for one in known.values() for c in one.conditions)
             problems |= dict.fromkeys(filter(None, map(self._unfit, conditions)))
         differences = [sides[0][seed] - sides[1][seed] for seed in seeds]
-        low, high = _interval(differences, comparison.floor)
+        _, low, high = mean_interval(differences, comparison.floor)
         verdict: Verdict = "holds" if low > 0 else "does not hold" if high < 0 else "cannot be told"
         if not problems and verdict == "cannot be told":
             problems["within noise"] = None
@@ -297,19 +297,6 @@ def _side(side: Expression, series: Mapping[Term, _Series]) -> dict[int | None, 
         return dict.fromkeys(seeds, side.constant)
     common = [seed for seed in columns[0][1] if all(seed in values for _, values in columns)]
     return {seed: side.constant + sum(factor * values[seed] for factor, values in columns) for seed in common}
-
-
-def _interval(differences: Sequence[float], floor: float) -> tuple[float, float]:
-    """The 95 % interval of the mean; of a single number, or none, itself."""
-    from scipy.stats import t
-
-    if not differences:
-        return 0.0, 0.0
-    mean, half = statistics.fmean(differences), 0.0
-    if len(differences) > 1:
-        quantile = float(t.ppf((1 + _CONFIDENCE) / 2, len(differences) - 1))
-        half = quantile * statistics.stdev(differences) / math.sqrt(len(differences))
-    return mean - max(half, floor), mean + max(half, floor)
 
 
 def _described(

@@ -9,16 +9,26 @@ from typing import TYPE_CHECKING, Any
 from cophenet._common.checks import check_choice, escaped
 from cophenet._common.limits import reading
 from cophenet._common.shell import command
-from cophenet.evaluation.keys import describe, key_order
+from cophenet.evaluation.keys import describe, key_order, metric_of, split_key
 from cophenet.metrics.cards import metric_cards
+from cophenet.report.noise import Measured, difference, level_identities, measured_tree
 from cophenet.report.published_numbers import published
 from cophenet.report.setups import Setup, compare_setup, data_identity, data_labels
-from cophenet.report.table import Cell, Column, Row, Table, Unit, number
+from cophenet.report.table import Cell, Column, Row, Table, Unit
 
 if TYPE_CHECKING:
     from cophenet.runs.run import Run
 
-__all__ = ["compare", "distinct_names", "make_table", "open_runs", "results_of"]
+__all__ = [
+    "compare",
+    "distinct_names",
+    "make_table",
+    "measure_run",
+    "open_runs",
+    "reference",
+    "results_of",
+    "unit_of",
+]
 
 # What is shown of any run, beside its numbers.
 _SHOWN = ("data", "objective", "scale", "seeds", "epochs", "seconds_per_epoch", "samples")
@@ -40,14 +50,23 @@ def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = No
         ValueError: runs must be one or more run folders, got none
     """
     opened = open_runs(runs)
-    results = []
+    measured = []
     for run in opened:
-        own = results_of(run)
+        own = measure_run(run)
         if own is None:
             missing = f"`{command('evaluate', run.path)}`"
             raise ValueError(f"run {run.path} was not evaluated: first run {missing}")
-        results.append({**own, **data_identity(run)})
-    return make_table(distinct_names(opened), results, metrics)
+        measured.append(own)
+    return make_table(distinct_names(opened), measured, metrics)
+
+
+def measure_run(run: Run) -> Measured | None:
+    """The numbers of a run, with the identity of its data and of its levels; None before it is evaluated."""
+    results = results_of(run)
+    if results is None:
+        return None
+    levels = level_identities(measured_tree(run))
+    return Measured({**data_identity(run), **results, "level_ids": levels}, run)
 
 
 def results_of(run: Run) -> dict[str, Any] | None:
@@ -83,9 +102,17 @@ def distinct_names(runs: Sequence[Run]) -> list[str]:
 
 
 def make_table(
-    names: Sequence[str], results: Sequence[Mapping[str, Any]], metrics: Iterable[str] | None = None
+    names: Sequence[str], runs: Sequence[Measured | Mapping[str, Any]], metrics: Iterable[str] | None = None
 ) -> Table:
     """The table of runs, from the content of their `results.json`.
+
+    A value is the best of its data set if it differs from every other one by more than noise. Levels of
+    different trees have columns of their own.
+
+    Args:
+        names: What to call them.
+        runs: Runs, or the content of `results.json` alone.
+        metrics: As for `compare`.
 
     Example:
         >>> digits = {"data": "digits", "objective": "l2", "scale": "laptop", "seeds": [0], "missing": {}}
@@ -97,37 +124,98 @@ def make_table(
         <BLANKLINE>
         ↑ higher is better, ↓ lower is better
     """
-    columns = _columns(results, metrics)
+    measured = [run if isinstance(run, Measured) else Measured(run) for run in runs]
+    results = [run.results for run in measured]
     labels = data_labels(results)
-    best = [_best_texts(column, results, labels) for column in columns]
+    trees = _tree_labels(results, labels)
+    columns = _columns(results, trees, metrics)
+    references = _references(results, labels)
     setups = [_setup(columns, result) for result in results]
+    best = [_best(column, measured, labels, trees) for column in columns]
     rows = []
-    for name, result, label, setup in zip(names, results, labels, setups, strict=True):
+    for place, (name, result, label, setup) in enumerate(zip(names, results, labels, setups, strict=True)):
+        flat = references.get(label)
         cells = tuple(
-            _cell(column, result, texts.get(label), setup)
-            for column, texts in zip(columns, best, strict=True)
+            _cell(column, measured[place], None if flat is None else measured[flat], setup, place in winners)
+            if not column.tree or column.tree == trees[place]
+            else Cell(unit=unit_of(column.key))
+            for column, winners in zip(columns, best, strict=True)
         )
         rows.append(Row(cells, name, label, result["objective"], result["scale"], tuple(result["seeds"])))
-    notes = (*_data_notes(rows, results), *_notes(columns, rows, results), *_setup_notes(rows, setups))
+    notes = (
+        *_data_notes(rows, results),
+        *_tree_notes(columns, rows, trees),
+        *_notes(columns, rows, results),
+        *_setup_notes(rows, setups),
+    )
     return Table(columns, tuple(rows), notes, layout="comparison", units=_units(columns))
 
 
-def _columns(results: Sequence[Mapping[str, Any]], metrics: Iterable[str] | None) -> tuple[Column, ...]:
+def reference(results: Sequence[Mapping[str, Any]]) -> int | None:
+    """Place of the run that others are compared with: the first with the objective flat; None without one."""
+    return next((place for place, one in enumerate(results) if one["objective"] == "flat"), None)
+
+
+def _references(results: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> dict[str, int]:
+    """For each data set that has one, the run without a tree."""
+    found = {}
+    for label in dict.fromkeys(labels):
+        places = [place for place, own in enumerate(labels) if own == label]
+        first = reference([results[place] for place in places])
+        if first is not None:
+            found[label] = places[first]
+    return found
+
+
+def _tree_labels(results: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> list[str]:
+    """What to call the tree of each run, where there are several: by its data, or by a number."""
+    trees = [tuple(result.get("level_ids", {}).items()) for result in results]
+    distinct = list(dict.fromkeys(trees))
+    data = [
+        list(dict.fromkeys(own for tree, own in zip(trees, labels, strict=True) if tree == one))
+        for one in distinct
+    ]
+    by_data = all(len(names) == 1 for names in data) and len({names[0] for names in data}) == len(distinct)
+    return [
+        data[distinct.index(tree)][0] if by_data else f"tree {distinct.index(tree) + 1}" for tree in trees
+    ]
+
+
+def _columns(
+    results: Sequence[Mapping[str, Any]], trees: Sequence[str], metrics: Iterable[str] | None
+) -> tuple[Column, ...]:
     measured = dict.fromkeys(key for result in results for key in (*result["metrics"], *result["missing"]))
     keys = sorted(measured, key=key_order) if metrics is None else list(dict.fromkeys(metrics))
     for key in keys:
         check_choice("metric", key, list(measured))
     infos = {key: describe(key) for key in keys}
-    return tuple(Column(info.short, key, info.title, info.higher_is_better) for key, info in infos.items())
+    return tuple(
+        Column(info.short, key, info.title, info.higher_is_better, tree)
+        for key, info in infos.items()
+        for tree in _trees_of(key, results, trees)
+    )
 
 
-def _unit(key: str) -> Unit:
+def _trees_of(key: str, results: Sequence[Mapping[str, Any]], trees: Sequence[str]) -> list[str]:
+    """The trees that need columns of their own, as the level of a metric is another in each; else [""]."""
+    if metric_cards()[metric_of(key)].by != "level":
+        return [""]
+    level = split_key(key)[2]
+    owners: dict[str, str] = {}
+    for result, tree in zip(results, trees, strict=True):
+        if key in result["metrics"] or key in result["missing"]:
+            owners.setdefault(tree, result.get("level_ids", {}).get(level, ""))
+    return list(owners) if len(set(owners.values())) > 1 else [""]
+
+
+def unit_of(key: str) -> Unit:
+    """The unit of a metric."""
     return "percent" if describe(key).percent else "level"
 
 
 def _units(columns: Sequence[Column]) -> str:
     """Sentence of the legend about units."""
-    units = {_unit(column.key) for column in columns}
+    units = {unit_of(column.key) for column in columns}
     if "percent" not in units:
         return ""
     *most, last = [card.short for card in metric_cards().values() if not card.percent]
@@ -145,25 +233,42 @@ def _setup(columns: Sequence[Column], result: Mapping[str, Any]) -> Setup:
     return compare_setup(result) if known else Setup()
 
 
-def _best_texts(
-    column: Column, results: Sequence[Mapping[str, Any]], labels: Sequence[str]
-) -> dict[str, str]:
-    """The best mean as it is shown, for each data set that has two or more to choose from."""
-    by_data: dict[str, list[float]] = {}
-    for result, label in zip(results, labels, strict=True):
-        mean, _ = _numbers(result, column.key)
-        if mean is not None:
-            by_data.setdefault(label, []).append(mean)
-    pick = max if column.higher_is_better else min
-    unit = _unit(column.key)
-    return {data: number(pick(means), unit) for data, means in by_data.items() if len(means) > 1}
+def _best(
+    column: Column, runs: Sequence[Measured], labels: Sequence[str], trees: Sequence[str]
+) -> frozenset[int]:
+    """Places of the runs, at most one for each data set, that are better than all others beyond noise."""
+    sign = 1 if column.higher_is_better else -1
+    by_data: dict[str, list[int]] = {}
+    for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
+        own_tree = not column.tree or column.tree == trees[place]
+        if own_tree and _numbers(run.results, column.key)[0] is not None:
+            by_data.setdefault(label, []).append(place)
+    winners = set()
+    for places in by_data.values():
+        first, *others = sorted(
+            places, key=lambda place: -sign * runs[place].results["metrics"][column.key]["mean"]
+        )
+        gaps = [difference(runs[first], runs[other], column.key) for other in others]
+        if gaps and all(gap is not None and gap.sign == sign for gap in gaps):
+            winners.add(first)
+    return frozenset(winners)
 
 
-def _cell(column: Column, result: Mapping[str, Any], best: str | None, setup: Setup) -> Cell:
+def _cell(column: Column, run: Measured, flat: Measured | None, setup: Setup, best: bool) -> Cell:
+    result = run.results
     mean, std = _numbers(result, column.key)
-    unit = _unit(column.key)
     printed = None if setup.other else published(result["data"], result["objective"], column.key)
-    return Cell(mean, std, unit, printed, best=mean is not None and best == number(mean, unit))
+    against = None if flat is None or flat is run else difference(run, flat, column.key)
+    return Cell(mean, std, unit_of(column.key), printed, best=best, against=against)
+
+
+def _tree_notes(columns: Sequence[Column], rows: Sequence[Row], trees: Sequence[str]) -> Iterable[str]:
+    """Which runs have which of the trees that have columns of their own."""
+    if not any(column.tree for column in columns):
+        return
+    for tree in dict.fromkeys(trees):
+        runs = ", ".join(row.name for row, own in zip(rows, trees, strict=True) if own == tree)
+        yield f"({tree}): levels of the tree of {runs}"
 
 
 def _data_notes(rows: Sequence[Row], results: Sequence[Mapping[str, Any]]) -> Iterable[str]:

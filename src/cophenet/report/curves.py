@@ -1,4 +1,4 @@
-"""Pictures of training: one quantity over the epochs, for all seeds."""
+"""Training curves: one quantity over the epochs, for all seeds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-
-from cophenet.report.style import look, show_percent, styled
 
 if TYPE_CHECKING:
     from cophenet.runs.run import Run
@@ -23,7 +19,6 @@ __all__ = [
     "LOSS",
     "Curve",
     "Quantity",
-    "curves_figure",
     "phase_starts",
     "quantity",
     "training_curves",
@@ -31,7 +26,6 @@ __all__ = [
 
 # No loss comes near it, and pictures of larger numbers fail.
 _LARGEST = 1e100
-_DASHES = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True)
@@ -117,47 +111,6 @@ def phase_starts(rows: Sequence[Mapping[str, float | str | None]]) -> list[int]:
     """
     phases = [row.get("phase") for row in rows]
     return [i + 1 for i in range(1, len(phases)) if phases[i] != phases[i - 1]]
-
-
-@styled
-def curves_figure(
-    curves: Sequence[Curve], label: str, *, percent: bool = False, phases: Sequence[int] = ()
-) -> Figure:
-    """Curves in one picture: the mean over seeds as a marked line, every seed as a thin one.
-
-    Args:
-        curves: The curves.
-        label: What is measured.
-        percent: Whether values are fractions, to be shown as percent.
-        phases: Epochs that begin a new phase, marked by an upright line.
-    """
-    figure = Figure(figsize=(4.4, 2.9), layout="constrained")
-    axes = figure.add_subplot()
-    for index, curve in enumerate(curves):
-        color, marker = look(index)
-        epochs = np.arange(1, curve.values.shape[1] + 1)
-        if len(curve.values) > 1:
-            axes.plot(epochs, curve.values.T, color=color, linewidth=0.6, alpha=0.55)
-        axes.plot(
-            epochs,
-            curve.mean,
-            color=color,
-            linestyle=_DASHES[index % len(_DASHES)],
-            marker=marker,
-            markevery=max(1, len(epochs) // 6),
-            label=curve.name,
-        )
-    for start in phases:
-        axes.axvline(start - 0.5, color="#868e96", linewidth=0.8, linestyle=":")
-    axes.set_xlabel("epoch")
-    axes.set_title(label, loc="left")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if percent:
-        show_percent(axes.yaxis)
-    if len(curves) > 1:
-        columns = 1 if len(curves) < 3 else 2
-        figure.legend(loc="outside lower left", ncols=columns, handlelength=2.6)
-    return figure
 
 
 def _number(value: float | str | None) -> float:

@@ -1,39 +1,14 @@
-"""What a page shows of `details.json`: accuracy at every node of the tree, and the path of each mistake."""
+"""What a page shows of `details.json`: the tree, and the path of each mistake."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cophenet.tree import Hierarchy
 
-__all__ = ["Mistake", "Node", "details_tree", "mistake_paths", "node_list"]
-
-_MOST_OPEN = 80
-
-
-@dataclass(frozen=True)
-class Node:
-    """A node of the tree in a nested list.
-
-    Attributes:
-        name: Its name.
-        accuracy: Share of the samples below it that were predicted below it; None without samples.
-        samples: How many samples are below it.
-        classes: How many classes are below it; 1 for a class itself.
-        leaf: Whether it is a class.
-        open: Whether what is below it is shown at first.
-        closes: How many lists end after it.
-    """
-
-    name: str
-    accuracy: float | None
-    samples: int
-    classes: int
-    leaf: bool
-    open: bool
-    closes: int
+__all__ = ["Mistake", "details_tree", "mistake_paths"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +24,8 @@ class Mistake:
         down: Groups from there down to the predicted class.
         distance: Tree distance of the two classes.
         probability: Of the predicted class.
+        file: Name of its file; empty if it has none.
+        image: A small PNG of it as base64; empty if it is no image.
     """
 
     index: int
@@ -59,6 +36,14 @@ class Mistake:
     down: tuple[str, ...]
     distance: float
     probability: float
+    file: str = ""
+    image: str = ""
+
+    @property
+    def way(self) -> str:
+        """The whole way from the true class to the predicted one, with all names."""
+        up, down = " ↑ ".join((self.true, *self.up)), " ↓ ".join((*self.down, self.predicted))
+        return f"{up} ↑ {self.meeting} ↓ {down}"
 
 
 def details_tree(details: Mapping[str, Any]) -> Hierarchy:
@@ -67,29 +52,6 @@ def details_tree(details: Mapping[str, Any]) -> Hierarchy:
     return Hierarchy.from_parents(
         tree["parents"], tree["names"], classes=details["classes"], level_names=details["levels"]
     )
-
-
-def node_list(details: Mapping[str, Any]) -> Iterator[Node]:
-    """All nodes, depth first; a large tree is shown down to the first level."""
-    tree = details_tree(details)
-    depths = [*tree.depths.tolist(), 0]
-    rates = details["node_accuracy"]
-    classes = [0] * tree.num_nodes
-    for node in range(tree.num_nodes - 1, -1, -1):
-        classes[node] += tree.heights[node] == 0
-        if node:
-            classes[int(tree.parents[node])] += classes[node]
-    for node in range(tree.num_nodes):
-        rate = rates[str(node)]
-        yield Node(
-            name=tree.names[node],
-            accuracy=rate["accuracy"],
-            samples=rate["samples"],
-            classes=int(classes[node]),
-            leaf=bool(tree.heights[node] == 0),
-            open=tree.num_nodes <= _MOST_OPEN or node == 0,
-            closes=max(0, depths[node] - depths[node + 1]),
-        )
 
 
 def mistake_paths(details: Mapping[str, Any]) -> list[Mistake]:
@@ -109,6 +71,8 @@ def mistake_paths(details: Mapping[str, Any]) -> list[Mistake]:
                 down=predicted[shared:-1],
                 distance=mistake["tree_distance"],
                 probability=mistake["probability"],
+                file=mistake.get("file", ""),
+                image=mistake.get("image", ""),
             )
         )
     return mistakes

@@ -1,29 +1,31 @@
-"""Features laid out in the plane, and drawn as points coloured by the tree.
+"""Features laid out in the plane.
 
-UMAP is computed once and saved beside the features; PCA replaces it where it is not possible.
+UMAP or t-SNE is computed once and saved beside the features; PCA replaces it where it is not possible.
 """
 
 from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
 
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import reading
-from cophenet.report.style import hide_axes, look, marker_svg, scatter_groups, styled
-from cophenet.tree import Hierarchy
 from cophenet.vectors import map_arrays
 
-__all__ = ["Embedding", "Key", "embed", "embedding_figure", "embedding_keys"]
+__all__ = ["Embedding", "embed"]
 
 MOST_POINTS = 2000
-_FEWEST_FOR_UMAP = 5
+# t-SNE takes longer with more, UMAP takes long to begin.
+_MOST_FOR_TSNE = 1000
+_FEWEST = 5
+Method = Literal["UMAP", "t-SNE"]
 Floats = npt.NDArray[np.float32]
 
 
@@ -34,9 +36,9 @@ class Embedding:
     Attributes:
         points: Their places, shape (n, 2).
         labels: Their classes, shape (n,).
-        samples: How many there are in the file, of which at most 2000 are shown.
-        method: "UMAP" or "PCA".
-        note: Why it is not UMAP; empty if it is.
+        samples: How many there are in the file, of which at most 2000 are shown, by t-SNE 1000.
+        method: "UMAP", "t-SNE" or "PCA".
+        note: Why it is not the method that was asked for; empty if it is.
     """
 
     points: Floats
@@ -46,49 +48,39 @@ class Embedding:
     note: str
 
 
-@dataclass(frozen=True)
-class Key:
-    """An entry of a legend.
-
-    Attributes:
-        name: Name of the group.
-        svg: Its marker.
-    """
-
-    name: str
-    svg: str
-
-
-def embed(path: Path, num_classes: int) -> Embedding:
+def embed(path: Path, num_classes: int, method: Method = "UMAP") -> Embedding:
     """Lay out the features of a file, the same every time.
 
-    UMAP's result is written beside the file as `umap-<its name>` and read again as long as the features
-    are the same; a folder that cannot be written to only costs the time again.
+    The result is written beside the file, of UMAP as `umap-<its name>`, and read again as long as the
+    features are the same; a folder that cannot be written to only costs the time again.
 
     Args:
         path: A safetensors file with `features` (N, d) and `labels` (N,).
         num_classes: How many classes the labels are of.
+        method: "UMAP" (McInnes et al. 2018), or "t-SNE" (van der Maaten and Hinton 2008), which is quicker
+            for few points.
 
     Raises:
         ValueError: If the file cannot be read, or holds numbers that are not finite, or other labels.
     """
     features, labels = _load(path, num_classes)
-    rows = _chosen(len(features))
+    rows = _chosen(len(features), MOST_POINTS if method == "UMAP" else _MOST_FOR_TSNE)
     shown = features[rows]
-    if len(shown) < _FEWEST_FOR_UMAP:
-        note = f"UMAP needs {_FEWEST_FOR_UMAP} samples, there are {len(shown)}"
+    if len(shown) < _FEWEST:
+        note = f"{method} needs {_FEWEST} samples, there are {len(shown)}"
         return Embedding(_pca(shown), labels[rows], len(features), "PCA", note)
-    cache = path.with_name(f"umap-{path.name}")
+    name, lay_out, package = _METHODS[method]
+    cache = path.with_name(f"{name}-{path.name}")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     points = _cached(cache, digest, len(rows))
     if points is None:
         try:
-            points = _umap(shown)
+            points = lay_out(shown)
         except ImportError:
-            note = "umap-learn is not installed: pip install 'cophenet[report]'"
+            note = f"{package} is not installed: pip install 'cophenet[report]'"
             return Embedding(_pca(shown), labels[rows], len(features), "PCA", note)
         _save(cache, digest, points)
-    return Embedding(points, labels[rows], len(features), "UMAP", "")
+    return Embedding(points, labels[rows], len(features), method, "")
 
 
 def _load(path: Path, num_classes: int) -> tuple[Floats, npt.NDArray[np.int64]]:
@@ -107,10 +99,10 @@ def _load(path: Path, num_classes: int) -> tuple[Floats, npt.NDArray[np.int64]]:
     return features, labels
 
 
-def _chosen(count: int) -> npt.NDArray[np.int64]:
-    if count <= MOST_POINTS:
+def _chosen(count: int, most: int) -> npt.NDArray[np.int64]:
+    if count <= most:
         return np.arange(count)
-    return np.sort(np.random.default_rng(0).choice(count, MOST_POINTS, replace=False))
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
 
 
 def _umap(features: Floats) -> Floats:
@@ -122,6 +114,21 @@ def _umap(features: Floats) -> Floats:
         neighbours = min(15, len(features) - 1)
         init = "spectral" if len(features) > 4 * neighbours else "random"
         fit = UMAP(n_neighbors=neighbours, init=init, random_state=0, n_jobs=1).fit_transform(features)
+    return np.ascontiguousarray(fit, dtype=np.float32)
+
+
+def _tsne(features: Floats) -> Floats:
+    from sklearn.manifold import TSNE
+
+    # Thirty components hold what neighbours are told by.
+    width = min(30, *features.shape)
+    centred = features.astype(np.float64) - features.mean(axis=0, keepdims=True)
+    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
+    reduced = left[:, :width] * singular[:width]
+    start = reduced[:, :2] if width > 1 else np.column_stack([reduced, 0 * reduced])
+    start = 1e-4 * start / max(float(start[:, 0].std()), 1e-12)
+    few = min(30.0, (len(features) - 1) / 3)
+    fit = TSNE(perplexity=few, init=start, random_state=0, max_iter=500).fit_transform(reduced)
     return np.ascontiguousarray(fit, dtype=np.float32)
 
 
@@ -165,34 +172,8 @@ def _save(cache: Path, digest: str, points: Floats) -> None:
         return
 
 
-def _groups(tree: Hierarchy, level: str) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """The group of each class, numbered in tree order, and the groups' names."""
-    nodes, groups = np.unique(tree.ancestors(level), return_inverse=True)
-    return groups, [tree.names[node] for node in nodes]
-
-
-@styled
-def embedding_figure(
-    points: npt.NDArray[np.floating], labels: npt.NDArray[np.int64], tree: Hierarchy, level: str
-) -> Figure:
-    """Samples as points, with the colour and marker of their group at a level.
-
-    Args:
-        points: Places in the plane, shape (N, 2).
-        labels: Classes of the samples, shape (N,).
-        tree: The tree.
-        level: Name of a level of the tree.
-    """
-    figure = Figure(figsize=(4.4, 4.0), dpi=160, layout="constrained")
-    axes = figure.add_subplot()
-    groups, _ = _groups(tree, level)
-    size = float(np.clip(9000 / max(len(points), 1), 5, 26))
-    scatter_groups(axes, points, groups[labels], size=size, alpha=0.75)
-    axes.margins(0.03)
-    hide_axes(axes)
-    return figure
-
-
-def embedding_keys(tree: Hierarchy, level: str) -> list[Key]:
-    """The legend of `embedding_figure`."""
-    return [Key(name, marker_svg(*look(index))) for index, name in enumerate(_groups(tree, level)[1])]
+# Name of the file, what lays out, and the package it needs.
+_METHODS: dict[Method, tuple[str, Callable[[Floats], Floats], str]] = {
+    "UMAP": ("umap", lambda features: _umap(features), "umap-learn"),
+    "t-SNE": ("tsne", lambda features: _tsne(features), "scikit-learn"),
+}

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape as html_text
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cophenet._common.csv_cells import to_cell
 
 if TYPE_CHECKING:
     from cophenet.report.table import Cell, Table
 
-__all__ = ["comma_separated", "html", "latex", "legend", "markdown", "terminal"]
+__all__ = ["comma_separated", "html", "json_text", "latex", "legend", "markdown", "terminal"]
 
 _LATEX = str.maketrans(
     {
@@ -34,7 +35,7 @@ _LATEX = str.maketrans(
 )
 _MARKDOWN = str.maketrans({special: f"\\{special}" for special in "\\|*_`<>[]#"})
 _STAR = (
-    '<span class="star" title="best value">'
+    '<span class="star" title="best, by more than noise">'
     '<span aria-hidden="true"> ★</span><span class="unseen"> best</span></span>'
 )
 Text = Callable[[str], str]
@@ -54,7 +55,7 @@ def legend(table: Table, *, best: str, paper: str) -> str:
     if any(len(row.seeds) > 1 for row in table.rows):
         signs.append("mean (std over seeds)")
     if any(cell.best for row in table.rows for cell in row.cells):
-        signs.append(f"{best} best value of the data set")
+        signs.append(f"{best} best of the data set, by more than noise")
     if table.has_published:
         signs.append(f"{paper} as published, at the paper's scale")
     return "; ".join(signs)
@@ -189,7 +190,7 @@ def _csv_columns(table: Table) -> Iterable[tuple[str, list[object]]]:
         yield "seeds", [" ".join(map(str, row.seeds)) for row in table.rows]
     for place, column in enumerate(table.columns):
         cells = [row.cells[place] for row in table.rows]
-        key = column.key or column.name
+        key = (column.key or column.name) + f" ({column.tree})" * bool(column.tree)
         yield (
             f"{key} mean" if compared else key,
             [cell.label if cell.unit is None else cell.mean for cell in cells],
@@ -214,6 +215,42 @@ def comma_separated(table: Table) -> str:
     columns = ([heading, *values] for heading, values in _csv_columns(table))
     writer.writerows(map(to_cell, row) for row in zip(*columns, strict=True))
     return stream.getvalue().rstrip("\n")
+
+
+def json_text(table: Table) -> str:
+    """A comparison as JSON: an entry for each run, with its numbers by key."""
+    columns = [
+        {"key": column.key, "title": column.title, "higher_is_better": column.higher_is_better}
+        for column in table.columns
+    ]
+    runs = [
+        {
+            "run": row.name,
+            "data": row.data,
+            "objective": row.objective,
+            "scale": row.scale,
+            "seeds": list(row.seeds),
+            "metrics": {
+                column.key: _json_cell(cell, column.tree)
+                for column, cell in zip(table.columns, row.cells, strict=True)
+                if cell.mean is not None
+            },
+        }
+        for row in table.rows
+    ]
+    metrics = list({column["key"]: column for column in columns}.values())
+    return json.dumps({"metrics": metrics, "runs": runs, "notes": list(table.notes)}, indent=2)
+
+
+def _json_cell(cell: Cell, tree: str) -> dict[str, Any]:
+    content: dict[str, Any] = {"mean": cell.mean, "std": cell.std, "best": cell.best}
+    if tree:
+        content["tree"] = tree
+    if cell.against is not None:
+        content["against_flat"] = cell.against._asdict()
+    if cell.published is not None:
+        content["paper"] = {"mean": cell.published.value, "std": cell.published.std}
+    return content
 
 
 def latex(table: Table) -> str:
@@ -272,7 +309,9 @@ def _html_cell(cell: Cell, *, paper: bool, heading: bool) -> str:
     if heading:
         return f'<th scope="row">{html_text(cell.text)}</th>'
     start, star = ('<td class="best">', _STAR) if cell.best else ("<td>", "")
-    small = f"<small>paper {cell.published_text}</small>" if paper and cell.published else ""
+    small = ""
+    if paper and cell.published:
+        small = f'<small title="{html_text(cell.published.source)}">paper {cell.published_text}</small>'
     return f"{start}{html_text(cell.text)}{star}{small}</td>"
 
 

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import write_text
 from cophenet._common.packages import import_optional
+from cophenet._common.shell import command
 from cophenet.evaluation.keys import describe
-from cophenet.report.comparison import distinct_names, make_table, open_runs, results_of
+from cophenet.report.answer import Answer, Candidate, answer, aspects
+from cophenet.report.colors import COLORS
+from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs, unit_of
+from cophenet.report.details import Mistake, details_tree, mistake_paths
 from cophenet.report.formats import legend
-from cophenet.report.setups import data_identity, data_labels
-from cophenet.report.table import Table
+from cophenet.report.names import short_names
+from cophenet.report.noise import level_identities
+from cophenet.report.setups import data_labels
+from cophenet.report.table import Cell, Table, number
 
 if TYPE_CHECKING:
     from cophenet.metrics.cards import Group
-    from cophenet.report.sections import Picture
+    from cophenet.report.page_data import Entry
     from cophenet.runs.run import Run
 
 __all__ = ["render_report", "write_report"]
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _MOST_COLUMNS = 6
+_MOST_MISTAKES = 12
+# What takes time, how much of it is done, and all of it.
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -45,28 +56,81 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Runs on the same data.
+class RunFacts:
+    """What there is to say of one run.
 
     Attributes:
-        data: Name of the data, with the folder where others have the same name.
-        blocks: Their numbers.
+        name: What it is called.
+        short: The same, shortened.
+        color: Its colour in every chart.
+        facts: What it is, as terms and values.
+        notes: What could not be drawn, and why.
+        mistakes: The worst mistakes.
+        evaluated: Whether it was.
+        seeds: How many there are.
+    """
+
+    name: str
+    short: str
+    color: str
+    facts: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    mistakes: tuple[Mistake, ...]
+    evaluated: bool
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The table of what matters most, each number with its difference to Flat.
+
+    Attributes:
+        columns: Headings with their descriptions.
+        rows: Name of the run, its colour, and its cells.
+        guesses: Rows of what guessing gives: its name and a text for each column.
+        flat: Name of the run that others are compared with; empty without one.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, str, str, tuple[Cell, ...]], ...]
+    guesses: tuple[tuple[str, tuple[str, ...]], ...]
+    flat: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs on the same data and tree.
+
+    Attributes:
+        data: Name of the data, with what tells it apart where others have the same name.
+        anchor: Where links lead.
+        answer: The answer in sentences; None if nothing was evaluated.
+        headline: The numbers that matter most; None if nothing was evaluated.
+        blocks: All numbers.
         legend: What signs mean.
-        curves: Their training.
+        runs: What there is to say of each.
+        charts: What the charts are drawn from.
     """
 
     data: str
+    anchor: str
+    answer: Answer | None
+    headline: Headline | None
     blocks: tuple[Block, ...]
     legend: tuple[str, ...]
-    curves: tuple[Picture, ...]
+    runs: tuple[RunFacts, ...]
+    charts: dict[str, Any] = field(repr=False)
 
 
-def write_report(runs: Sequence[Run | str | Path], output: str | Path) -> Path:
+def write_report(
+    runs: Sequence[Run | str | Path], output: str | Path, *, progress: Progress | None = None
+) -> Path:
     """Write the page about some runs.
 
     Args:
         runs: Runs or their folders, of one seed or several, evaluated or not.
         output: File to write, ending in .html or .htm.
+        progress: Called with what is being done, how much is done and all of it.
 
     Returns:
         The file.
@@ -85,24 +149,19 @@ def write_report(runs: Sequence[Run | str | Path], output: str | Path) -> Path:
         raise ValueError(f"output must end in .html or .htm, got {str(output)!r}")
     if not output.parent.is_dir():
         raise ValueError(f"output must be in a folder that exists, got {str(output)!r}")
-    write_text(output, render_report(runs))
+    write_text(output, render_report(runs, progress=progress))
     return output
 
 
-def render_report(runs: Sequence[Run | str | Path]) -> str:
+def render_report(runs: Sequence[Run | str | Path], *, progress: Progress | None = None) -> str:
     """The page about some runs, as text; see `write_report`."""
     opened = open_runs(runs)
-    for package in ("jinja2", "matplotlib", "safetensors"):
+    for package in ("jinja2", "plotly", "safetensors"):
         import_optional(package, "reports need", "cophenet[report]")
     import jinja2
 
-    from cophenet.report.sections import metric_list, run_section
-
     names = distinct_names(opened)
-    sections = [
-        run_section(run, name, f"run{number}")
-        for number, (run, name) in enumerate(zip(opened, names, strict=True), start=1)
-    ]
+    comparisons = _comparisons(opened, names, progress or (lambda *_: None))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -110,17 +169,23 @@ def render_report(runs: Sequence[Run | str | Path]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
+    own = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
+    library = (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+    charts = {comparison.anchor: comparison.charts for comparison in comparisons}
     return environment.get_template("report.html").render(
         title=_title(names),
-        comparisons=_comparisons(opened, names) if len(opened) > 1 else [],
-        sections=sections,
+        comparisons=comparisons,
+        # "<" would end the element in which the data is.
+        data=json.dumps({"palette": COLORS, "comparisons": charts}, separators=(",", ":")).replace(
+            "<", "\\u003c"
+        ),
         style=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
-        script=script,
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        scripts=(library, own),
+        hashes=[base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (library, own)],
         version=version("cophenet"),
-        legend=_legend,
-        metric_list=metric_list,
+        plotly=version("plotly"),
+        shown=_shown_gap,
+        brief=lambda name, length: short_names([name], length)[0],
     )
 
 
@@ -130,27 +195,124 @@ def _title(names: Sequence[str]) -> str:
     )
 
 
-def _legend(table: Table) -> list[str]:
-    return [legend(table, best="★", paper="“paper”:"), *table.notes]
+def _comparisons(runs: Sequence[Run], names: Sequence[str], progress: Progress) -> list[Comparison]:
+    """Runs on the same data and tree, in the order in which these are met."""
+    from cophenet.report.page_data import Entry
+
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    entries = []
+    for place, (run, name) in enumerate(zip(runs, names, strict=True)):
+        progress(f"reading {name}", place, 2 * len(runs))
+        measured = measure_run(run)
+        details = None if measured is None else run.parts[0].details
+        entries.append(Entry(run, name, place, measured, details))
+    labels = data_labels([_identity(entry) for entry in entries])
+    for entry, label in zip(entries, labels, strict=True):
+        groups.setdefault((label, _tree_identity(entry)), []).append(entry)
+    titles = [label for label, _ in groups]
+    made, done = [], len(runs)
+    for number_, ((label, _), members) in enumerate(groups.items(), start=1):
+        same = titles[: number_ - 1].count(label) + 1
+        title = f"{label}, tree {same}" if titles.count(label) > 1 else label
+
+        def tell(what: str, members: Sequence[Entry] = members, done: int = done) -> None:
+            progress(what, done + len(members) // 2, 2 * len(runs))
+
+        made.append(_comparison(members, title, f"data{number_}", tell))
+        done += len(members)
+    progress("page", 2 * len(runs), 2 * len(runs))
+    return made
 
 
-def _comparisons(runs: Sequence[Run], names: Sequence[str]) -> list[Comparison]:
-    """Runs on the same data side by side, in the order in which data sets are met."""
-    comparisons = []
-    by_data: dict[str, list[int]] = {}
-    for place, label in enumerate(data_labels([data_identity(run) for run in runs])):
-        by_data.setdefault(label, []).append(place)
-    for number, (data, places) in enumerate(by_data.items()):
-        results = {names[place]: results_of(runs[place]) for place in places}
-        known = {name: result for name, result in results.items() if result is not None}
-        blocks: tuple[Block, ...] = ()
-        signs: list[str] = []
-        if known:
-            table = make_table(list(known), list(known.values()))
-            blocks, signs = _blocks(table), _legend(table)
-        curves = _shared_curves([(names[place], runs[place]) for place in places], f"data{number}")
-        comparisons.append(Comparison(data, blocks, tuple(signs), tuple(curves)))
-    return comparisons
+def _identity(entry: Entry) -> dict[str, Any]:
+    from cophenet.report.setups import data_identity
+
+    return data_identity(entry.run)
+
+
+def _tree_identity(entry: Entry) -> str:
+    """What the levels group together; of a run that was not evaluated, of the tree it is trained on."""
+    tree = entry.run.tree if entry.details is None else details_tree(entry.details)
+    return json.dumps(level_identities(tree))
+
+
+def _comparison(entries: Sequence[Entry], data: str, anchor: str, tell: Callable[[str], None]) -> Comparison:
+    from cophenet.report.page_data import chart_data
+
+    charts = chart_data(entries, tell)
+    evaluated = [entry for entry in entries if entry.measured is not None]
+    said, headline, signs = None, None, list[str]()
+    blocks: tuple[Block, ...] = ()
+    if "values" in charts:
+        names = [entry.name for entry in evaluated]
+        table = make_table(names, [entry.measured for entry in evaluated if entry.measured is not None])
+        blocks, signs = _blocks(table), [legend(table, best="★", paper="“paper”:"), *table.notes]
+        said, headline = _answered(evaluated, table, charts)
+    shorts = short_names([entry.name for entry in entries], 36)
+    facts = [_run_facts(entry, short) for entry, short in zip(entries, shorts, strict=True)]
+    return Comparison(data, anchor, said, headline, blocks, tuple(signs), tuple(facts), charts)
+
+
+def _answered(evaluated: Sequence[Entry], table: Table, charts: dict[str, Any]) -> tuple[Answer, Headline]:
+    from cophenet.report.page_data import headline_level
+
+    details = evaluated[0].details
+    assert details is not None
+    tree, domain = details_tree(details), evaluated[0].run.recipe.data.domain
+    coarse = headline_level(tree)
+    charts["coarse"] = coarse
+    candidates = [
+        Candidate(entry.name, entry.measured, entry.run.recipe.tree.shuffle_seed is not None)
+        for entry in evaluated
+        if entry.measured is not None
+    ]
+    said = answer(candidates, tree, domain, coarse, charts["levels"])
+    return said, _headline(evaluated, table, charts, aspects(domain, tree.level_names, coarse))
+
+
+def _headline(
+    evaluated: Sequence[Entry], table: Table, charts: dict[str, Any], named: dict[str, str]
+) -> Headline:
+    places = [place for key in named for place, column in enumerate(table.columns) if column.key == key]
+    shown = table.select(places)
+    levels = {level["name"]: level for level in charts["levels"]}
+
+    def guess(key: str, kind: str) -> str:
+        info = charts["metrics"].get(key, {"chance": False})
+        if not info["chance"] or (kind == "majority" and "/accuracy/" not in key) or key.startswith("target"):
+            return ""
+        return number(levels[info["level"]][kind], unit_of(key))
+
+    keys = [column.key for column in shown.columns]
+    guesses = [
+        ("by chance", tuple(guess(key, "chance") for key in keys)),
+        ("always the largest", tuple(guess(key, "majority") for key in keys)),
+    ]
+    shorts = short_names([row.name for row in shown.rows], 36)
+    rows = [
+        (row.name, short, _color(entry), row.cells)
+        for row, short, entry in zip(shown.rows, shorts, evaluated, strict=True)
+    ]
+    columns = tuple((f"{named[column.key]} {_arrow(column.key)}", column.title) for column in shown.columns)
+    flat = next((row.name for row in shown.rows if row.objective == "flat"), "")
+    return Headline(columns, tuple(rows), tuple(guesses), flat)
+
+
+def _color(entry: Entry) -> str:
+    return COLORS[entry.color % len(COLORS)]
+
+
+def _arrow(key: str) -> str:
+    return "↑" if describe(key).higher_is_better else "↓"
+
+
+def _shown_gap(cell: Cell) -> str:
+    """A difference with its interval, as the cell's number is shown."""
+    if cell.against is None or cell.unit is None:
+        return ""
+    scale, digits = (100, 2) if cell.unit == "percent" else (1, 3)
+    mean, low, high = (f"{scale * end:+.{digits}f}" for end in cell.against)
+    return f"{mean} [{low}, {high}]"
 
 
 def _blocks(table: Table) -> tuple[Block, ...]:
@@ -165,15 +327,31 @@ def _blocks(table: Table) -> tuple[Block, ...]:
     )
 
 
-def _shared_curves(runs: Sequence[tuple[str, Run]], anchor: str) -> list[Picture]:
-    """What several runs measured during training, a line for each."""
-    from cophenet.report.curves import Curve, quantity, training_curves
-    from cophenet.report.sections import curve_pictures
+def _run_facts(entry: Entry, short: str) -> RunFacts:
+    notes = list(entry.notes)
+    if entry.details is None:
+        missing = f"`{command('evaluate', entry.run.path)}`"
+        notes.insert(0, f"This run was not evaluated: run {missing}, then make the page again.")
+    mistakes = () if entry.details is None else tuple(mistake_paths(entry.details)[:_MOST_MISTAKES])
+    facts = tuple(_facts(entry))
+    done, seeds = entry.details is not None, len(entry.run.parts)
+    return RunFacts(entry.name, short, _color(entry), facts, tuple(notes), mistakes, done, seeds)
 
-    measured = [(name, training_curves(run)) for name, run in runs]
-    several = {}
-    for column in ("test/accuracy", "train/cpcc"):
-        lines = [Curve(name, curves[column].values) for name, curves in measured if column in curves]
-        if len(lines) > 1:
-            several[quantity(column)] = lines
-    return curve_pictures(several, anchor, what="one line for each run, thin lines for its seeds")
+
+def _facts(entry: Entry) -> Iterable[tuple[str, str]]:
+    run = entry.run
+    recipe, folder = run.recipe, run.parts[0].info.get("data_dir")
+    yield "Data", f"{recipe.data.name} in {folder}" if folder else recipe.data.name
+    yield "Objective", recipe.objective.name
+    yield "Recipe", f"{recipe.name}, {recipe.scale} scale"
+    yield "Backbone", recipe.model.backbone
+    yield "Classes", f"{run.tree.num_classes} in a tree of height {run.tree.height}"
+    yield "Seeds", ", ".join(map(str, recipe.seeds))
+    if entry.measured is None:
+        return
+    results = entry.measured.results
+    yield "Epochs", str(results["epochs"])
+    if results["seconds_per_epoch"] is not None:
+        yield "Time per epoch", f"{results['seconds_per_epoch']:.3g} s"
+    samples = (f"{count:,} {part.replace('-', ' ')}" for part, count in results["samples"].items())
+    yield "Samples", ", ".join(samples)

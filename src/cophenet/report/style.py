@@ -1,18 +1,13 @@
-"""How every picture looks: colours and markers for all eyes, sizes for small screens, SVG that never varies.
+"""How every figure looks: colours and markers for all eyes, and sizes for small screens.
 
-Figures are made with matplotlib's object interface, without a backend or any global state. In a page, ink
-and grid take the colours of its scheme.
+Figures are made with matplotlib's object interface, without a backend or any global state.
 """
 
 from __future__ import annotations
 
-import io
-import re
-import warnings
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
-from xml.etree import ElementTree
 
 import matplotlib
 import numpy as np
@@ -21,8 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import PercentFormatter
+
+from cophenet.report.colors import COLORS
 
 __all__ = [
     "COLORS",
@@ -30,22 +26,17 @@ __all__ = [
     "INK",
     "MARKERS",
     "MUTED",
-    "as_svg",
     "color_bar",
     "hide_axes",
     "look",
-    "marker_svg",
     "scatter_groups",
     "show_percent",
     "styled",
 ]
 
-# The palette of Okabe and Ito without black and yellow, which a dark or light page would swallow, and a grey.
-COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#868e96")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, MUTED, GRID = "#1b1f24", "#59626d", "#d5dae0"
 
-_VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--line)"}
 _SETTINGS: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
@@ -75,7 +66,6 @@ _SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "cophenet",
 }
-_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _Arguments = ParamSpec("_Arguments")
 
 
@@ -155,56 +145,3 @@ def scatter_groups(
         axes.scatter(
             x, y, s=size, c=color, marker=marker, linewidths=0, alpha=alpha, rasterized=True, label=label
         )
-
-
-def as_svg(figure: Figure, name: str, description: str) -> str:
-    """A figure as an SVG element of a page, the same for the same figure.
-
-    Args:
-        figure: The figure.
-        name: What no other figure of the page is called; its ids begin with it.
-        description: What it shows, for those who cannot see it.
-    """
-    stream = io.BytesIO()
-    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
-        # Text stays text: the browser has fonts for signs that matplotlib's own lacks.
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    root = ElementTree.fromstring(stream.getvalue())
-    for metadata in root.findall(f"{{{_SVG}}}metadata"):
-        root.remove(metadata)
-    for element in root.iter():
-        _adapt(element, name)
-    for size in ("width", "height"):
-        del root.attrib[size]
-    root.set("role", "img")
-    root.set("aria-label", description)
-    ElementTree.register_namespace("", _SVG)
-    return ElementTree.tostring(root, encoding="unicode")
-
-
-def _adapt(element: ElementTree.Element, name: str) -> None:
-    """Make ids those of one figure, and the colours of ink those of the page."""
-    link = element.attrib.pop(f"{{{_XLINK}}}href", None)
-    if link is not None:
-        element.set("href", f"#{name}-{link[1:]}" if link.startswith("#") else link)
-    for key, value in element.attrib.items():
-        if key == "id":
-            element.set(key, f"{name}-{value}")
-        elif key in ("style", "clip-path"):
-            value = value.replace("url(#", f"url(#{name}-")
-            element.set(key, re.sub("#[0-9a-f]{6}", lambda color: _VARIABLES.get(color[0], color[0]), value))
-
-
-def marker_svg(color: str, marker: str) -> str:
-    """A marker as a small SVG element, for a legend beside the picture."""
-    style = MarkerStyle(marker)
-    path = style.get_path().transformed(style.get_transform())
-    low, high = path.get_extents().get_points()
-    scale = 8 / max(high - low)
-    steps = []
-    for points, code in path.iter_segments():
-        letter = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}[int(code)]
-        places = [] if letter == "Z" else (points.reshape(-1, 2) * [scale, -scale] + 5).ravel()
-        steps.append(letter + " ".join(f"{place:.2f}" for place in places))
-    return f'<svg viewBox="0 0 10 10" aria-hidden="true"><path fill="{color}" d="{"".join(steps)}"/></svg>'

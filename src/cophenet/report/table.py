@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from cophenet.evaluation.intervals import Interval
 from cophenet.report import formats
 from cophenet.report.published_numbers import Published
 
@@ -61,6 +62,7 @@ class Cell:
         published: The paper's number in the same setup.
         best: Whether no comparable cell of the column shows a better one.
         label: The text, or an integer that is one; None is shown as "-".
+        against: The difference to the run without a tree, with its interval; None where it is not known.
 
     Example:
         >>> Cell(0.75, None, "percent").text, Cell(label="flat").text, Cell().text
@@ -73,6 +75,7 @@ class Cell:
     published: Published | None = None
     best: bool = False
     label: str | int | None = None
+    against: Interval | None = None
 
     @property
     def text(self) -> str:
@@ -98,18 +101,20 @@ class Column:
         key: Its key in `results.json`, which CSV has; the name where it is empty.
         title: A description in words.
         higher_is_better: Which way is better, None where neither is.
+        tree: The tree whose level it is about, where there are several; empty for any.
     """
 
     name: str
     key: str = ""
     title: str = ""
     higher_is_better: bool | None = None
+    tree: str = ""
 
     @property
     def heading(self) -> str:
         """The name, with an arrow to where it is better."""
         arrow = {None: "", True: " ↑", False: " ↓"}[self.higher_is_better]
-        return self.name + arrow
+        return self.name + f" ({self.tree})" * bool(self.tree) + arrow
 
 
 @dataclass(frozen=True)
@@ -214,6 +219,10 @@ class Table:
     def to_csv(self) -> str:
         """As CSV, in full precision, with columns of their own for deviations and published numbers."""
         return formats.comma_separated(self)
+
+    def to_json(self) -> str:
+        """As JSON, in full precision, with the difference to the run without a tree."""
+        return formats.json_text(self)
 
     def to_latex(self) -> str:
         """As a LaTeX tabular that needs the package booktabs, best values bold."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, Strict, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from cophenet._common.checks import is_plain_text
 from cophenet._common.files import read_json
@@ -51,8 +51,16 @@ def _different(seeds: list[int]) -> list[int]:
     return seeds
 
 
+def _image(text: str) -> str:
+    if not re.fullmatch(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}", text) or len(text) > _MOST_IMAGE:
+        raise ValueError(f"must be a PNG file as base64, at most {_MOST_IMAGE} characters, got {text!r:.100}")
+    return text
+
+
+_MOST_IMAGE = 50_000
 _Kind = TypeVar("_Kind")
 _Text = Annotated[str, Strict(), AfterValidator(_plain)]
+_Image = Annotated[str, Strict(), AfterValidator(_image)]
 _Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 _Count = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 _Seed = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
@@ -132,6 +140,8 @@ class _Mistake(TypedDict):
     predicted: _Count
     tree_distance: _Number
     probability: _Number
+    file: NotRequired[_Text]
+    image: NotRequired[_Image]
 
 
 class _Details(TypedDict):
@@ -141,6 +151,7 @@ class _Details(TypedDict):
     classes: list[_Text]
     levels: list[_Text]
     class_distances: dict[_Text, list[_Number | None]]
+    node_prediction: NotRequired[_Text]
     confusion: list[Annotated[list[_Count], Field(min_length=3, max_length=3)]]
     node_accuracy: dict[_Text, _Accuracy]
     worst_mistakes: list[_Mistake]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ from cophenet.data.augmentation import CentreCrop
 from cophenet.models import Network, build_heads, create_backbone, image_inputs
 from cophenet.models.base import ImageInputs
 from cophenet.models.registry import PRETRAINED
-from cophenet.models.trunk import Necked, Trunk, create_neck, vector_data_set
+from cophenet.models.trunk import Necked, Trunk, TrunkVectors, create_neck, vector_data_set
 from cophenet.models.vector_cache import cache_folder
 from cophenet.objectives import Objective, phase_lengths
 from cophenet.recipes import Recipe, shaped_tree
@@ -115,6 +115,12 @@ class Experiment:
         else:
             wanted, size = self.trunk.images, self.trunk.size
         return Preprocessing(raw.inputs.shape, is_bytes, wanted, size, self.trunk, raw.inputs.file_view)
+
+    @property
+    def raw_test(self) -> Samples:
+        """What is tested on as the data set has it, before any trunk, in the order of `test`."""
+        inputs = self.test.inputs
+        return replace(self.test, inputs=inputs.images) if isinstance(inputs, TrunkVectors) else self.test
 
     def prepare(self) -> None:
         """Compute what is computed once before any training: the vectors of a frozen backbone."""

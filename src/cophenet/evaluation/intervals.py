@@ -1,0 +1,102 @@
+"""How far a difference is noise: intervals over seeds, and over test samples where there is one seed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Interval", "mean_interval", "resampled_interval", "resampled_means"]
+
+_CONFIDENCE = 0.95
+_RESAMPLES = 400
+_ROWS = 4096
+
+
+class Interval(NamedTuple):
+    """A mean with its 95 % interval.
+
+    Attributes:
+        mean: The mean.
+        low: Lower end.
+        high: Upper end.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def sign(self) -> int:
+        """1 if all of it is above zero, -1 if all is below, else 0: no more than noise.
+
+        Example:
+            >>> Interval(0.2, 0.1, 0.3).sign, Interval(0.2, -0.1, 0.5).sign
+            (1, 0)
+        """
+        return int(self.low > 0) - int(self.high < 0)
+
+
+def mean_interval(values: Sequence[float], floor: float = 0.0) -> Interval:
+    """The mean of numbers with its 95 % interval by Student's t; of a single number, or none, itself.
+
+        mean +- t(0.975, n - 1) s / sqrt(n)
+
+    Args:
+        values: The numbers, such as differences of two runs of the same seed.
+        floor: Half of the interval is at least this.
+
+    Example:
+        >>> [round(end, 3) for end in mean_interval([0.1, 0.2, 0.3])]
+        [0.2, -0.048, 0.448]
+    """
+    from scipy.special import stdtrit
+
+    if not values:
+        return Interval(0.0, 0.0, 0.0)
+    mean, half = statistics.fmean(values), 0.0
+    if len(values) > 1:
+        quantile = float(stdtrit(len(values) - 1, (1 + _CONFIDENCE) / 2))
+        half = quantile * statistics.stdev(values) / math.sqrt(len(values))
+    half = max(half, floor)
+    return Interval(mean, mean - half, mean + half)
+
+
+def resampled_means(scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Means of scores over samples drawn again, with replacement: the bootstrap of Efron (1979).
+
+    The same number of samples is always drawn alike, so that two tables of the same samples are paired.
+
+    Args:
+        scores: (N, m), m scores of each sample.
+
+    Returns:
+        (400 + 1, m); the first row is the mean over all samples as they are.
+    """
+    rng, count = np.random.default_rng(0), len(scores)
+    sums = np.zeros((_RESAMPLES + 1, scores.shape[1]))
+    # How often a block of samples is drawn is binomial, and inside it each sample alike.
+    left = np.full(_RESAMPLES, count)
+    for start in range(0, count, _ROWS):
+        block = scores[start : start + _ROWS].astype(np.float64)
+        drawn = rng.binomial(left, len(block) / (count - start))
+        left -= drawn
+        weights = rng.multinomial(drawn, np.full(len(block), 1 / len(block)))
+        sums[0] += block.sum(0)
+        sums[1:] += weights.astype(np.float64) @ block
+    return sums / count
+
+
+def resampled_interval(means: NDArray[np.float64]) -> Interval:
+    """The 95 % interval of one score, or of a difference of two, from a column of `resampled_means`.
+
+    Args:
+        means: (400 + 1,), the first is that of the samples as they are.
+    """
+    tail = (1 - _CONFIDENCE) / 2
+    low, high = np.quantile(means[1:], [tail, 1 - tail])
+    return Interval(float(means[0]), float(low), float(high))

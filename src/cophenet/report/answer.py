@@ -1,0 +1,233 @@
+"""The answer in a few sentences: does the tree help, at what, by how much, and at what price?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from cophenet.evaluation.intervals import Interval
+from cophenet.evaluation.keys import describe
+from cophenet.report.comparison import reference
+from cophenet.report.noise import Measured, difference
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
+
+__all__ = ["Answer", "Candidate", "Finding", "answer", "aspects", "find_gaps", "recommend"]
+
+Verdict = Literal["helps", "does not help", "cannot be told", ""]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """An evaluated run.
+
+    Attributes:
+        name: What it is called.
+        measured: Its numbers.
+        control: Whether the tree was shuffled.
+    """
+
+    name: str
+    measured: Measured
+    control: bool = False
+
+    @property
+    def objective(self) -> str:
+        """Name of its objective."""
+        return str(self.measured.results["objective"])
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A difference of two runs in one respect.
+
+    Attributes:
+        about: What was measured.
+        key: Key of the metric.
+        gap: The difference with its interval.
+        better: 1 if better by more than noise, -1 if worse, 0 if it may be noise.
+    """
+
+    about: str
+    key: str
+    gap: Interval
+    better: int
+
+    @property
+    def text(self) -> str:
+        """The difference as it is said."""
+        scale, unit = (100, " points") if describe(self.key).percent else (1, " levels")
+        digits = 1 if scale == 100 else 2
+        mean, low, high = (f"{scale * end:+.{digits}f}" for end in self.gap)
+        return f"{self.about} {mean}{unit} [{low}, {high}]"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What runs on the same data and tree say.
+
+    Attributes:
+        verdict: Whether the tree helps; empty where nothing was compared.
+        sentences: The answer.
+        chosen: Name of the run to take; empty if there is none.
+    """
+
+    verdict: Verdict
+    sentences: tuple[str, ...]
+    chosen: str = ""
+
+
+def aspects(domain: str, levels: Sequence[str], coarse: str) -> dict[str, str]:
+    """What a tree is asked to help at: key of the metric -> what it is called; the price comes first.
+
+    Args:
+        domain: Domain of the classes that were trained on.
+        levels: Names of the levels.
+        coarse: The level that stands for the coarse ones.
+    """
+    named = {f"{domain}/accuracy/{levels[-1]}": f"accuracy at {levels[-1]}"}
+    if coarse != levels[-1]:
+        named |= {
+            f"{domain}/accuracy/{coarse}": f"accuracy at {coarse}",
+            f"{domain}/map/{coarse}": f"retrieval at {coarse} (MAP)",
+            f"{domain}/calibration/{coarse}": f"calibration error at {coarse}",
+        }
+    named[f"{domain}/severity"] = "distance of mistakes"
+    if domain == "source":
+        named[f"target/accuracy/{levels[-1]}"] = "new classes from a few examples"
+        if coarse != levels[-1]:
+            named[f"target/accuracy/{coarse}"] = "new classes put under the right known group"
+    return named
+
+
+def find_gaps(one: Measured, other: Measured, named: Mapping[str, str]) -> list[Finding]:
+    """The differences of two runs in all respects in which noise is known.
+
+    Args:
+        one: A run.
+        other: What it is compared with.
+        named: Keys with what they are called, as `aspects` gives.
+    """
+    findings = []
+    for key, about in named.items():
+        gap = difference(one, other, key)
+        if gap is not None:
+            sign = gap.sign if describe(key).higher_is_better else -gap.sign
+            findings.append(Finding(about, key, gap, sign))
+    return findings
+
+
+def recommend(candidates: Sequence[Candidate], flat: Candidate, named: Mapping[str, str]) -> Candidate | None:
+    """The run with a tree that is better than Flat in the most respects, less those in which it is worse.
+
+    Args:
+        candidates: Runs with the tree as it is.
+        flat: The run without a tree.
+        named: As `aspects` gives.
+
+    Returns:
+        None if no run is better in more respects than it is worse in.
+    """
+
+    def rank(candidate: Candidate) -> tuple[int, float]:
+        gaps = find_gaps(candidate.measured, flat.measured, named)
+        sizes = (
+            gap.gap.mean * (1 if describe(gap.key).higher_is_better else -1)
+            for gap in gaps
+            if describe(gap.key).percent
+        )
+        return sum(gap.better for gap in gaps), sum(sizes)
+
+    best = max(candidates, key=rank, default=None)
+    return None if best is None or rank(best)[0] <= 0 else best
+
+
+def answer(
+    candidates: Sequence[Candidate],
+    tree: Hierarchy,
+    domain: str,
+    coarse: str,
+    chances: Sequence[Mapping[str, Any]],
+) -> Answer:
+    """The answer of runs on the same data and tree.
+
+    Args:
+        candidates: The evaluated runs.
+        tree: Their tree.
+        domain: Domain of the classes that were trained on.
+        coarse: The level that stands for the coarse ones.
+        chances: For each level the accuracy of guessing, as `level_chances` gives.
+    """
+    named = aspects(domain, tree.level_names, coarse)
+    finest, guess = next(iter(named)), chances[-1]
+    guessing = (
+        f"Guessing is right for {guess['chance']:.1%} of the samples, "
+        f"always answering the largest class for {guess['majority']:.1%}."
+    )
+    place = reference([one.measured.results for one in candidates])
+    trained = [one for one in candidates if one.objective != "flat" and not one.control]
+    if place is None or not trained:
+        best = max(candidates, key=lambda one: one.measured.results["metrics"][finest]["mean"] or 0)
+        lacking = "without a tree (objective flat)" if place is None else "with the tree"
+        reached = best.measured.results["metrics"][finest]["mean"] or 0
+        said = f"{best.name} reaches {reached:.1%} {named[finest]}."
+        if len(candidates) > 1:
+            said = f"The highest {named[finest]} is {reached:.1%}, of {best.name}."
+        return Answer("", (said, guessing, f"There is no run {lacking} to tell what the tree gives."))
+    flat = candidates[place]
+    reached = flat.measured.results["metrics"][finest]["mean"] or 0
+    base = f"Flat reaches {reached:.1%} {named[finest]}. {guessing}"
+    if not any(find_gaps(one.measured, flat.measured, named) for one in trained):
+        why = "the runs share no two seeds, and have no saved features"
+        return Answer("cannot be told", (f"It cannot be told whether the tree helps: {why}.", base))
+    chosen = recommend(trained, flat, named)
+    if chosen is None:
+        return Answer("does not help", (*_no_gain(trained, flat, named), base))
+    return Answer("helps", (*_gain(chosen, candidates, flat, named), base), chosen.name)
+
+
+def _no_gain(trained: Sequence[Candidate], flat: Candidate, named: Mapping[str, str]) -> list[str]:
+    sentences = [
+        "The tree does not help here: no run with it is better than Flat in more respects than it is worse, "
+        "by more than noise."
+    ]
+    for one in trained[:5]:
+        gaps = [gap for gap in find_gaps(one.measured, flat.measured, named) if gap.better]
+        texts = "; ".join(gap.text for gap in gaps) or "no difference beyond noise"
+        sentences.append(f"{one.name} against Flat: {texts}.")
+    return sentences
+
+
+def _gain(
+    chosen: Candidate, candidates: Sequence[Candidate], flat: Candidate, named: Mapping[str, str]
+) -> list[str]:
+    gaps = find_gaps(chosen.measured, flat.measured, named)
+    parts = {sign: "; ".join(gap.text for gap in gaps if gap.better == sign) for sign in (1, 0, -1)}
+    sentences = [f"The tree helps here. {chosen.name} against Flat is better at: {parts[1]}."]
+    slower = _slower(chosen.measured, flat.measured)
+    price = "; ".join(filter(None, (parts[-1], slower)))
+    sentences.append(f"The price: {price}." if price else "There is no price: it is worse at nothing.")
+    if parts[0]:
+        sentences.append(f"No more than noise: {parts[0]}.")
+    controls = [one for one in candidates if one.control]
+    same = [one for one in controls if one.objective == chosen.objective]
+    for control in (same or controls)[:1]:
+        gained = {gap.key: gap.about for gap in gaps if gap.better == 1}
+        real = find_gaps(chosen.measured, control.measured, gained)
+        better = "; ".join(gap.text for gap in real if gap.better == 1)
+        sentences.append(
+            f"It is this tree that helps: against {control.name}, with a shuffled tree, {better}."
+            if better
+            else f"A shuffled tree ({control.name}) gives as much: it is not this tree that helps."
+        )
+    return sentences
+
+
+def _slower(one: Measured, other: Measured) -> str:
+    """How much longer an epoch takes, where that is a tenth or more."""
+    mine, others = (run.results.get("seconds_per_epoch") for run in (one, other))
+    if not mine or not others or mine < 1.1 * others:
+        return ""
+    return f"an epoch takes {mine / others:.1f} times as long"

@@ -1,0 +1,41 @@
+"""Names that fit a chart: shortened in the middle, and never made equal by it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+__all__ = ["short_names"]
+
+
+def short_names(names: Sequence[str], length: int) -> list[str]:
+    """Names of at most some characters; longer where shorter ones of different names would be equal.
+
+    Args:
+        names: The names.
+        length: How many characters there is room for.
+
+    Example:
+        >>> short_names(["physical_entity.00001930", "cat"], 12)
+        ['physic…01930', 'cat']
+        >>> short_names(["warbler of the north wood", "warbler of the south wood"], 11)
+        ['warbler of the north wood', 'warbler of the south wood']
+    """
+    chosen = [_shortened(name, length) for name in names]
+    for room in (2 * length, max(map(len, names), default=0)):
+        wholes: dict[str, set[str]] = {}
+        for name, short in zip(names, chosen, strict=True):
+            wholes.setdefault(short, set()).add(name)
+        alike = Counter({short: len(own) for short, own in wholes.items()})
+        chosen = [
+            _shortened(name, room) if alike[short] > 1 else short
+            for name, short in zip(names, chosen, strict=True)
+        ]
+    return chosen
+
+
+def _shortened(name: str, length: int) -> str:
+    if len(name) <= length:
+        return name
+    end = (length - 1) // 2
+    return f"{name[: length - 1 - end]}…{name[len(name) - end :]}"

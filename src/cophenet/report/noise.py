@@ -1,0 +1,169 @@
+"""Whether two runs differ by more than noise: paired over seeds, or over the test samples of one seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cophenet.evaluation.intervals import Interval, mean_interval, resampled_interval, resampled_means
+
+if TYPE_CHECKING:
+    from cophenet.runs.run import Run
+    from cophenet.tree import Hierarchy
+
+__all__ = ["Measured", "difference", "level_identities", "measured_tree"]
+
+_ROWS = 8192
+Floats = npt.NDArray[np.float64]
+
+
+class Measured:
+    """The numbers of a run, with what tells a difference from noise.
+
+    Args:
+        results: Content of its `results.json`.
+        run: The run, whose test samples are read where it has one seed; None to do without.
+
+    Example:
+        >>> metrics = {"source/severity": {"mean": 1.5, "std": 0.1, "values": [1.4, 1.6]}}
+        >>> run = Measured({"seeds": [0, 1], "metrics": metrics})
+        >>> run.by_seed("source/severity"), round(run.interval("source/severity").low, 2)
+        ({0: 1.4, 1: 1.6}, 0.23)
+    """
+
+    def __init__(self, results: Mapping[str, Any], run: Run | None = None) -> None:
+        self.results, self.run = results, run
+
+    def by_seed(self, key: str) -> dict[int, float]:
+        """The values of a metric that are defined, by seed."""
+        metric = self.results["metrics"].get(key)
+        values = [] if metric is None else metric["values"]
+        pairs = zip(self.results["seeds"], values, strict=False)
+        return {seed: value for seed, value in pairs if value is not None}
+
+    def interval(self, key: str) -> Interval | None:
+        """A metric with its interval: over seeds, or over the samples of one; None where neither is known."""
+        values = self.by_seed(key)
+        if len(values) > 1:
+            return mean_interval(list(values.values()))
+        means = self.resampled.get(key) if values else None
+        return None if means is None else resampled_interval(means)
+
+    @cached_property
+    def resampled(self) -> dict[str, Floats]:
+        """Metrics that are means over test samples, over samples drawn again; empty if it has several seeds.
+
+        These are the accuracy of every level, and how far off an answer (hierarchical-distance@1) and a wrong
+        answer (severity) is.
+        """
+        if self.run is None or len(self.results["seeds"]) != 1:
+            return {}
+        return dict(_resample(self.run))
+
+
+def difference(one: Measured, other: Measured, key: str) -> Interval | None:
+    """How much a metric of one run is above that of another, with its interval.
+
+    Paired over the seeds that both have, if there are two or more; else over the test samples of the same
+    data, if each has one seed. None where neither is known.
+
+    Example:
+        >>> def run(*values):
+        ...     return Measured({"seeds": [0, 1, 2], "metrics": {"source/severity": {"values": values}}})
+        >>> tree, flat = run(1.2, 1.3, 1.25), run(1.5, 1.6, 1.6)
+        >>> difference(tree, flat, "source/severity").sign, difference(flat, flat, "source/severity").sign
+        (-1, 0)
+    """
+    mine, others = one.by_seed(key), other.by_seed(key)
+    common = [seed for seed in mine if seed in others]
+    if len(common) > 1:
+        return mean_interval([mine[seed] - others[seed] for seed in common])
+    if len(mine) != 1 or len(others) != 1:
+        return None
+    left, right = one.resampled.get(key), other.resampled.get(key)
+    return None if left is None or right is None else resampled_interval(left - right)
+
+
+def _resample(run: Run) -> Iterator[tuple[str, Floats]]:
+    """Keys with resampled means, from the saved logits of the test samples; none if they are not there."""
+    from cophenet.vectors import map_arrays
+
+    part, domain = run.parts[0], run.recipe.data.domain
+    path, tree = part.features_path(f"{domain}-test"), measured_tree(run)
+    if not path.is_file():
+        return
+    try:
+        arrays = map_arrays(path)
+        logits, labels = arrays["logits"].numpy(), np.array(arrays["labels"].numpy())
+    except (ValueError, KeyError):  # what is wrong with it is said where it is drawn
+        return
+    if logits.shape != (len(labels), tree.num_classes) or not len(labels):
+        return
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= tree.num_classes:
+        return
+    hits, heights = _scores(np.asarray(logits), labels, tree)
+    means = resampled_means(np.column_stack([hits, heights]))
+    for place, level in enumerate(tree.level_names):
+        yield f"{domain}/accuracy/{level}", means[:, place]
+    wrong = 1 - means[:, len(tree.level_names) - 1]
+    yield f"{domain}/hierarchical-distance@1", means[:, -1]
+    if wrong.all():
+        yield f"{domain}/severity", means[:, -1] / wrong
+
+
+def _scores(
+    logits: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], tree: Hierarchy
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Whether a sample is right at every level (N, levels), and the height of its answer (N,)."""
+    import torch
+
+    from cophenet.tree.tables import tree_tables
+
+    tables, truth = tree_tables(tree, torch.device("cpu")), torch.from_numpy(labels.astype(np.int64))
+    hits = np.zeros((len(labels), tree.num_levels), dtype=bool)
+    heights = np.zeros(len(labels), dtype=np.int64)
+    for start in range(0, len(labels), _ROWS):
+        rows = slice(start, start + _ROWS)
+        block = torch.from_numpy(np.array(logits[rows])).double().softmax(1)
+        for depth, (sums, own) in enumerate(tables.level_sums(block, truth[rows])):
+            hits[rows, -1 - depth] = (sums.argmax(1) == own).numpy()
+        heights[rows] = tables.heights[tables.class_ancestors(truth[rows], block.argmax(1))].numpy()
+    return hits, heights
+
+
+def measured_tree(run: Run) -> Hierarchy:
+    """The tree that a run was measured by; of a control not the shuffled one that it was trained on."""
+    from cophenet.recipes.settings import TreeSettings
+    from cophenet.report.details import details_tree
+
+    if run.recipe.tree == TreeSettings():
+        return run.tree
+    details = run.parts[0].details
+    return run.tree if details is None else details_tree(details)
+
+
+def level_identities(tree: Hierarchy) -> dict[str, str]:
+    """For each level what it groups together: equal for equal groups of the same classes, whatever the names.
+
+    Example:
+        >>> from cophenet.tree import Hierarchy
+        >>> one, other = (
+        ...     level_identities(Hierarchy.from_paths([(pet, "cat"), (pet, "dog"), ("car", second)]))
+        ...     for pet, second in (("pet", "van"), ("animal", "van"))
+        ... )
+        >>> one == other
+        True
+    """
+    order = np.argsort(np.array(tree.classes, dtype=object), kind="stable")
+    names = "\0".join(tree.classes[label] for label in order)
+    identities = {}
+    for level in tree.level_names:
+        _, first, groups = np.unique(tree.ancestors(level)[order], return_index=True, return_inverse=True)
+        content = names.encode() + first[groups].astype("<i8").tobytes()
+        identities[level] = hashlib.sha256(content).hexdigest()[:16]
+    return identities

@@ -1,0 +1,301 @@
+"""What the charts of a page are drawn from: one document for all runs on the same data and tree."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cophenet.evaluation.keys import describe, key_order, metric_of, split_key
+from cophenet.metrics.cards import metric_cards
+from cophenet.report.comparison import reference
+from cophenet.report.curves import phase_starts, quantity, training_curves
+from cophenet.report.details import details_tree
+from cophenet.report.embedding import embed
+from cophenet.report.names import short_names
+from cophenet.report.noise import Measured, difference
+
+if TYPE_CHECKING:
+    from cophenet.runs.run import Run
+    from cophenet.tree import Hierarchy
+
+__all__ = ["Entry", "chart_data", "headline_level", "level_chances", "metric_infos"]
+
+# Characters of a name beside a chart, and on a node or an axis.
+_RUN, _NODE = 36, 22
+# Pictures that take time or room are made of so many runs, and of so many bytes of distances.
+_MOST_MAPS = 6
+_MOST_DISTANCES = 8_000_000
+_NONE = 65535
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Entry:
+    """A run on the page.
+
+    Attributes:
+        run: The run.
+        name: What it is called.
+        color: Number of its colour and line, the same in every chart.
+        measured: Its numbers; None before it is evaluated.
+        details: Of its first seed; None before it is evaluated.
+        notes: What could not be drawn, and why.
+    """
+
+    run: Run
+    name: str
+    color: int
+    measured: Measured | None
+    details: Mapping[str, Any] | None
+    notes: list[str] = field(default_factory=list)
+
+
+def chart_data(entries: Sequence[Entry], tell: Tell) -> dict[str, Any]:
+    """The document of runs on the same data and tree, in the order given.
+
+    Args:
+        entries: The runs.
+        tell: Told what takes time, before it is begun.
+    """
+    shorts = short_names([entry.name for entry in entries], _RUN)
+    data: dict[str, Any] = {
+        "runs": [
+            {"name": entry.name, "short": short, "color": entry.color, "seeds": len(entry.run.parts)}
+            for entry, short in zip(entries, shorts, strict=True)
+        ],
+        "curves": _curves(entries),
+    }
+    evaluated = [place for place, entry in enumerate(entries) if entry.details is not None]
+    if not evaluated:
+        return data
+    details = entries[evaluated[0]].details
+    assert details is not None
+    tree = details_tree(details)
+    data |= _numbers(entries)
+    data["levels"] = level_chances(tree, details)
+    data["tree"] = _tree(tree)
+    data["nodes"] = {place: _node_accuracies(entries[place]) for place in evaluated}
+    data["matrices"] = _matrices(entries, evaluated, tree)
+    data["maps"] = _maps(entries, evaluated, tree, tell)
+    return data
+
+
+def metric_infos(measured: Sequence[Measured]) -> dict[str, dict[str, Any]]:
+    """What a reader must know of the metrics that any of the runs has, by key."""
+    keys = dict.fromkeys(key for one in measured for key in one.results["metrics"])
+    infos = {}
+    for key in sorted(keys, key=key_order):
+        info, (_, metric, detail) = describe(key), split_key(key)
+        by_level = metric_cards()[metric_of(key)].by == "level"
+        infos[key] = {
+            "title": info.title,
+            "short": info.short,
+            "higher": info.higher_is_better,
+            "percent": info.percent,
+            "level": detail if by_level else "",
+            "family": info.title.removeprefix(f"{detail} ") if by_level else "",
+            "chance": by_level and metric in ("accuracy", "map"),
+        }
+    return infos
+
+
+def level_chances(tree: Hierarchy, details: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """For each level its groups, and the accuracy of guessing: any group, or always the largest.
+
+    Args:
+        tree: The tree.
+        details: Content of `details.json`, for the samples of each class.
+    """
+    counts = np.array([details["node_accuracy"][str(node)]["samples"] for node in tree.leaves.tolist()])
+    levels = []
+    for name in tree.level_names:
+        _, groups = np.unique(tree.ancestors(name), return_inverse=True)
+        sizes = np.bincount(groups, weights=counts)
+        largest = float(sizes.max() / max(sizes.sum(), 1))
+        levels.append(
+            {"name": name, "groups": len(sizes), "chance": 1 / len(sizes), "majority": round(largest, 4)}
+        )
+    return levels
+
+
+def headline_level(tree: Hierarchy) -> str:
+    """The level that stands for "coarse": the first with at least the square root of the classes in groups.
+
+    Example:
+        >>> from cophenet.tree import Hierarchy
+        >>> paths = [(f"{g // 5}", f"{g}", f"{g}.{c}") for g in range(10) for c in range(8)]
+        >>> tree = Hierarchy.from_paths(paths)
+        >>> headline_level(tree)
+        'level2'
+    """
+    enough = np.sqrt(tree.num_classes)
+    for name in tree.level_names[:-1]:
+        if len(np.unique(tree.ancestors(name))) >= enough:
+            return name
+    return tree.level_names[max(tree.num_levels - 2, 0)]
+
+
+def _numbers(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Values with their intervals, and differences to the run without a tree."""
+    measured = {place: entry.measured for place, entry in enumerate(entries) if entry.measured is not None}
+    places = list(measured)
+    first = reference([one.results for one in measured.values()])
+    flat = None if first is None else places[first]
+    infos = metric_infos(list(measured.values()))
+    values: dict[int, dict[str, Any]] = {}
+    against: dict[int, dict[str, Any]] = {}
+    for place, own in measured.items():
+        values[place], against[place] = {}, {}
+        for key in infos:
+            mean = own.results["metrics"].get(key, {}).get("mean")
+            if mean is None:
+                continue
+            ends = own.interval(key)
+            values[place][key] = _rounded((mean, *(ends[1:] if ends else (None, None))))
+            gap = None if flat is None or flat == place else difference(own, measured[flat], key)
+            if gap is not None:
+                against[place][key] = _rounded(gap)
+    return {"metrics": infos, "values": values, "against": against, "reference": flat}
+
+
+def _rounded(numbers: Sequence[float | None]) -> list[float | None]:
+    return [None if number is None else round(number, 5) for number in numbers]
+
+
+def _tree(tree: Hierarchy) -> dict[str, Any]:
+    classes = np.zeros(tree.num_nodes, dtype=np.int64)
+    for node in range(tree.num_nodes - 1, -1, -1):
+        classes[node] += tree.heights[node] == 0
+        if node:
+            classes[int(tree.parents[node])] += classes[node]
+    groups = {level: tree.ancestors(level).tolist() for level in tree.level_names}
+    return {
+        "names": list(tree.names),
+        "shorts": short_names(tree.names, _NODE),
+        "parents": tree.parents.tolist(),
+        "counts": classes.tolist(),
+        "leaves": tree.leaves.tolist(),
+        "classes": list(tree.classes),
+        "groups": groups,
+        "order": np.argsort(tree.leaves).tolist(),
+    }
+
+
+def _node_accuracies(entry: Entry) -> list[float | None]:
+    """Accuracy of every node, the mean over seeds."""
+    assert entry.details is not None
+    parts = [entry.details]
+    for part in entry.run.parts[1:]:
+        other = part.details
+        if other is not None and other["tree"] == entry.details["tree"]:
+            parts.append(other)
+    if any("node_prediction" not in part for part in parts):
+        entry.notes.append(
+            "Accuracies of its groups in the tree are by the predicted class, as an older version measured "
+            "them; everywhere else they are by summed probabilities. Evaluate it again."
+        )
+    rates = [part["node_accuracy"] for part in parts]
+    nodes = range(len(entry.details["tree"]["parents"]))
+    known = [[rate[str(node)]["accuracy"] for rate in rates] for node in nodes]
+    return [None if None in one else round(float(np.mean(one)), 4) for one in known]
+
+
+def _packed(values: npt.NDArray[np.float64]) -> dict[str, Any]:
+    """Numbers as 16 bits between the smallest and the largest, in base64; NaN as the largest of 16 bits."""
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+    step = (high - low) / (_NONE - 1) or 1.0
+    codes = np.where(np.isfinite(values), np.round((np.nan_to_num(values, nan=low) - low) / step), _NONE)
+    return {"low": low, "step": step, "data": base64.b64encode(codes.astype("<u2").tobytes()).decode()}
+
+
+def _matrices(entries: Sequence[Entry], evaluated: Sequence[int], tree: Hierarchy) -> list[dict[str, Any]]:
+    matrices = [{"run": None, "name": "the tree's own", **_packed(tree.condensed())}]
+    room = _MOST_DISTANCES
+    for place in evaluated:
+        entry = entries[place]
+        assert entry.details is not None
+        # The distance of the training first.
+        named = sorted(entry.details["class_distances"].items(), key=lambda item: item[0] == "l2")
+        if tuple(entry.details["classes"]) != tree.classes or not named:
+            entry.notes.append("There are no distances between the classes of this tree in details.json.")
+            continue
+        for name, condensed in named:
+            room -= 3 * len(condensed)
+            if room < 0:
+                entry.notes.append(
+                    f"Distances by {name} are left out, as the page is large: make one about fewer runs."
+                )
+                continue
+            values = np.array([np.nan if value is None else value for value in condensed])
+            matrices.append({"run": place, "name": name, **_packed(values)})
+    return matrices
+
+
+def _maps(
+    entries: Sequence[Entry], evaluated: Sequence[int], tree: Hierarchy, tell: Tell
+) -> list[dict[str, Any]]:
+    maps: list[dict[str, Any]] = []
+    for place in evaluated:
+        entry = entries[place]
+        path = entry.run.parts[0].features_path(f"{entry.run.recipe.data.domain}-test")
+        if not path.is_file():
+            entry.notes.append(f"There are no features of the test samples: {path} is not there.")
+            continue
+        if len(maps) == _MOST_MAPS:
+            entry.notes.append(
+                f"Its features are not drawn, but those of {_MOST_MAPS} others: make a page about fewer runs."
+            )
+            continue
+        tell(f"map of the features of {entry.name}")
+        try:
+            drawn = embed(path, tree.num_classes, "t-SNE")
+        except ValueError as error:
+            entry.notes.append(f"The features cannot be drawn: {error}.")
+            continue
+        if drawn.note:
+            entry.notes.append(f"Features drawn by PCA instead of t-SNE: {drawn.note}.")
+        labels = base64.b64encode(drawn.labels.astype("<u4").tobytes()).decode()
+        # Each axis for itself, as the layout has no scale.
+        sides = [_packed(side.astype(np.float64)) for side in drawn.points.T]
+        maps.append(
+            {
+                "run": place,
+                "method": drawn.method,
+                "samples": drawn.samples,
+                "shown": len(drawn.points),
+                "x": sides[0],
+                "y": sides[1],
+                "labels": labels,
+            }
+        )
+    return maps
+
+
+def _curves(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """What was measured during training: for each run and column the mean over seeds."""
+    curves: list[dict[str, Any]] = []
+    for place, entry in enumerate(entries):
+        own = training_curves(entry.run)
+        if not own:
+            entry.notes.append("There is no metrics.csv with finished epochs in this run.")
+        starts = phase_starts(entry.run.parts[0].metrics)
+        for column, curve in own.items():
+            shown = quantity(column)
+            means = [None if np.isnan(value) else float(f"{value:.5g}") for value in curve.mean.tolist()]
+            curves.append(
+                {
+                    "run": place,
+                    "quantity": shown.title,
+                    "percent": shown.percent,
+                    "name": curve.name,
+                    "values": means,
+                    "phases": starts,
+                }
+            )
+    return curves
