@@ -13,7 +13,19 @@ from typing import Annotated, Any
 import typer
 
 from cophenet._common.checks import escaped
-from cophenet.cli import compare, data, embed, evaluate, measure, recipes, report, reproduce, train, tree
+from cophenet.cli import (
+    compare,
+    data,
+    embed,
+    evaluate,
+    measure,
+    recipes,
+    report,
+    reproduce,
+    study,
+    train,
+    tree,
+)
 
 __all__ = ["app", "main"]
 
@@ -39,6 +51,7 @@ app.command("report")(report.report)
 app.command("embed")(embed.embed)
 app.command("predict")(embed.predict)
 app.command("search")(embed.search)
+app.command("study")(study.study)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 app.add_typer(tree.app, name="tree")

@@ -12,9 +12,10 @@ from cophenet.cli.recipes import Scale, complete_names
 
 if TYPE_CHECKING:
     from cophenet.recipes import Recipe
+    from cophenet.recipes.load import Override
     from cophenet.runs import Run
 
-__all__ = ["complete_objectives", "parse_seeds", "train"]
+__all__ = ["complete_objectives", "load_for", "parse_seeds", "train"]
 
 _MOST_SEEDS = 1000
 
@@ -112,7 +113,7 @@ def train(
     else:
         if trust:
             raise ValueError("--trust is for --resume: a recipe that you give is your own")
-        made = _recipe(recipe or "digits", scale, objective, seeds, settings or ())
+        made = load_for(recipe or "digits", scale, objective, seeds, settings or ())
         folder = output or _folder(made)
         run = _guarded("train", folder, {"recipe": made, **machine, **common})
     if is_first_process():
@@ -149,9 +150,14 @@ def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
         raise typer.Exit(1) from error
 
 
-def _recipe(
-    name: str, scale: Scale | None, objective: str | None, seeds: str | None, settings: Sequence[str]
+def load_for(
+    name: str,
+    scale: Scale | None,
+    objective: str | None = None,
+    seeds: str | None = None,
+    settings: Sequence[str | Override] = (),
 ) -> Recipe:
+    """The recipe that options of the command line describe; from random weights where others are missing."""
     from cophenet._common.processes import is_first_process
     from cophenet.recipes.load import Override, load_recipe, scales_of
 

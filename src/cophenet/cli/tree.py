@@ -79,16 +79,50 @@ def check(file: TreeFile, header: Header = None, form: Form = None) -> None:
 
 
 @app.command("review")
-def review(file: TreeFile, header: Header = None, form: Form = None) -> None:
+def review(
+    file: TreeFile,
+    header: Header = None,
+    form: Form = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Vectors with labels: which classes look misplaced by them?"),
+    ] = None,
+) -> None:
     """Tell what is odd in a tree: single children, uneven depths, huge groups, names nearly the same.
 
+    With vectors of samples also which classes look more like another group than like their own.
+
     Example: cophenet tree review animals.yaml
+
+    Example: cophenet tree review animals.yaml --features vectors.npz
     """
     from cophenet.tree import Hierarchy
 
     tree = Hierarchy.read(file, format=form, header=header)
     for sentence in tree.review() or ["Nothing is odd in this tree."]:
         typer.echo(sentence)
+    if features is not None:
+        for sentence in _misplaced(tree, file, features):
+            typer.echo(sentence)
+
+
+def _misplaced(tree: Hierarchy, file: Path, features: Path) -> Iterable[str]:
+    from cophenet.data.vectors import Vectors
+    from cophenet.tree.misplaced import misplaced_classes
+
+    source = Vectors(str(features.resolve()), str(features.resolve()), str(file.resolve()))
+    samples = source.load(None).samples("train")
+    found = misplaced_classes(samples.inputs.take(samples.rows).numpy(), samples.labels, tree)
+    if not found:
+        yield "By these vectors no class looks misplaced."
+        return
+    yield (
+        f"By these vectors {len(found)} classes look misplaced:"
+        if len(found) > 1
+        else "One class looks misplaced:"
+    )
+    for one in found:
+        yield f"  {one.sentence}"
 
 
 @app.command("convert")

@@ -1,0 +1,21 @@
+"""The study room: does a tree help on somebody's data, and what should be used?
+
+What is trained is in `plan`, the order of the work in `pipeline`; runs, the queue, the estimator, intervals
+and the page are those of the other rooms.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cophenet._common.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from cophenet.study.pipeline import StudyResult, run_study
+    from cophenet.study.plan import StudyData, find_data
+
+__all__ = ["StudyData", "StudyResult", "find_data", "run_study"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__, {"pipeline": ["StudyResult", "run_study"], "plan": ["StudyData", "find_data"]}
+)
