@@ -19,7 +19,7 @@ def short_names(names: Sequence[str], length: int) -> list[str]:
         >>> short_names(["physical_entity.00001930", "cat"], 12)
         ['physic…01930', 'cat']
         >>> short_names(["warbler of the north wood", "warbler of the south wood"], 11)
-        ['warbler of the north wood', 'warbler of the south wood']
+        ['warbler of …north wood', 'warbler of …south wood']
     """
     chosen = [_shortened(name, length) for name in names]
     for room in (2 * length, max(map(len, names), default=0)):
