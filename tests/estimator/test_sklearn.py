@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_classifiers_train, parametrize_with_checks
 
 from cophenet import HierarchicalEmbedder
+from cophenet.estimator import TreeDistanceScorer
 from estimator.vectors import TREE, clouds
 
 ROWS, NAMES = clouds()
@@ -47,6 +48,55 @@ def test_pipeline_grid_search_and_clone():
     copy = clone(search.best_estimator_[-1])
     assert copy.get_params() == search.best_estimator_[-1].get_params()
     assert not hasattr(copy, "network_")
+
+
+def test_a_search_over_the_dial_by_tree_distance():
+    scorer = TreeDistanceScorer(TREE)
+    embedder = HierarchicalEmbedder(TREE, **{**QUICK, "max_iter": 3})
+    search = GridSearchCV(make_pipeline(StandardScaler(), embedder), {
+        "hierarchicalembedder__tree_strength": [0, "auto", 1.0]
+    }, scoring=scorer, cv=2)  # fmt: skip
+    search.fit(ROWS, NAMES)
+    answers = search.predict(ROWS)
+    slow = -np.mean([TREE.distances([a, b])[0, 1] for a, b in zip(NAMES, answers, strict=True)])
+    assert search.score(ROWS, NAMES) == pytest.approx(slow)
+    assert set(search.cv_results_["param_hierarchicalembedder__tree_strength"]) == {0, "auto", 1.0}
+    with pytest.raises(ValueError, match=r"need classes of the tree, got \['pet'\]"):
+        scorer(search, ROWS[:1], ["pet"])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_probabilities_of_a_node_are_those_of_its_children(dtype):
+    embedder = HierarchicalEmbedder(TREE, **{**QUICK, "max_iter": 3}).fit(ROWS, NAMES)
+    tree, small = embedder.tree_, 4 * np.finfo(dtype).eps
+    rows = (3 * ROWS).astype(dtype)
+    levels = [embedder.predict_proba(rows, level=depth) for depth in range(1, tree.height + 1)]
+    np.testing.assert_array_equal(levels[-1], embedder.predict_proba(rows))
+    for depth in range(1, tree.height):
+        parents = {name: column for column, name in enumerate(tree.cut(depth)[0].classes)}
+        sums = np.zeros_like(levels[depth - 1])
+        for column, name in enumerate(tree.cut(depth + 1)[0].classes):
+            way = tree.path(tree.node(name))
+            sums[:, parents[way[min(depth, len(way)) - 1]]] += levels[depth][:, column]
+        np.testing.assert_allclose(levels[depth - 1], sums, rtol=0, atol=small)
+    for level in levels:
+        np.testing.assert_allclose(level.sum(1), 1, rtol=0, atol=small)
+        assert level.min() >= 0
+
+
+def test_names_of_features_go_in_and_come_out():
+    frame = pd.DataFrame(ROWS, columns=list("abcdef"))
+    embedder = HierarchicalEmbedder(TREE, **{**QUICK, "max_iter": 1}).fit(frame, NAMES)
+    assert embedder.feature_names_in_.tolist() == list("abcdef")
+    assert embedder.get_feature_names_out().tolist()[:2] == ["hierarchicalembedder0", "hierarchicalembedder1"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        embedder.transform(frame[list("bacdef")])
+    pipeline = make_pipeline(StandardScaler(), embedder).set_output(transform="polars").fit(frame, NAMES)
+    out = pipeline[:-1].transform(frame)
+    assert isinstance(out, pl.DataFrame)
+    out = pipeline[-1].transform(out)
+    assert isinstance(out, pl.DataFrame)
+    assert out.columns == pipeline[-1].get_feature_names_out().tolist()
 
 
 def test_frames_in_and_out():

@@ -54,6 +54,10 @@ def embed(
         bool,
         typer.Option("--compare", help="What does the tree give? Compare with other methods on a quarter."),
     ] = False,
+    curve: Annotated[
+        Path | None,
+        typer.Option(help="Picture of errors against how specific answers are: svg, png or pdf."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides all that is random.")] = 0,
     trust: Trust = False,
 ) -> None:
@@ -63,14 +67,15 @@ def embed(
 
     Example: cophenet embed features.npz --tree animals.yaml --save model -o reshaped.npz
     """
-    from cophenet.estimator.files import embed_file, fit_file, load_model
+    from cophenet.estimator.decision_curve import check_picture
+    from cophenet.estimator.files import draw_curve, embed_file, fit_file, load_model
     from cophenet.estimator.scores import FileScores
     from cophenet.estimator.storage import check_place
     from cophenet.vectors import check_output
 
     if model is not None and any(given is not None for given in (tree, save, labels)):
         raise ValueError("--model uses a model as it is; leave out --tree, --save and --labels")
-    if output is None and (save is not None or model is not None or not compare):
+    if output is None and (save is not None or model is not None or curve is not None or not compare):
         raise ValueError("-o says where to write the reshaped vectors; only --compare goes without it")
     if compare:
         _print_comparison(file, tree, labels, seed)
@@ -79,6 +84,8 @@ def embed(
     if save is not None:
         check_place(save)
     check_output(output)
+    if curve is not None:
+        check_picture(curve)
     if model is None:
         strength = {"tree_strength": _strength(tree_strength)}
         options = {"objective": objective, "random_state": seed, "verbose": sys.stderr.isatty()}
@@ -93,18 +100,25 @@ def embed(
     typer.echo(f"wrote {output}: {rows} vectors of {embedder._n_features_out} numbers{saved}")
     if found := scores.rows():
         print_table(("metric", "of", "value"), found)
+    if curve is not None:
+        draw_curve(embedder, curve)
+        typer.echo(f"wrote {curve}: errors of specific-if-confident against how specific it is")
 
 
 def _print_comparison(file: Path, tree: Path | None, labels: str | None, seed: int) -> None:
     """A row for each method, scores in percent but for the distance in the tree."""
+    from cophenet._common.progress import Progress
+    from cophenet.estimator.comparison import METHODS
     from cophenet.estimator.files import compare_file
 
     if tree is None:
         raise ValueError("--compare says what a tree gives; give --tree")
     rows, header = [], ["method"]
-    for name, found in compare_file(file, tree, labels, seed):
-        header = ["method", *found]
-        rows.append([name, *(_score(key, value) for key, value in found.items())])
+    with Progress("methods", len(METHODS)) as bar:
+        for name, found in compare_file(file, tree, labels, seed):
+            header = ["method", *found]
+            rows.append([name, *(_score(key, value) for key, value in found.items())])
+            bar.update(len(rows), name)
     print_table(header, rows)
 
 
@@ -150,10 +164,13 @@ def predict(
 
     check_output(output)
     if len(files) == 1 and not has_images(files[0]):
-        rows = predict_file(load_model(model, trust=trust), files[0], output, decision, error_target)
+        answered = predict_file(load_model(model, trust=trust), files[0], output, decision, error_target)
     else:
-        rows = predict_images(load_model(model, trust=trust), files, output, decision, error_target)
-    typer.echo(f"wrote {output}: {rows} answers")
+        answered = predict_images(load_model(model, trust=trust), files, output, decision, error_target)
+    typer.echo(f"wrote {output}: {answered.rows} answers")
+    if decision == "specific-if-confident" and answered.rows:
+        for line in answered.worth():
+            typer.echo(line)
 
 
 def search(

@@ -1,8 +1,8 @@
 """A scikit-learn estimator on vectors made elsewhere: an adapter that reshapes them to follow a label tree.
 
 `embedder` is the estimator. Beside it: `validation`, `labels` and `scaling` of what users give, `training` of
-`network`, `prediction` by one of the `decisions`, `search`; `storage`, `onnx` and `from_run` for models in
-files, and `files` for vectors in files.
+`network`, `prediction` by one of the `decisions`, `familiarity` of what it is given, `search`, a `scorer`;
+`storage`, `onnx` and `from_run` for models in files, and `files` for vectors in files.
 """
 
 try:
@@ -11,6 +11,7 @@ except ImportError as error:
     raise ImportError("cophenet.estimator needs scikit-learn: pip install 'cophenet[embed]'") from error
 
 from cophenet.estimator.embedder import HierarchicalEmbedder
+from cophenet.estimator.scorer import TreeDistanceScorer
 from cophenet.estimator.search import Group, SearchResult
 
-__all__ = ["Group", "HierarchicalEmbedder", "SearchResult"]
+__all__ = ["Group", "HierarchicalEmbedder", "SearchResult", "TreeDistanceScorer"]

@@ -151,7 +151,8 @@ def report(nodes: Tensor, labels: Tensor, tree: Hierarchy) -> dict[str, Any]:
 
     Returns:
         "samples"; "error", the share of answers that the class does not lie below; "coverage", the share that
-        are classes; "depth", the mean depth of the answers; "depths", the share of answers by depth.
+        are classes; "root", the share that are the root and so say nothing; "depth", the mean depth of the
+        answers; "depths", the share of answers by depth.
 
     Example:
         >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
@@ -167,6 +168,7 @@ def report(nodes: Tensor, labels: Tensor, tree: Hierarchy) -> dict[str, Any]:
         "samples": len(answers),
         "error": float(1 - right.mean()),
         "coverage": float((tree.heights[answers] == 0).mean()),
+        "root": float(shares[0]),
         "depth": float(depths.mean()),
         "depths": shares.tolist(),
     }

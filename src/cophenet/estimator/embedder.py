@@ -93,6 +93,7 @@ class HierarchicalEmbedder(
         history_: Epoch, loss and held-out loss of every epoch.
         decision_report_: What "specific-if-confident" does on the samples that calibrate it, and the
             "accuracy" on them at every level, by networks that have not seen them.
+        decision_curve_: Its errors on them against how specific it is; None without such samples.
 
     Example:
         >>> vectors = np.random.default_rng(0).normal(size=(80, 5)) + 4 * np.repeat(np.eye(4, 5), 20, axis=0)
@@ -268,7 +269,8 @@ class HierarchicalEmbedder(
             self.input_shape_, self.n_features_in_ = fitted.input_shape, prod(fitted.input_shape)
             self.takes_bytes_, self.image_view_ = fitted.is_bytes, fitted.image_view
         self.calibration_scores_, self.decision_report_ = np.zeros(0), {}
-        self.uncalibrated_ = fitted.uncalibrated
+        self.calibration_counts_, self.decision_curve_ = None, None
+        self.uncalibrated_, self.familiarity_ = fitted.uncalibrated, fitted.familiarity
 
     def _rows(self, X: Any) -> Array:  # noqa: N803
         check_is_fitted(self)

@@ -9,7 +9,7 @@ Example:
     >>> embedder = fit_file(folder / "train.npz", folder / "out.csv", None, None, max_iter=2, random_state=0)
     >>> embed_file(embedder, folder / "train.npz", folder / "out.csv")
     60
-    >>> predict_file(embedder, folder / "train.npz", folder / "answers.npz", "argmax", None)
+    >>> predict_file(embedder, folder / "train.npz", folder / "answers.npz", "argmax", None).rows
     60
     >>> index_file(embedder, folder / "train.npz", None, "exact")
     >>> write_answers(folder / "best.csv", search_file(embedder, folder / "train.npz", 2, None), 2)
@@ -19,7 +19,9 @@ Example:
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -32,6 +34,7 @@ from cophenet.data.augmentation import RandomCrop
 from cophenet.data.image_files import EXTENSIONS, ImageFiles, is_image
 from cophenet.estimator.comparison import compare_methods
 from cophenet.estimator.embedder import HierarchicalEmbedder
+from cophenet.estimator.familiarity import UNLIKE
 from cophenet.estimator.labels import as_names, encode
 from cophenet.estimator.scores import FileScores
 from cophenet.estimator.search import SearchResult
@@ -39,7 +42,9 @@ from cophenet.tree import Hierarchy
 from cophenet.vectors import check_columns, label_facts, map_rows, read_parts, write_vectors
 
 __all__ = [
+    "Answered",
     "compare_file",
+    "draw_curve",
     "embed_file",
     "fit_file",
     "has_images",
@@ -145,17 +150,51 @@ def compare_file(
     yield from compare_methods(np.asarray(rows), encoded.targets, encoded.tree, seed)
 
 
+@dataclass
+class Answered:
+    """What was answered.
+
+    Attributes:
+        rows: How many answers.
+        roots: How many of them are the root.
+        unlike: How many inputs are unlike the training data; counted for "specific-if-confident" alone.
+    """
+
+    embedder: HierarchicalEmbedder
+    rows: int = 0
+    roots: int = 0
+    unlike: int = 0
+
+    def worth(self) -> Iterator[str]:
+        """What answers of "specific-if-confident" are worth, in sentences; a shift is a warning."""
+        basis = self.embedder._basis()
+        bare = basis["uncovered_classes"]
+        rest = f"; {len(bare)} classes have none of them: {', '.join(map(str, bare[:5]))}" if bare else ""
+        yield f"the error target rests on {basis['calibration_samples']} samples{rest}"
+        yield f"{self.roots / self.rows:.1%} of the answers are the root, which says nothing"
+        known = self.embedder.familiarity_
+        unlike = None if known is None else known.judge(self.unlike, self.rows)
+        if unlike is None:
+            yield "whether the inputs are like the training data is not known"
+        elif unlike.is_shift:
+            warnings.warn(unlike.message(), UserWarning, stacklevel=2)
+        else:
+            yield f"{unlike.share:.1%} of the inputs are unlike the training data, as {UNLIKE:.0%} always are"
+
+
 def predict_file(
     embedder: HierarchicalEmbedder, file: Path, output: Path, decision: str, error_target: float | None
-) -> int:
+) -> Answered:
     """Write the answer for each vector of a file: its name, path, node of the tree, and probability.
 
     Returns:
-        How many they are.
+        How many they are, and what they are worth.
     """
+    answered = Answered(embedder)
     rows = (features for features, _ in read_parts(file))
-    parts = (_answers(embedder, features, decision, error_target) for features in rows)
-    return write_vectors(output, parts, numbered=("prediction", "path"))
+    parts = (_answers(embedder, features, decision, error_target, answered) for features in rows)
+    write_vectors(output, parts, numbered=("prediction", "path"))
+    return answered
 
 
 def predict_images(
@@ -166,7 +205,7 @@ def predict_images(
     error_target: float | None,
     *,
     show: bool | None = None,
-) -> int:
+) -> Answered:
     """Write the answer for each of some image files, with its path.
 
     Args:
@@ -178,7 +217,7 @@ def predict_images(
         show: Whether to show a bar: None for one on a terminal and a line elsewhere.
 
     Returns:
-        How many they are.
+        How many they are, and what they are worth.
 
     Raises:
         FileNotFoundError: If a file or folder is not there.
@@ -188,18 +227,30 @@ def predict_images(
     if view is None:
         raise ValueError("the model takes no image files: only one of a run on colour images does")
     images = [image for path in paths for image in _find_images(path)]
-    files = ImageFiles(images, view, RandomCrop())
+    files, answered = ImageFiles(images, view, RandomCrop()), Answered(embedder)
 
     def parts() -> Iterator[dict[str, Any]]:
         with Progress("images", len(images), show=show) as bar:
             for start in range(0, len(images), _IMAGES):
                 rows = np.arange(start, min(start + _IMAGES, len(images)))
                 pixels = files.take(rows).contiguous()
-                answers = _answers(embedder, pixels, decision, error_target)
+                answers = _answers(embedder, pixels, decision, error_target, answered)
                 yield {"file": np.array([images[row] for row in rows]), **answers}
                 bar.update(int(rows[-1]) + 1)
 
-    return write_vectors(output, parts(), numbered=("file", "prediction", "path"))
+    write_vectors(output, parts(), numbered=("file", "prediction", "path"))
+    return answered
+
+
+def draw_curve(embedder: HierarchicalEmbedder, picture: Path) -> None:
+    """Draw errors against how specific answers are, on the samples that calibrate.
+
+    Raises:
+        ValueError: If there are none.
+    """
+    if embedder.decision_curve_ is None:
+        raise ValueError("--curve needs samples that calibrate decisions, and the model has none")
+    embedder.decision_curve_.draw(picture, float(embedder.error_target))
 
 
 def has_images(path: Path) -> bool:
@@ -225,10 +276,19 @@ def _find_images(path: Path) -> list[str]:
 
 
 def _answers(
-    embedder: HierarchicalEmbedder, inputs: Any, decision: str, error_target: float | None
+    embedder: HierarchicalEmbedder,
+    inputs: Any,
+    decision: str,
+    error_target: float | None,
+    answered: Answered,
 ) -> dict[str, Any]:
-    """Columns of the answers to some inputs."""
-    nodes, probability = embedder._answer(embedder._rows(inputs), decision, error_target)
+    """Columns of the answers to some inputs, which are counted."""
+    rows = embedder._rows(inputs)
+    nodes, probability = embedder._answer(rows, decision, error_target)
+    answered.rows += len(nodes)
+    answered.roots += int((nodes == 0).sum())
+    if embedder.familiarity_ is not None and decision == "specific-if-confident":
+        answered.unlike += embedder.familiarity_.count(rows)
     paths = {node: "/".join(embedder.tree_.path(node)) for node in np.unique(nodes).tolist()}
     return {
         "prediction": np.array([str(name) for name in embedder._names(nodes, decision)]),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice
 from cophenet.estimator import decisions
+from cophenet.estimator.decision_curve import CurveCounter, DecisionCurve
+from cophenet.estimator.familiarity import Familiarity, Unlike
 from cophenet.estimator.labels import class_positions, classes_below, find_known, node_labels
 from cophenet.estimator.validation import check_weights
 from cophenet.metrics.accuracy import level_accuracy
@@ -32,7 +36,10 @@ class DecisionMixin:
     labels: str
     calibration_scores_: NDArray[np.float64]
     uncalibrated_: float
+    calibration_counts_: Ints | None
     decision_report_: dict[str, Any]
+    decision_curve_: DecisionCurve | None
+    familiarity_: Familiarity | None
 
     def _rows(self, X: Any) -> Array:  # noqa: N803
         raise NotImplementedError
@@ -56,8 +63,16 @@ class DecisionMixin:
             (n,) classes as in `classes_`. With "specific-if-confident", as objects, also inner nodes:
             their names; where a name is ambiguous their path, joined by "/"; where that is too, with a "/"
             at its end.
+
+        Warns:
+            UserWarning: If the error target may not hold: more vectors are unlike the training data than
+                chance explains.
         """
-        return self._names(self._decide(self._rows(X), decision, error_target), decision)
+        rows = self._rows(X)
+        nodes = self._decide(rows, decision, error_target)
+        if decision == "specific-if-confident":
+            self._warn_of_shift(rows)
+        return self._names(nodes, decision)
 
     def predict_path(
         self,
@@ -66,7 +81,10 @@ class DecisionMixin:
         error_target: float | None = None,
     ) -> list[tuple[str, ...]]:
         """Names on the way from below the root to the answer of `predict`; empty where that is the root."""
-        nodes = self._decide(self._rows(X), decision, error_target)
+        rows = self._rows(X)
+        nodes = self._decide(rows, decision, error_target)
+        if decision == "specific-if-confident":
+            self._warn_of_shift(rows)
         paths = {node: self.tree_.path(node) for node in np.unique(nodes).tolist()}
         return [paths[node] for node in nodes.tolist()]
 
@@ -123,18 +141,75 @@ class DecisionMixin:
         """What "specific-if-confident" does on some samples; those known by an inner node are passed over.
 
         Returns:
-            "error_target", "threshold", and "uncalibrated", the share of training samples that were the only
-            one of their class and so could not calibrate: all like them count as errors. Then "samples",
-            "error" (share of wrong answers), "coverage" (share of answers that are classes), "depth" (mean)
-            and "depths" (share of answers by depth).
+            What the promise rests on: "error_target", "threshold", "calibration_samples", how many calibrated
+            it, "uncovered_classes", those without a sample among them, and "uncalibrated", the share of
+            training samples that were the only one of their class and so could not calibrate: all like them
+            count as errors. Then "samples", "error" (share of wrong answers), "coverage" (share of answers
+            that are classes), "root" (share that are the root), "depth" (mean) and "depths" (share of answers
+            by depth). "unlike" is the share of the samples that are unlike the training data, 0.05 on average
+            for those of the same kind, and "is_shift" whether there are more than chance explains; None where
+            it cannot be told.
 
         Raises:
             ValueError: If too few samples calibrate the decision for the target, or none here has a class.
+
+        Warns:
+            UserWarning: If the samples have shifted, so that the target may not hold for them.
         """
         rows = self._rows(X)
         chosen, classes = self._known(y, len(rows))
         target = self.error_target if error_target is None else error_target
-        return self._report(rows, chosen, classes, target)
+        report = self._report(rows, chosen, classes, target)
+        unlike = self._warn_of_shift(rows)
+        share, is_shift = (None, None) if unlike is None else unlike
+        return {**report, "unlike": share, "is_shift": is_shift}
+
+    def decision_curve(self, X: Any, y: Any) -> DecisionCurve:  # noqa: N803
+        """Errors of "specific-if-confident" against how specific it is, at every threshold.
+
+        Args:
+            X: (n, d) vectors.
+            y: (n,) labels; samples known by an inner node only are passed over.
+        """
+        rows = self._rows(X)
+        chosen, classes = self._known(y, len(rows))
+        counter = CurveCounter(self.tree_)
+        for part, probabilities in self._probabilities(rows, chosen):
+            counter.add(probabilities, torch.from_numpy(classes[part]))
+        return counter.curve()
+
+    def familiarity(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """How familiar each vector is: the share of held-out samples that are at least as far from training.
+
+        The distance is that to the nearest class mean, with the covariance within classes. Of vectors of the
+        same kind 5 % have 0.05 or less; far more of them say that promises of errors do not hold.
+
+        Args:
+            X: (n, d) vectors.
+
+        Returns:
+            (n,) float64, above 0, at most 1.
+
+        Raises:
+            ValueError: If the estimator cannot tell: it is made from a run, saved by an early version, or has
+                no samples to calibrate on.
+        """
+        rows = self._rows(X)
+        if self.familiarity_ is None or not len(self.familiarity_.held_out):
+            raise ValueError(
+                "familiarity needs an estimator fitted on vectors, by this version, with "
+                "calibration_fraction above 0"
+            )
+        return self.familiarity_.p_values(self.familiarity_.distances(rows))
+
+    def _warn_of_shift(self, rows: Array) -> Unlike | None:
+        """How many rows are unlike the training data, with a warning if too many are."""
+        if self.familiarity_ is None:
+            return None
+        unlike = self.familiarity_.judge(self.familiarity_.count(rows), len(rows))
+        if unlike is not None and unlike.is_shift:
+            warnings.warn(unlike.message(), UserWarning, stacklevel=3)
+        return unlike
 
     def _names(self, nodes: Ints, decision: str) -> Array:
         """What `predict` calls the nodes of a decision."""
@@ -152,20 +227,25 @@ class DecisionMixin:
         return chosen, position[chosen]
 
     def _calibrate(self, rows: Array, chosen: Ints, classes: Ints, left_out_by: Ints | None = None) -> None:
-        wrong = np.empty(len(chosen))
+        wrong, counter = np.empty(len(chosen)), CurveCounter(self.tree_)
         right = dict.fromkeys(self.tree_.level_names, 0.0)
         for part, probabilities in self._probabilities(rows, chosen, left_out_by):
             labels = torch.from_numpy(classes[part])
             wrong[part] = decisions.first_wrong(probabilities, labels, self.tree_).numpy()
+            counter.add(probabilities, labels)
             for level, rate in level_accuracy(probabilities, labels, self.tree_).items():
                 right[level] += float(rate) * len(labels)
         self.calibration_scores_ = np.sort(wrong)
+        self.calibration_counts_ = np.bincount(classes, minlength=self.tree_.num_classes)
+        self.decision_curve_ = counter.curve() if len(chosen) else None
+        if self.familiarity_ is not None:
+            distances = np.sort(self.familiarity_.distances(rows, chosen))
+            self.familiarity_ = replace(self.familiarity_, held_out=distances)
         target = float(self.error_target)
         if decisions.threshold(self.calibration_scores_, target, self.uncalibrated_) is not None:
             report = self._report(rows, chosen, classes, target, left_out_by)
         else:
-            limits = {"threshold": None, "uncalibrated": self.uncalibrated_}
-            report = {"error_target": target, **limits, "samples": len(chosen)}
+            report = {"error_target": target, "threshold": None, **self._basis(), "samples": len(chosen)}
         if len(chosen):
             report["accuracy"] = {level: total / len(chosen) for level, total in right.items()}
         self.decision_report_ = report
@@ -175,8 +255,16 @@ class DecisionMixin:
     ) -> dict[str, Any]:
         nodes = self._decide(rows, "specific-if-confident", target, chosen, left_out_by)
         report = decisions.report(torch.from_numpy(nodes), torch.from_numpy(classes), self.tree_)
-        limits = {"threshold": self._limit(target), "uncalibrated": self.uncalibrated_}
-        return {"error_target": target, **limits, **report}
+        return {"error_target": target, "threshold": self._limit(target), **self._basis(), **report}
+
+    def _basis(self) -> dict[str, Any]:
+        """On which samples a promise rests."""
+        counts = self.calibration_counts_
+        return {
+            "calibration_samples": len(self.calibration_scores_),
+            "uncovered_classes": None if counts is None else self.classes_[counts == 0].tolist(),
+            "uncalibrated": self.uncalibrated_,
+        }
 
     def _decide(
         self,

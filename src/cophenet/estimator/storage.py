@@ -19,7 +19,9 @@ from cophenet._common.checksums import check_arrays, with_checksum
 from cophenet._common.files import old_or_new_folder, parse_json, read_json, replaced_folder
 from cophenet._common.limits import one_line, read_text
 from cophenet._common.packages import import_optional
+from cophenet.estimator.decision_curve import DecisionCurve
 from cophenet.estimator.ensemble import EnsembleNetwork
+from cophenet.estimator.familiarity import Familiarity
 from cophenet.estimator.labels import find_nodes
 from cophenet.estimator.network import Adapter, VectorNetwork
 from cophenet.estimator.scaling import Scale
@@ -157,6 +159,11 @@ def _tensors(estimator: HierarchicalEmbedder) -> dict[str, Tensor]:
     tensors["scale.mean"] = torch.from_numpy(scale.mean)
     tensors["scale.deviation"] = torch.from_numpy(scale.deviation)
     tensors["calibration.scores"] = torch.from_numpy(estimator.calibration_scores_)
+    if estimator.calibration_counts_ is not None:
+        tensors["calibration.counts"] = torch.from_numpy(estimator.calibration_counts_)
+    if (known := estimator.familiarity_) is not None:
+        tensors["familiarity.means"], tensors["familiarity.whiten"] = known.means, known.whiten
+        tensors["familiarity.held_out"] = torch.from_numpy(known.held_out)
     if hasattr(estimator, "index_"):
         tensors["index.vectors"] = torch.from_numpy(estimator.index_.vectors)
         tensors["index.nodes"] = torch.from_numpy(estimator.index_.nodes)
@@ -183,6 +190,7 @@ def _config(estimator: HierarchicalEmbedder) -> dict[str, Any]:
         "backend": estimator.index_.backend if hasattr(estimator, "index_") else None,
         "history": [{key: _finite(value) for key, value in epoch.items()} for epoch in estimator.history_],
         "decision_report": estimator.decision_report_,
+        "decision_curve": None if estimator.decision_curve_ is None else estimator.decision_curve_.to_dict(),
         "uncalibrated": estimator.uncalibrated_,
     }
 
@@ -225,6 +233,7 @@ def _fill(
         estimator.feature_names_in_ = np.array(config["feature_names"], dtype=object)
     estimator.calibration_scores_ = tensors["calibration.scores"].numpy()
     estimator.decision_report_ = config["decision_report"]
+    _fill_promise(estimator, config, tensors)
     estimator.uncalibrated_ = float(config["uncalibrated"])
     estimator.history_ = [
         {key: np.nan if value is None else value for key, value in epoch.items()}
@@ -234,6 +243,19 @@ def _fill(
     if config["backend"] is not None:
         vectors, nodes = tensors["index.vectors"].numpy(), tensors["index.nodes"].numpy()
         estimator.index_ = SearchIndex(vectors, nodes, config["backend"], unit=True)
+
+
+def _fill_promise(
+    estimator: HierarchicalEmbedder, config: dict[str, Any], tensors: dict[str, Tensor]
+) -> None:
+    """What the error target rests on; models of earlier versions do not know it."""
+    counts, curve = tensors.get("calibration.counts"), config.get("decision_curve")
+    estimator.calibration_counts_ = None if counts is None else counts.numpy()
+    estimator.decision_curve_ = None if curve is None else DecisionCurve.from_dict(curve)
+    estimator.familiarity_ = None
+    if "familiarity.means" in tensors:
+        means, whiten, held_out = (tensors[f"familiarity.{name}"] for name in ("means", "whiten", "held_out"))
+        estimator.familiarity_ = Familiarity(estimator.input_scale_, means, whiten, held_out.numpy())
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
@@ -262,11 +284,29 @@ def _check(estimator: HierarchicalEmbedder, config: dict[str, Any]) -> None:
         raise ValueError(f"the scale needs means and positive deviations of shape {shape}")
     if scores.ndim != 1 or not np.isfinite(scores).all():
         raise ValueError("the scores of calibration must be finite numbers in a row")
+    _check_promise(estimator)
     names = config["feature_names"]
     if names is not None and len(names) != estimator.n_features_in_:
         raise ValueError(f"{len(names)} names of {estimator.n_features_in_} features")
     if config["backend"] is not None:
         _check_index(estimator.index_, tree.num_nodes, estimator._n_features_out)
+
+
+def _check_promise(estimator: HierarchicalEmbedder) -> None:
+    classes, width = len(estimator.classes_), estimator.n_features_in_
+    counts, known = estimator.calibration_counts_, estimator.familiarity_
+    if counts is not None and (counts.shape != (classes,) or counts.dtype.kind != "i" or (counts < 0).any()):
+        raise ValueError(f"the counts of calibration must be {classes} whole numbers, at least 0")
+    if known is None:
+        return
+    if known.means.shape != (classes, width) or known.whiten.shape not in ((width,), (width, width)):
+        shapes = f"{tuple(known.means.shape)} and {tuple(known.whiten.shape)}"
+        raise ValueError(f"familiarity needs means ({classes}, {width}) and their metric, got {shapes}")
+    rows = (known.means, known.whiten, torch.from_numpy(known.held_out))
+    if known.held_out.ndim != 1 or not all(values.isfinite().all() for values in rows):
+        raise ValueError("familiarity needs finite numbers, and distances in a row")
+    if any(values.dtype != torch.float32 for values in rows[:2]) or (np.diff(known.held_out) < 0).any():
+        raise ValueError("familiarity needs means and metric in float32, and ascending distances")
 
 
 def _check_index(index: SearchIndex, num_nodes: int, width: int) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from cophenet._common.progress import Progress
 from cophenet.estimator.ensemble_training import EnsembleTrainer
+from cophenet.estimator.familiarity import Familiarity, fit_familiarity
 from cophenet.estimator.labels import classes_below, encode, label_text
 from cophenet.estimator.network import final_network, start_network
 from cophenet.estimator.scaling import Scale, blocks, fit_scale
@@ -54,6 +55,7 @@ class Fitted:
         image_view: What is seen of an image file to be such an input; None if inputs are no colour images.
         uncalibrated: Share of samples that are the only one of their class: these train, and so cannot
             calibrate.
+        familiarity: Tells vectors that are unlike the training data; None if that is not known.
     """
 
     classes: NDArray[Any]
@@ -67,6 +69,7 @@ class Fitted:
     is_bytes: bool = False
     image_view: CentreCrop | None = None
     uncalibrated: float = 0.0
+    familiarity: Familiarity | None = None
 
 
 class HeldOut(NamedTuple):
@@ -133,6 +136,7 @@ def train_embedder(
         network = final_network(start, objective.finest)
     held = split.calibrate[encoded.targets[split.calibrate] < len(encoded.classes)]
     known = encoded.targets[encoded.targets < len(encoded.classes)]
+    own = split.train[encoded.targets[split.train] < len(encoded.classes)]
     fitted = Fitted(
         encoded.classes,
         tree,
@@ -142,6 +146,7 @@ def train_embedder(
         outputs,
         history,
         uncalibrated=float((np.bincount(known) == 1).sum() / max(1, len(known))),
+        familiarity=fit_familiarity(rows, encoded.targets, own, scale) if len(held) else None,
     )
     members = None if left_out_by is None else left_out_by[held]
     return fitted, HeldOut(held, encoded.targets[held], members)

@@ -1,0 +1,180 @@
+"""How familiar new vectors are: a promise of errors holds for samples like those that calibrated it.
+
+The distance of a vector x to the training data is that to the nearest class mean,
+
+    d(x) = min_c |W (x - mean_c)|,   W^T W the inverse of the covariance within classes,
+
+which is shrunk towards a multiple of the identity (Chen et al. 2010, Shrinkage Algorithms for MMSE
+Covariance Estimation, arXiv:0907.4698, eq. 23); of very wide vectors only variances are taken. Means and
+covariance know nothing of the m held-out samples. A new vector of the same kind is therefore as likely as any
+of them to be the furthest, and its conformal p-value (1 + number of held-out samples at least as far) /
+(m + 1) is at most 0.05 in 5 % of cases (Bates et al. 2023, Testing for outliers with conformal p-values,
+arXiv:2104.08279).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cophenet._common.mapped import release_pages
+from cophenet.estimator.scaling import Scale, blocks
+
+__all__ = ["UNLIKE", "Familiarity", "Unlike", "fit_familiarity"]
+
+# A vector is unlike the training data if its p-value is at most this: so many of those alike are, too.
+UNLIKE = 0.05
+# Half again as many as that, and more than chance gives in one of a thousand cases, are a shift.
+_SHIFTED, _CHANCE = 1.5 * UNLIKE, 1e-3
+# Widest vectors whose covariance is kept: 16 MB.
+_WIDEST = 2048
+# By products at every size, so that a distance does not depend on how many are computed together.
+_PRODUCTS = "use_mm_for_euclid_dist"
+
+
+class Unlike(NamedTuple):
+    """How many of some samples are unlike the training data.
+
+    Attributes:
+        share: Their share; 0.05 is what it is on average for samples like those of training.
+        is_shift: Whether there are more of them than chance explains.
+    """
+
+    share: float
+    is_shift: bool
+
+    def message(self) -> str:
+        """What a shift means for the error target."""
+        return (
+            f"{self.share:.1%} of the samples are unlike the training data, where {UNLIKE:.0%} are expected: "
+            "the error target may not hold for them; calibrate on samples of their kind"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Familiarity:
+    """Distances of vectors to the training data, compared with those of held-out samples.
+
+    Attributes:
+        scale: Standardises rows.
+        means: (C, d) float32, of the classes, multiplied by W.
+        whiten: (d, d) float32, W transposed; or (d,) its diagonal.
+        held_out: (m,) float64, distances of held-out samples, ascending.
+    """
+
+    scale: Scale
+    means: Tensor
+    whiten: Tensor
+    held_out: NDArray[np.float64]
+
+    def distances(self, rows: NDArray[Any], chosen: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """d(x) of all or the chosen rows, (n, d) -> (n,)."""
+        out = np.empty(len(rows) if chosen is None else len(chosen))
+        for part in blocks(len(out), sum(self.means.shape)):
+            values = _whitened(
+                self.scale(rows[part if chosen is None else chosen[part]], torch.float32), self
+            )
+            out[part] = torch.cdist(values, self.means, compute_mode=_PRODUCTS).amin(1).double().numpy()
+            release_pages(rows)
+        return out
+
+    def p_values(self, distances: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(1 + number of held-out samples at least as far) / (m + 1). (n,) -> (n,)."""
+        further = len(self.held_out) - np.searchsorted(self.held_out, distances, side="left")
+        return np.asarray((1 + further) / (1 + len(self.held_out)))
+
+    def count(self, rows: NDArray[Any]) -> int:
+        """How many rows are unlike the training data."""
+        return int((self.p_values(self.distances(rows)) <= UNLIKE).sum())
+
+    def judge(self, unlike: int, samples: int) -> Unlike | None:
+        """What a number of samples that are unlike the training data means; None if that cannot be told.
+
+        With the k-th furthest of m held-out samples as the limit, the number among n new ones of the same
+        kind is beta-binomial, with parameters k and m - k + 1.
+        """
+        from scipy.stats import betabinom
+
+        known = len(self.held_out)
+        rank = int(UNLIKE * (known + 1) + 1e-9)
+        if rank < 1 or not samples:
+            return None
+        share = unlike / samples
+        chance = float(betabinom.sf(unlike - 1, samples, rank, known - rank + 1))
+        return Unlike(share, share > _SHIFTED and chance < _CHANCE)
+
+
+def _whitened(values: Tensor, given: Familiarity) -> Tensor:
+    return values @ given.whiten if given.whiten.ndim == 2 else values * given.whiten
+
+
+def fit_familiarity(
+    rows: NDArray[Any], classes: NDArray[np.int64], chosen: NDArray[np.int64], scale: Scale
+) -> Familiarity | None:
+    """Class means and the covariance within classes of some rows, in one pass.
+
+    Args:
+        rows: (n, d).
+        classes: (n,) positions from 0.
+        chosen: (m,) the rows to take, with samples of every class.
+        scale: Standardises rows.
+
+    Returns:
+        Without held-out samples; None if no class varies.
+
+    Example:
+        >>> rows = np.random.default_rng(0).normal(size=(300, 4)) + np.repeat(4 * np.eye(3, 4), 100, axis=0)
+        >>> classes, scale = np.repeat(np.arange(3), 100), Scale(np.zeros(4), np.ones(4))
+        >>> fitted = fit_familiarity(rows, classes, np.arange(300), scale)
+        >>> near, far = fitted.distances(np.array([[4.0, 0, 0, 0], [0, 0, 0, 9.0]]))
+        >>> bool(near < 0.5), bool(far > 5)
+        (True, True)
+    """
+    count, width = int(classes[chosen].max()) + 1, rows.shape[1]
+    full = width <= _WIDEST
+    sums = torch.zeros(count, width, dtype=torch.float64)
+    squares = torch.zeros((width, width) if full else (width,), dtype=torch.float64)
+    for part in blocks(len(chosen), width):
+        values = scale(rows[chosen[part]], torch.float32)
+        sums.index_add_(0, torch.from_numpy(classes[chosen[part]]), values.double())
+        squares += values.T @ values if full else values.double().square().sum(0)
+        release_pages(rows)
+    sizes = torch.from_numpy(np.bincount(classes[chosen], minlength=count)).double()
+    means = sums / sizes[:, None]
+    between = means.T @ (means * sizes[:, None]) if full else (means.square() * sizes[:, None]).sum(0)
+    freedom = len(chosen) - count
+    within = (squares - between) / max(freedom, 1)
+    total = float(within.trace() if full else within.sum())
+    # What is left by rounding is no variance.
+    if freedom < 1 or total <= 1e-6 * width:
+        return None
+    whiten = (_whiten(within, freedom) if full else _whiten_diagonal(within)).float()
+    mapped = means.float() @ whiten if full else means.float() * whiten
+    return Familiarity(scale, mapped, whiten, np.zeros(0))
+
+
+def _whiten(covariance: Tensor, freedom: int) -> Tensor:
+    """W transposed, of the covariance shrunk towards the mean variance by the oracle approximating share."""
+    width = len(covariance)
+    trace, square = float(covariance.trace()), float(covariance.square().sum())
+    mean = trace / width
+    spread = square - trace * mean
+    bound = ((1 - 2 / width) * square + trace**2) / ((freedom + 1 - 2 / width) * max(spread, 1e-300))
+    # Never none at all: products in float32 leave rounding where nothing varies.
+    share = min(1.0, max(1e-3, bound))
+    shrunk = (1 - share) * covariance
+    shrunk.diagonal().add_(share * mean)
+    factor = torch.linalg.cholesky(shrunk)
+    eye = torch.eye(width, dtype=factor.dtype)
+    inverse: Tensor = torch.linalg.solve_triangular(factor, eye, upper=False)
+    return inverse.T
+
+
+def _whiten_diagonal(variance: Tensor) -> Tensor:
+    """Each variance and the mean one count alike, so that inputs that hardly vary do not decide alone."""
+    return ((variance + variance.mean()) / 2).rsqrt()
