@@ -201,7 +201,7 @@ def test_predict_in_a_shell_says_what_answers_are_worth(fitted, tmp_path, capsys
 
 
 def test_embed_draws_the_curve(tmp_path, capsys):
-    np.savez(tmp_path / "train.npz", features=ROWS, labels=NAMES)
+    np.savez(tmp_path / "train.npz", features=ROWS[:120], labels=NAMES[:120])
     TREE.write(tmp_path / "tree.yaml")
     command = ["embed", tmp_path / "train.npz", "--tree", tmp_path / "tree.yaml", "-o", tmp_path / "out.npz"]
     assert run(*command, "--curve", tmp_path / "curve.gif") == 2
