@@ -183,6 +183,19 @@ def test_a_folder_of_images_is_counted_and_drawn(run, photos, tmp_path):
         assert image.width > 400
 
 
+def test_vectors_are_checked_as_train_reads_them(run, tmp_path):
+    rows = np.repeat(np.eye(4), 5, axis=0)
+    np.savez(tmp_path / "vectors.npz", features=rows, labels=np.repeat(["cat", "dog", "bus", "van"], 5))
+    code, out, err = run("data", "check", "vectors", "--data-dir", tmp_path)
+    assert code == 2
+    assert ["MISSING", str(tmp_path / "tree.yaml")] == out.splitlines()[2].split()[:2]
+    Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus", "car/van"], sep="/").write(tmp_path / "tree.yaml")
+    code, out, err = run("data", "check", "vectors", "--data-dir", tmp_path)
+    assert (code, err) == (0, "")
+    assert "├── pet" in out
+    assert run("data", "check", "vectors", "--data-dir", tmp_path, "--set", "tree_file=null")[0] == 0
+
+
 def test_broken_images_are_listed_and_others_counted(run, photos):
     for name in ("a.gif", "b.gif", "c.GIF", "notes.txt"):
         (photos / "animal" / "cat" / name).write_bytes(b"")
@@ -232,7 +245,10 @@ def test_trees_are_drawn(run, tree_file):
     assert code == 0
     assert out.splitlines()[0] == "4 classes, 7 nodes, height 2 (level1 2, level2 4)"
     assert out.splitlines()[1:] == str(Hierarchy.read(tree_file)).splitlines()
-    assert len(run("tree", "show", tree_file, "--lines", 6)[1].splitlines()) <= 7
+    for lines in (2, 4, 6):  # below the sizes
+        assert len(run("tree", "show", tree_file, "--lines", lines)[1].splitlines()) == 1 + lines
+    error = "error: --lines must be at least 2, or 0 for all, got 1\n"
+    assert run("tree", "show", tree_file, "--lines", 1)[2] == error
 
 
 @pytest.mark.parametrize(

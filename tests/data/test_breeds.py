@@ -139,6 +139,12 @@ def test_source_and_target_share_classes_and_differ_in_subclasses(imagenet):
     assert labels.tolist() == [0, 10]
 
 
+def test_test_images_are_stretched_to_a_square_before_the_crop():
+    crop = Living17().crop
+    assert (crop.size, crop.resize) == (224, 256)
+    assert crop.view(512, 256).box == (32, 16, 480, 240)
+
+
 def test_mid_labels(imagenet):
     data = Living17(size=16, mid=True).load(imagenet)
     samples = data.samples("test", "source")

@@ -53,6 +53,17 @@ def test_class_and_function_agree(name):
 
 
 @every_metric
+def test_values_are_drawn(name):
+    figures = pytest.importorskip("matplotlib.figure")
+    axes = figures.Figure().subplots()  # as nothing global
+    metric = fed(name, *samples(CASES[name].kind))
+    figure, drawn = metric.plot(ax=axes)
+    assert (figure, drawn) == (None, axes) or figure is axes.figure
+    assert axes.lines
+    metric.plot([metric.compute()] * 3, ax=axes)
+
+
+@every_metric
 def test_batches_equal_the_whole(name):
     x, y = samples(CASES[name].kind)
     metric = make(name).to(DEVICE)

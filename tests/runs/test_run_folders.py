@@ -278,13 +278,67 @@ def test_checkpoints_say_where_they_stand_after_a_resume(tmp_path):
 
 
 def test_a_training_killed_in_its_first_epoch_leaves_no_empty_table(tmp_path, monkeypatch):
-    def killed(*_):
-        raise SystemError
+    class Killed(BaseException):
+        """As a process that ends: nothing is tidied up."""
+
+    def kill(*_):
+        raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(EpochRecorder, "on_train_epoch_start", killed)
-        with pytest.raises(SystemError):
+        patch.setattr(EpochRecorder, "on_train_epoch_start", kill)
+        with pytest.raises(Killed):
             quick(tmp_path / "run")
     assert not (tmp_path / "run" / "metrics.csv").exists()
     run = resume(tmp_path / "run", loggers=(), progress=False)
     assert [row["epoch"] for row in run.metrics] == [1, 2]
+
+
+def vector_folder(folder, offset=0.0):
+    folder.mkdir()
+    rows = np.repeat(np.eye(4, dtype=np.float32), 10, axis=0) + offset
+    np.savez(folder / "vectors.npz", features=rows, labels=np.repeat(["cat", "dog", "bus", "van"], 10))
+    (folder / "tree.yaml").write_text("{pet: [cat, dog], car: [bus, van]}")
+    return folder
+
+
+def test_a_run_on_other_data_is_another_run(tmp_path):
+    one, other = vector_folder(tmp_path / "one"), vector_folder(tmp_path / "other", 1.0)
+    settings = ["epochs=1", "batch_size=16"]
+    options = {"loggers": (), "progress": False}
+    recipe = load_recipe("vectors", overrides=settings)
+    training_module.train(recipe, tmp_path / "run", data_dir=one, **options)
+    with pytest.raises(ValueError, match=r"holds this run already, finished"):
+        training_module.train(recipe, tmp_path / "run", data_dir=one, **options)
+    with pytest.raises(ValueError, match=r"holds a run on other data \(in .*one, not in .*other\): give ano"):
+        training_module.train(recipe, tmp_path / "run", data_dir=other, **options)
+
+
+def test_a_start_that_fails_leaves_no_folder(tmp_path, monkeypatch):
+    with pytest.raises(Exception, match=r"(?i)gpu|cuda|accelerator"):
+        quick(tmp_path / "runs" / "new", accelerator="cuda")
+    assert not (tmp_path / "runs" / "new").exists()
+
+    def fail(*_, **__):
+        raise OSError("no room")
+
+    monkeypatch.setattr(lightning_trainer, "build_module", fail)
+    for seeds in ("[0]", "[0, 1]"):
+        with pytest.raises(OSError, match="no room"):
+            quick(tmp_path / "new", f"seeds={seeds}")
+        assert not (tmp_path / "new").exists()
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(OSError, match="no room"):
+        quick(tmp_path / "mine")
+    assert (tmp_path / "mine").is_dir()
+
+
+def test_networks_are_loaded_by_folder(tmp_path):
+    run = quick(tmp_path / "run", "epochs=1")
+    by_run, by_folder = load_network(run), load_network(str(run.path))
+    assert_same(by_run.state_dict(), by_folder.state_dict())
+    with pytest.raises(ValueError, match="path must be the name of a run folder, got Run, which is open"):
+        Run.open(run)
+    with pytest.raises(ValueError, match="path must be the name of a run folder, got NoneType"):
+        load_network(None)
+    with pytest.raises(ValueError, match=r"no run folder at .*: recipe.yaml and run.json missing there"):
+        load_network(run.path / "checkpoints")

@@ -22,8 +22,8 @@ def test_small_tree():
 
 def test_long_tree_is_shortened():
     lines = str(cifar100()).splitlines()
-    assert 30 <= len(lines) <= 40
-    assert lines[-1] == "└── … 14 more (70 classes)"
+    assert len(lines) == 40
+    assert lines[-1].startswith("└── … ")
     assert len(cifar100().draw(max_lines=None).splitlines()) == 121
 
 
@@ -35,12 +35,14 @@ def test_wide_and_deep():
 
 
 @settings(max_examples=80, deadline=None)
-@given(tree=trees(max_nodes=40), limit=st.integers(5, 50))
+@given(tree=trees(max_nodes=40), limit=st.integers(2, 50))
 def test_never_longer_than_asked(tree, limit):
     lines = tree.draw(limit).splitlines()
     assert len(lines) <= limit
     if tree.num_nodes <= limit:
         assert len(lines) == tree.num_nodes
+    else:
+        assert len(lines) >= limit - 1  # a child with others below it takes two
 
 
 def test_names_stay_on_their_line():
@@ -50,5 +52,5 @@ def test_names_stay_on_their_line():
 
 
 def test_too_few_lines():
-    with pytest.raises(ValueError, match="max_lines must be at least 5"):
-        cifar100().draw(4)
+    with pytest.raises(ValueError, match="max_lines must be at least 2"):
+        cifar100().draw(1)

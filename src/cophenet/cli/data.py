@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -83,13 +83,14 @@ def check(
 ) -> None:
     """Show which files of a data set are there and, if all are, the sizes and the tree of the data.
 
-    Every image file is opened, and those that cannot be read are an error.
+    Options are those of the recipe with the name of the data set, as train has them. Every image file is
+    opened, and those that cannot be read are an error.
 
     Example: cophenet data check cifar100 --data-dir ~/data
     """
     from cophenet.data.dataset import count_samples
 
-    source = _source(name, options)
+    source = _source(name, options, like_train=True)
     if download and not _complete(source.requirements(data_dir)):
         _download(name, data_dir)
     needed = source.requirements(data_dir)
@@ -133,11 +134,15 @@ def preview(
     typer.echo(f"wrote {output}")
 
 
-def _source(name: str, options: Sequence[str] | None) -> DataSource:
+def _source(name: str, options: Sequence[str] | None, *, like_train: bool = False) -> DataSource:
     from cophenet.data.source import create_source
-    from cophenet.recipes.load import apply_overrides
+    from cophenet.recipes.load import apply_overrides, load_recipe, recipe_names
 
-    return create_source(name, **apply_overrides({}, options or ()))
+    given: dict[str, Any] = {}
+    if like_train and name in recipe_names():
+        data = load_recipe(name).data
+        given = dict(data.options) if data.name == name else {}
+    return create_source(name, **apply_overrides(given, options or ()))
 
 
 def _row(count: SampleCounts) -> tuple[str | int, ...]:

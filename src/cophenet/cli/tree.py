@@ -56,6 +56,8 @@ def show(
     from cophenet._common.files import write_text
     from cophenet.tree import Hierarchy
 
+    if lines == 1:
+        raise ValueError("--lines must be at least 2, or 0 for all, got 1")
     tree = Hierarchy.read(file, format=form, header=header)
     if svg is None:
         print_tree(tree, lines or None)

@@ -202,14 +202,18 @@ class CentreCrop:
     Attributes:
         size: Side of the result in pixels.
         resize: Pixels of the shorter side before the crop; at least `size`.
+        square: Whether both sides become `resize` pixels, so that the picture is stretched.
 
     Example:
         >>> CentreCrop(224, 256).view(512, 256).box
         (144.0, 16.0, 368.0, 240.0)
+        >>> CentreCrop(224, 256, square=True).view(512, 256).box
+        (32.0, 16.0, 480.0, 240.0)
     """
 
     size: int = 224
     resize: int = 256
+    square: bool = False
 
     def __post_init__(self) -> None:
         """Check the sizes."""
@@ -218,9 +222,10 @@ class CentreCrop:
 
     def view(self, width: int, height: int) -> View:
         """The view of a picture of that width and height."""
-        side = min(width, height) * self.size / self.resize
-        left, top = (width - side) / 2, (height - side) / 2
-        return View((left, top, left + side, top + side))
+        seen = self.size / self.resize
+        sides = (width * seen, height * seen) if self.square else (min(width, height) * seen,) * 2
+        left, top = (width - sides[0]) / 2, (height - sides[1]) / 2
+        return View((left, top, left + sides[0], top + sides[1]))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -83,7 +84,9 @@ def breeds_tree(setting: str, *, mid: bool = False) -> Hierarchy:
 class Breeds(ImageFileSource):
     """A setting of BREEDS, read from a folder of ImageNet.
 
-    The classes are the superclasses, in all domains. The test part is ImageNet's validation part.
+    The classes are the superclasses, in all domains. The test part is ImageNet's validation part. Test images
+    are stretched to a square, 256 x 256 for a `size` of 224, of which the centre is seen (appendix of the
+    paper, section BREEDS).
 
     Args:
         size: Side of the images in pixels.
@@ -95,6 +98,7 @@ class Breeds(ImageFileSource):
 
     def __init__(self, size: int = 224, mid: bool = False) -> None:
         super().__init__(size)
+        self.crop = replace(self.crop, square=True)
         if not isinstance(mid, bool):
             raise wrong_argument("mid", f"must be true or false, got {mid!r}")
         self._tree = breeds_tree(self.name, mid=mid)

@@ -48,6 +48,18 @@ class MetricClass(Metric):
             raise TypeError(f"make it as cophenet.metrics.{type(self).__name__}, which is complete")
         super().__init__(**kwargs)
 
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw values with matplotlib, in torchmetrics' way.
+
+        Args:
+            val: A result of `compute` or `forward`, or a list of them, one for each step; None to compute it.
+            ax: The axes to draw in; None for new ones.
+
+        Returns:
+            Figure and axes.
+        """
+        return self._plot(val, ax)
+
 
 C = TypeVar("C", bound=type[MetricClass])
 

@@ -354,20 +354,30 @@ def find_weights(recipe: Recipe, data_dir: str | Path | None) -> str | Path | No
     return path
 
 
-def load_network(run: Run, device: torch.device | str = "cpu", *, trust: bool = False) -> Network:
+def load_network(
+    run: Run | str | Path, device: torch.device | str = "cpu", *, trust: bool = False
+) -> Network:
     """The network of a run of one seed, as its newest checkpoint has it, in evaluation mode.
 
     The data is not needed. If the backbone is frozen, this is what was trained on its vectors.
 
     Args:
-        run: The run.
+        run: The run, or its folder; of several seeds, that of one, such as ``"runs/x/seed0"``.
         device: Where the network shall be.
         trust: Whether code of a user's own that the run names may run, if the run was opened without.
 
     Raises:
         TrustError: If the run names such code and may not.
-        ValueError: If the run has several seeds, no checkpoint, or a damaged one.
+        ValueError: If there is no run, or it has several seeds, no checkpoint, or a damaged one.
+
+    Example:
+        >>> load_network("/nowhere")
+        Traceback (most recent call last):
+        ValueError: no run folder at /nowhere: it does not exist
     """
+    from cophenet.runs.run import Run
+
+    run = run if isinstance(run, Run) else Run.open(run, trust=trust)
     seed, recipe = run.seed, run.recipe.with_trust() if trust else run.recipe
     check_trust(recipe)
     path = run.checkpoint()

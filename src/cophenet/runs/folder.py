@@ -67,10 +67,15 @@ class Machine:
     threads: int = 1
 
 
-def check_free(recipe: Recipe, output: Path) -> None:
+def check_free(recipe: Recipe, output: Path, data_dir: Path | None = None) -> None:
     """Refuse to write over something.
 
-    A run of the same recipe that has no checkpoint yet has nothing to lose, and may begin again.
+    A run of the same recipe and data that has no checkpoint yet has nothing to lose, and may begin again.
+
+    Args:
+        recipe: All settings.
+        output: The folder.
+        data_dir: Where the data is.
 
     Raises:
         ValueError: If the folder holds a run, or anything else; says what to do.
@@ -80,7 +85,7 @@ def check_free(recipe: Recipe, output: Path) -> None:
     if not output.is_dir():
         raise ValueError(f"output {output} is a file, a folder is needed: give another with -o")
     if (output / "recipe.yaml").is_file():
-        _check_run(recipe, output)
+        _check_run(recipe, output, data_dir)
         return
     seeds = recipe.seeds if len(recipe.seeds) > 1 else ()
     parts = {f"seed{seed}": seed for seed in seeds}
@@ -109,9 +114,10 @@ def recipe_of_seed(recipe: Recipe, seed: int) -> Recipe:
     return recipe.model_copy(update={"seeds": (seed,)})
 
 
-def _check_run(recipe: Recipe, output: Path) -> None:
+def _check_run(recipe: Recipe, output: Path, data_dir: Path | None) -> None:
     run = Run.open(output)
     _check_equal(recipe, run)
+    _check_place_of_data(run, data_dir)
     for seed in run.missing_seeds:
         check_seed_free(recipe_of_seed(recipe, seed), output / f"seed{seed}")
     expected = [run] if run.is_single else [Run(output / f"seed{seed}") for seed in recipe.seeds]
@@ -135,6 +141,18 @@ def _check_equal(recipe: Recipe, run: Run) -> None:
         raise ValueError(
             f"output {run.path} holds a run with other settings ({_difference(run.recipe, recipe)}): "
             "give another folder with -o, or remove it"
+        )
+
+
+def _check_place_of_data(run: Run, data_dir: Path | None) -> None:
+    """Refuse a run on data of another folder: the settings do not say what it holds."""
+    now, before = None if data_dir is None else str(data_dir.resolve()), run.info["data_dir"]
+    if before != now:
+        places = f"in {before or 'no folder'}, not in {now or 'none'}"
+        moved = command("train", "--resume", run.path, *(() if now is None else ("--data-dir", now)))
+        raise ValueError(
+            f"output {run.path} holds a run on other data ({places}): give another folder with -o; "
+            f"if the data has moved, continue with {moved}"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -58,6 +59,9 @@ class Run:
         Raises:
             ValueError: If there is none; says what is missing.
         """
+        if not isinstance(path, str | os.PathLike):
+            hint = ", which is open already" if isinstance(path, Run) else ""
+            raise ValueError(f"path must be the name of a run folder, got {type(path).__name__}{hint}")
         run = cls(path, trust=trust)
         if not run.path.is_dir():
             raise ValueError(f"no run folder at {path}: it does not exist")

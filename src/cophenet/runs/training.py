@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import torch
@@ -29,6 +30,7 @@ from cophenet.runs.folder import (
 )
 from cophenet.runs.lightning_trainer import Options, train_seeds
 from cophenet.runs.run import Run
+from cophenet.runs.stop_signals import InterruptionError
 
 __all__ = ["resume", "train"]
 
@@ -82,7 +84,7 @@ def train(
         ...     len(run.metrics), run.finished
         (1, True)
     """
-    output = Path(output)
+    output, place = Path(output), None if data_dir is None else Path(data_dir)
     machine = _machine(accelerator, devices, strategy, num_nodes, threads)
     if recipe.chunk_size is not None:
         _check_chunks(strategy)
@@ -90,7 +92,7 @@ def train(
     check_trust(recipe)
     first = is_first_process()
     if first:
-        check_free(recipe, output)
+        check_free(recipe, output, place)
     experiment = load_experiment(recipe, data_dir, progress=progress)
     find_weights(recipe, data_dir)
     experiment.training_loader(recipe.seeds[0])  # refuses batches that the data cannot give
@@ -101,10 +103,10 @@ def train(
         experiment.prepare()
     with ExitStack() as stack:
         if first:
-            output.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_without_leftovers(output))
             stack.enter_context(lock_run_folder(output))
-            check_free(recipe, output)  # again: another process may have been quicker
-            make_run_folder(experiment, output, None if data_dir is None else Path(data_dir), machine)
+            check_free(recipe, output, place)  # again: another process may have been quicker
+            make_run_folder(experiment, output, place, machine)
         # The recipe is that of the caller, whose code may run.
         run = Run.open(output, trust=recipe.untrusted is None) if first else wait_for_run(output, recipe)
         train_seeds(run, experiment, machine, options)
@@ -163,6 +165,21 @@ def resume(
             record_data_dir(run, Path(data_dir))
         train_seeds(run, experiment, machine, options)
     return run
+
+
+@contextmanager
+def _without_leftovers(output: Path) -> Iterator[None]:
+    """Make the folder of a run; if an error comes before anything is saved, it is removed again."""
+    is_new = not output.exists()
+    output.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except (ArithmeticError, InterruptionError):
+        raise  # it has begun, and its log says where it ended
+    except Exception:
+        if is_new and not any(output.rglob("*.ckpt")):
+            shutil.rmtree(output, ignore_errors=True)
+        raise
 
 
 def _machine(

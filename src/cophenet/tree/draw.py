@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
 from html import escape
-from itertools import islice
 from unicodedata import east_asian_width
 
 import numpy as np
@@ -23,8 +23,9 @@ class Drawing(Nodes):
         """The tree as text, one line per node; edge weights other than 1 follow the names.
 
         Args:
-            max_lines: Beyond this many lines (at least 5) the tree is shortened: each node shows its first
-                children, then how many more there are. None for no limit.
+            max_lines: Beyond this many lines (at least 2) the tree is shortened: nodes show their first
+                children, those near the root more than others, then how many more there are. None for no
+                limit.
 
         Returns:
             Lines joined by newlines.
@@ -41,17 +42,9 @@ class Drawing(Nodes):
             └── vehicle
                 └── car
         """
-        if max_lines is None or self.num_nodes <= max_lines:
-            return "\n".join(_lines(self, self.num_classes, self.height))
-        if max_lines < 5:
-            raise ValueError(f"max_lines must be at least 5 or None, got {max_lines!r}")
-        # A single child per node takes at most two lines per level, so this depth always fits.
-        deepest, widest = self.height, 1
-        if not _fits(self, widest, deepest, max_lines):
-            deepest = (max_lines - 2) // 2
-        while widest < max_lines and _fits(self, widest + 1, deepest, max_lines):
-            widest += 1
-        return "\n".join(_lines(self, widest, deepest))
+        if max_lines is not None and max_lines < 2:
+            raise ValueError(f"max_lines must be at least 2 or None, got {max_lines!r}")
+        return "\n".join(_lines(self, None if max_lines is None else _shown(self, max_lines)))
 
     def to_svg(self, max_lines: int | None = 40) -> str:
         """The tree as an SVG picture, with the lines of :meth:`draw`.
@@ -106,29 +99,52 @@ def _columns(text: str) -> int:
     return len(text) + sum(east_asian_width(sign) in "WF" for sign in text)
 
 
-def _fits(tree: Nodes, widest: int, deepest: int, max_lines: int) -> bool:
-    return sum(1 for _ in islice(_lines(tree, widest, deepest), max_lines + 1)) <= max_lines
+def _shown(tree: Nodes, max_lines: int) -> dict[int, int]:
+    """How many children each drawn inner node shows, so that at most so many lines are drawn.
+
+    One child more takes a line, and one for what lies below it; the last one frees that of "… more".
+    """
+    shown, following = {0: 0}, {0: 1}
+    lines, waiting = 2, [(0, 0)]  # children shown plus depth, node
+    while waiting:
+        place, node = heappop(waiting)
+        child = following[node]
+        end = child + int(tree.sizes[child])
+        is_last = end == node + int(tree.sizes[node])
+        more = 1 - is_last + bool(tree.heights[child])
+        if lines + more > max_lines:
+            continue
+        lines += more
+        shown[node], following[node] = shown[node] + 1, end
+        if not is_last:
+            heappush(waiting, (place + 1, node))
+        if tree.heights[child]:
+            shown[child], following[child] = 0, child + 1
+            heappush(waiting, (int(tree.depths[child]), child))
+    return shown
 
 
-def _lines(tree: Nodes, widest: int, deepest: int) -> Iterator[str]:
-    """Lines of the tree with at most ``widest`` children per node, down to depth ``deepest``."""
+def _lines(tree: Nodes, shown: Mapping[int, int] | None) -> Iterator[str]:
+    """Lines of the tree, with so many children of each node; None for all."""
     is_leaf = tree.heights == 0
     leaves_before = np.concatenate(([0], np.cumsum(is_leaf)))
+
+    def children(head: str, node: int) -> list[tuple[str, int | str]]:
+        widest = tree.num_nodes if shown is None else shown[node]
+        if not widest:
+            hidden = leaves_before[node + tree.sizes[node]] - leaves_before[node]
+            return [(head, f"… {_classes(hidden)} below")]
+        return list(reversed(_children(head, tree, node, widest, leaves_before)))
+
     yield _label(tree, 0)
     # Entries are (line head, node), or (line head, note) for what is left out.
-    stack: list[tuple[str, int | str]] = list(reversed(_children("", tree, 0, widest, leaves_before)))
+    stack = children("", 0)
     while stack:
         head, item = stack.pop()
         last = not stack or len(stack[-1][0]) < len(head)
         yield f"{head}{'└── ' if last else '├── '}{item if isinstance(item, str) else _label(tree, item)}"
-        if isinstance(item, str) or is_leaf[item]:
-            continue
-        below = head + ("    " if last else "│   ")
-        if tree.depths[item] < deepest:
-            stack.extend(reversed(_children(below, tree, item, widest, leaves_before)))
-        else:
-            hidden = leaves_before[item + tree.sizes[item]] - leaves_before[item]
-            stack.append((below, f"… {_classes(hidden)} below"))
+        if not isinstance(item, str) and not is_leaf[item]:
+            stack.extend(children(head + ("    " if last else "│   "), item))
 
 
 def _children(
