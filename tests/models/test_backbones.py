@@ -241,14 +241,22 @@ def test_refusals(name: str, options: dict[str, object], message: str) -> None:
 
 def test_mlp_with_norm_and_dropout_against_its_formula() -> None:
     torch.manual_seed(0)
-    net = create_backbone("mlp", input_shape=(3,), hidden=(4000,), norm="batch", dropout=0.25)
+    net = create_backbone("mlp", input_shape=(3,), hidden=(4000, 5), norm="batch", dropout=0.25)
     inputs = torch.randn(8, 3)
+    seen: list[torch.Tensor] = []
+    last = [layer for layer in net.modules() if isinstance(layer, torch.nn.Linear)][-1]
+    last.register_forward_hook(lambda _layer, given, _result: seen.append(given[0]))
+    features = net(inputs)
     linear = torch.nn.functional.linear(inputs, *list(net.parameters())[:2])
     normed = (linear - linear.mean(0)) / (linear.var(0, unbiased=False) + 1e-5).sqrt()
-    ratio = (net(inputs) / normed.relu())[normed > 0]
+    ratio = (seen[0] / normed.relu())[normed > 0]
     dropped = ratio == 0
     torch.testing.assert_close(ratio[~dropped], torch.full_like(ratio[~dropped], 1 / 0.75), rtol=1e-3, atol=0)
     assert dropped.float().mean().item() == pytest.approx(0.25, abs=0.02)
+    # Nothing is dropped after the last layer: its features are the rectified normal scores of the batch.
+    whole = last(seen[0])
+    scores = (whole - whole.mean(0)) / (whole.var(0, unbiased=False) + 1e-5).sqrt()
+    torch.testing.assert_close(features, scores.relu(), rtol=1e-4, atol=1e-5)
     assert [*create_backbone("mlp", input_shape=(3,)).state_dict()][:2] == [
         "layers.0.weight",
         "layers.0.bias",

@@ -46,7 +46,8 @@ class MLP(Backbone):
         input_shape: Shape of an input.
         hidden: Sizes of the layers; the last is the number of features.
         norm: "none"; or "batch", batch normalization before each layer is rectified.
-        dropout: Chance of each number after a rectified layer to be zero in training.
+        dropout: Chance of each number between two layers to be zero in training; features are left whole,
+            as distances between them are what objectives look at.
 
     Example:
         >>> import torch
@@ -69,11 +70,11 @@ class MLP(Backbone):
         if not 0 <= dropout < 1:
             raise wrong_argument("dropout", f"must be at least 0 and below 1, got {dropout!r}")
         layers: list[nn.Module] = []
-        for inputs, outputs in pairwise((prod(input_shape), *hidden)):
+        for place, (inputs, outputs) in enumerate(pairwise((prod(input_shape), *hidden))):
+            layers += [nn.Dropout(dropout)] if dropout and place else []
             layers += [nn.Linear(inputs, outputs)]
             layers += [nn.BatchNorm1d(outputs)] if norm == "batch" else []
             layers += [nn.ReLU()]
-            layers += [nn.Dropout(dropout)] if dropout else []
         self.layers = nn.Sequential(*layers)
         self.num_features = hidden[-1]
 

@@ -126,15 +126,18 @@ class Queue:
         Returns:
             Whether it is now known of every run what became of it; otherwise try again later.
         """
+        from cophenet.runs.loaded_data import shared_data
+
         entries = [(runs, seed) for runs in wanted for seed in runs.seeds]
         settled = True
-        for place, (runs, seed) in enumerate(entries, start=1):
-            name = f"{runs.name}/seed{seed}"
-            try:
-                self._try(runs, seed, name, f"[{place}/{len(entries)}] {name}")
-            except InUseError:
-                self.say(f"{name}: another process is running it", again=True)
-                settled = False
+        with shared_data():
+            for place, (runs, seed) in enumerate(entries, start=1):
+                name = f"{runs.name}/seed{seed}"
+                try:
+                    self._try(runs, seed, name, f"[{place}/{len(entries)}] {name}")
+                except InUseError:
+                    self.say(f"{name}: another process is running it", again=True)
+                    settled = False
         return settled
 
     def say(self, line: str, *, again: bool = False) -> None:
@@ -209,7 +212,7 @@ class Queue:
 
     def _missing_weights(self, runs: VariantRuns) -> str:
         """What a network begins with and is not there; nothing if all is."""
-        from cophenet.runs.experiment import find_weights
+        from cophenet.runs.loaded_data import find_weights
 
         try:
             find_weights(runs.recipe, self.data_dir)

@@ -15,22 +15,21 @@ import torch
 from cophenet._common.checks import arguments_of
 from cophenet.data import DataSet, HierarchicalBatchSampler, Loader, Samples, stratified_split
 from cophenet.data.augmentation import CentreCrop
-from cophenet.models import Network, build_heads, create_backbone, image_inputs
+from cophenet.models import Network, build_heads, create_backbone
 from cophenet.models.base import ImageInputs
-from cophenet.models.registry import PRETRAINED
-from cophenet.models.trunk import Necked, Trunk, TrunkVectors, create_neck, vector_data_set
-from cophenet.models.vector_cache import cache_folder
+from cophenet.models.trunk import Necked, Trunk, TrunkVectors, create_neck
 from cophenet.objectives import Objective, phase_lengths
 from cophenet.recipes import Recipe, shaped_tree
 from cophenet.recipes.own_code import check_trust
 from cophenet.runs.checkpoints import read_checkpoint
+from cophenet.runs.loaded_data import image_settings, load_data, resized_to
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
     from cophenet.recipes.settings import DataSettings
     from cophenet.runs.run import Run
 
-__all__ = ["Experiment", "build_network", "find_weights", "load_experiment", "load_network", "load_trunk"]
+__all__ = ["Experiment", "build_network", "load_experiment", "load_network"]
 
 _VALIDATION_SEED = 0
 
@@ -94,7 +93,7 @@ class Experiment:
     @cached_property
     def _image_inputs(self) -> ImageInputs:
         # A trunk has normalized the images.
-        return ImageInputs() if self.trunk is not None else _image_inputs(self.recipe, self.data)
+        return ImageInputs() if self.trunk is not None else image_settings(self.recipe, self.data)
 
     @cached_property
     def _reading(self) -> DataSettings:
@@ -212,18 +211,7 @@ class Experiment:
         }
 
     def _size(self, samples: Samples) -> int | None:
-        return _resized_to(self._reading.image_size, samples.inputs.shape)
-
-
-def _image_inputs(recipe: Recipe, data: DataSet) -> ImageInputs:
-    """Images as the weights of the backbone want them, with the mean of the data if they want none."""
-    wanted = image_inputs(recipe.model.backbone, recipe.model.weights)
-    return wanted if wanted.mean else wanted._replace(mean=data.mean, std=data.std)
-
-
-def _resized_to(size: int | None, shape: tuple[int, ...]) -> int | None:
-    """The side that images in memory are resized to; None for those that have it, files and vectors."""
-    return None if size is None or shape[1:] == (size, size) else size
+        return resized_to(self._reading.image_size, samples.inputs.shape)
 
 
 def load_experiment(
@@ -256,21 +244,7 @@ def load_experiment(
         (7, 'fastft', (1, 8, 8))
     """
     recipe = recipe.with_trust() if trust else recipe
-    source = recipe.create_source()
-    folder = None if data_dir is None else Path(data_dir)
-    data = source.load(folder)
-    images, trunk = None, None
-    if recipe.model.frozen:
-        images, trunk = data, load_trunk(recipe, data, folder)
-        data = vector_data_set(
-            images,
-            trunk,
-            augment=recipe.data.augment,
-            views=recipe.model.views,
-            workers=recipe.data.workers,
-            cache=cache_folder(folder),
-            show=progress,
-        )
+    data, images, trunk = load_data(recipe, None if data_dir is None else Path(data_dir), progress)
     train = data.samples("train", recipe.data.domain)
     if recipe.data.validation:
         rest, aside = stratified_split(train.labels, recipe.data.validation, _VALIDATION_SEED)
@@ -281,30 +255,6 @@ def load_experiment(
     objective = recipe.create_objective(tree)
     phase_lengths(objective.phases, recipe.epochs)  # refuses too few epochs before a folder is made
     return Experiment(recipe, data, tree, objective, train, test, trunk, images)
-
-
-def load_trunk(recipe: Recipe, data: DataSet, data_dir: Path | None) -> Trunk:
-    """The frozen backbone of a recipe, for the images of a data set.
-
-    Args:
-        recipe: All settings.
-        data: The images.
-        data_dir: Their folder, where files of weights are looked for.
-
-    Raises:
-        FileNotFoundError: If there is no such file of weights.
-        ImportError: If their package is not installed.
-        TrustError: If the recipe names code of a user's own, and is not trusted.
-    """
-    check_trust(recipe)
-    name, settings = recipe.model.backbone, recipe.model
-    shape = data.samples("train", recipe.data.domain).inputs.shape
-    size = _resized_to(recipe.data.image_size, shape)
-    shape = shape if size is None else (shape[0], size, size)
-    weights, trust = find_weights(recipe, data_dir), recipe.untrusted is None
-    with torch.random.fork_rng(devices=[]):  # weights that are drawn first and then loaded
-        backbone = create_backbone(name, input_shape=shape, weights=weights, trust=trust, **settings.options)
-    return Trunk(name, backbone, _image_inputs(recipe, data), size)
 
 
 def build_network(
@@ -333,25 +283,6 @@ def build_network(
         if settings.neck is not None:
             backbone = Necked(backbone, create_neck(settings.neck, (backbone.num_features,)))
     return Network(backbone, build_heads(objective.heads, backbone.num_features))
-
-
-def find_weights(recipe: Recipe, data_dir: str | Path | None) -> str | Path | None:
-    """The file of `model.weights`, in the data folder if there is one, else in the current folder.
-
-    Pretrained weights are no such file, and returned by that name.
-
-    Raises:
-        FileNotFoundError: If it is not there; says where it was looked for.
-    """
-    if recipe.model.weights in (None, PRETRAINED):
-        return recipe.model.weights
-    path = Path(data_dir or Path.cwd()) / Path(recipe.model.weights).expanduser()
-    if not path.is_file():
-        base = "data_dir" if data_dir is not None else "the current folder"
-        raise FileNotFoundError(
-            f"model.weights {recipe.model.weights!r} not found: looked for {path}, relative to {base}"
-        )
-    return path
 
 
 def load_network(

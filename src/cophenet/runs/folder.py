@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -363,6 +364,7 @@ def check_same_data(run: Run, experiment: Experiment) -> None:
     )
 
 
+@cache
 def _versions() -> dict[str, str]:
     installed = {dist.name: dist.version for dist in distributions() if dist.name in _PACKAGES}
     return {"python": platform.python_version(), **{name: installed[name] for name in sorted(installed)}}

@@ -41,6 +41,14 @@ def derive_seed(*keys: int) -> int:
     return int(np.random.SeedSequence((len(keys), *keys)).generate_state(1, np.uint64)[0])
 
 
+def _seed_torch(seed: int) -> None:
+    """Seed the devices in use; for a GPU that is not, `torch.manual_seed` queues a call in every step."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
+
+
 @dataclass(frozen=True)
 class Stage:
     """A phase with its place in the training.
@@ -176,7 +184,7 @@ class TrainingModule(pl.LightningModule):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Random numbers of a step depend on seed and step alone."""
         _ = batch, batch_idx
-        torch.manual_seed(derive_seed(self.seed, self.total_step, self.global_rank))
+        _seed_torch(derive_seed(self.seed, self.total_step, self.global_rank))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor | None:
         """The loss of a batch; with chunks the whole step, because Lightning's own has one backward pass."""

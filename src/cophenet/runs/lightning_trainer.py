@@ -19,8 +19,9 @@ from cophenet._common.shell import command
 from cophenet._common.threads import torch_threads
 from cophenet.recipes.own_code import own_code
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
-from cophenet.runs.experiment import Experiment, build_network, find_weights
+from cophenet.runs.experiment import Experiment, build_network
 from cophenet.runs.folder import Machine, check_wandb_settings, lock_run_folder
+from cophenet.runs.loaded_data import find_weights
 from cophenet.runs.loss_meter import DivergenceError
 from cophenet.runs.run import Run
 from cophenet.runs.stop_signals import InterruptionError, StopRequest, stop_on_signals

@@ -16,7 +16,7 @@ from cophenet._common.threads import torch_threads
 from cophenet.models.registry import PRETRAINED
 from cophenet.recipes import Recipe
 from cophenet.recipes.own_code import check_trust
-from cophenet.runs.experiment import find_weights, load_experiment
+from cophenet.runs.experiment import load_experiment
 from cophenet.runs.folder import (
     Machine,
     check_free,
@@ -29,6 +29,7 @@ from cophenet.runs.folder import (
     wait_for_run,
 )
 from cophenet.runs.lightning_trainer import Options, train_seeds
+from cophenet.runs.loaded_data import find_weights
 from cophenet.runs.run import Run
 from cophenet.runs.stop_signals import InterruptionError
 

@@ -1,0 +1,121 @@
+"""The data of a recipe as it is trained on: read, and through the trunk if the backbone is frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TypeAlias
+
+import torch
+
+from cophenet.data import DataSet
+from cophenet.models import create_backbone, image_inputs
+from cophenet.models.base import ImageInputs
+from cophenet.models.registry import PRETRAINED
+from cophenet.models.trunk import Trunk, vector_data_set
+from cophenet.models.vector_cache import cache_folder
+from cophenet.recipes import Recipe
+from cophenet.recipes.own_code import check_trust
+
+__all__ = ["find_weights", "image_settings", "load_data", "resized_to", "shared_data"]
+
+# Data set, images before the trunk, trunk.
+_Loaded: TypeAlias = tuple[DataSet, DataSet | None, Trunk | None]
+_SHARED: ContextVar[dict[str, _Loaded] | None] = ContextVar("shared", default=None)
+
+
+@contextmanager
+def shared_data() -> Iterator[None]:
+    """Within it, experiments on the data of the one before use what that one has read.
+
+    For many runs in a row: files that change meanwhile are not noticed.
+    """
+    token = _SHARED.set({})
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
+
+
+def load_data(recipe: Recipe, folder: Path | None, progress: bool | None) -> _Loaded:
+    """The data set of a recipe, as vectors if its backbone is frozen."""
+    source, shared = recipe.create_source(), _SHARED.get()
+    data, model = recipe.data, recipe.model
+    parts = (data.name, data.options, data.domain, data.image_size, data.augment, data.workers)
+    frozen = (model.backbone, model.options, model.weights, model.views) if model.frozen else ()
+    key = repr((folder, parts, frozen, recipe.untrusted))
+    if shared is not None and key in shared:
+        return shared[key]
+    loaded: _Loaded = (source.load(folder), None, None)
+    if model.frozen:
+        trunk = _load_trunk(recipe, loaded[0], folder)
+        vectors = vector_data_set(
+            loaded[0],
+            trunk,
+            augment=data.augment,
+            views=model.views,
+            workers=data.workers,
+            cache=cache_folder(folder),
+            show=progress,
+        )
+        loaded = (vectors, loaded[0], trunk)
+    if shared is not None:
+        shared.clear()
+        shared[key] = loaded
+    return loaded
+
+
+def _load_trunk(recipe: Recipe, data: DataSet, data_dir: Path | None) -> Trunk:
+    """The frozen backbone of a recipe, for the images of a data set.
+
+    Args:
+        recipe: All settings.
+        data: The images.
+        data_dir: Their folder, where files of weights are looked for.
+
+    Raises:
+        FileNotFoundError: If there is no such file of weights.
+        ImportError: If their package is not installed.
+        TrustError: If the recipe names code of a user's own, and is not trusted.
+    """
+    check_trust(recipe)
+    name, settings = recipe.model.backbone, recipe.model
+    shape = data.samples("train", recipe.data.domain).inputs.shape
+    size = resized_to(recipe.data.image_size, shape)
+    shape = shape if size is None else (shape[0], size, size)
+    weights, trust = find_weights(recipe, data_dir), recipe.untrusted is None
+    with torch.random.fork_rng(devices=[]):  # weights that are drawn first and then loaded
+        backbone = create_backbone(name, input_shape=shape, weights=weights, trust=trust, **settings.options)
+    return Trunk(name, backbone, image_settings(recipe, data), size)
+
+
+def image_settings(recipe: Recipe, data: DataSet) -> ImageInputs:
+    """Images as the weights of the backbone want them, with the mean of the data if they want none."""
+    wanted = image_inputs(recipe.model.backbone, recipe.model.weights)
+    return wanted if wanted.mean else wanted._replace(mean=data.mean, std=data.std)
+
+
+def resized_to(size: int | None, shape: tuple[int, ...]) -> int | None:
+    """The side that images in memory are resized to; None for those that have it, files and vectors."""
+    return None if size is None or shape[1:] == (size, size) else size
+
+
+def find_weights(recipe: Recipe, data_dir: str | Path | None) -> str | Path | None:
+    """The file of `model.weights`, in the data folder if there is one, else in the current folder.
+
+    Pretrained weights are no such file, and returned by that name.
+
+    Raises:
+        FileNotFoundError: If it is not there; says where it was looked for.
+    """
+    if recipe.model.weights in (None, PRETRAINED):
+        return recipe.model.weights
+    path = Path(data_dir or Path.cwd()) / Path(recipe.model.weights).expanduser()
+    if not path.is_file():
+        base = "data_dir" if data_dir is not None else "the current folder"
+        raise FileNotFoundError(
+            f"model.weights {recipe.model.weights!r} not found: looked for {path}, relative to {base}"
+        )
+    return path
