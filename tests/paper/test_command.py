@@ -56,7 +56,7 @@ def test_missing_data_is_said_and_the_rest_goes_on(run, tmp_path):
     code, out, _ = run("rank", "data", "--data-dir", str(tmp_path), "--runs", "r", "-o", "o")
     assert code == 0
     assert "data 'cifar100' is missing" in out
-    assert "0 runs there (0 new), 5 left out, 0 failed; 2 items written" in out
+    assert "0 runs there (0 new), 13 left out, 0 failed; 2 items written" in out
     assert json.loads((tmp_path / "o/rank/rank.json").read_text())["missing"]
     assert "Not here: cifar10, cifar100, inat21" in (tmp_path / "o/data/data.md").read_text().replace(
         "\\", ""

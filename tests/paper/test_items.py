@@ -164,6 +164,7 @@ def test_variants_share_runs_and_repeated_settings_make_no_new_ones():
 @pytest.mark.parametrize("scale", ["laptop", "paper"])
 def test_every_cpcc_result_has_its_control(scale):
     without = {"data", "coarse", "fine", "modes", "umap", "rank", "synthetic", "epoch-time", "batch-time"}
+    without |= {"tuning", "yardsticks", "pareto"}
     for item in ITEMS:
         entries = [variant for _, variant, _ in wanted(item, Settings(scale, ("cifar100",)))]
         plain, controls = (

@@ -28,7 +28,9 @@ def complete_items() -> list[str]:
 def reproduce(
     items: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ITEM", help="Items by name; all for all.", autocompletion=complete_items),
+        typer.Argument(
+            metavar="ITEM", help="Items by name; all for those of the paper.", autocompletion=complete_items
+        ),
     ] = None,
     list_items: Annotated[bool, typer.Option("--list", help="List the items and what they cost.")] = False,
     scale: Annotated[Scale, typer.Option(help="Size of the experiments.")] = Scale.LAPTOP,
@@ -80,10 +82,12 @@ def reproduce(
     chosen = Settings(
         scale.value, tuple(recipe or ()), tuple(parse_seeds(seeds)) if seeds else (), tuple(settings or ())
     )
-    names = tuple(items or ("all",))
     if list_items:
-        _print_items(names, chosen)
+        from cophenet.paper.items import item_names
+
+        _print_items(tuple(items or item_names()), chosen)
         return
+    names = tuple(items or ())
     from cophenet.paper.pipeline import reproduce as make
 
     try:

@@ -171,8 +171,9 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
     """Panels of named points with a fitted line each; a name looks the same in all panels.
 
     Args:
-        data: "panels", each with "title", "x", "y" (labels), "points" of "name", "x" and "y", and "fit" with
-            "slope", "intercept" and "correlation", or None; all are fractions, shown as percent.
+        data: "panels", each with "title", "x", "y" (labels), "points" of "name", "x" and "y" (and "x_std" and
+            "y_std" for bars), and "fit" with "slope", "intercept" and "correlation", or None; all are
+            fractions, shown as percent.
     """
     panels = data["panels"]
     columns = min(len(panels), _SCATTER_COLUMNS)
@@ -184,6 +185,8 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
         for point in panel["points"]:
             color, marker = look(names.index(point["name"]))
             axes.scatter(point["x"], point["y"], color=color, marker=marker, s=36, label=point["name"])
+            spread = {"xerr": point.get("x_std"), "yerr": point.get("y_std")}
+            axes.errorbar(point["x"], point["y"], **spread, fmt="none", ecolor=color, elinewidth=0.8)
         _fitted(axes, panel)
         axes.set_title(panel["title"], loc="left")
         axes.set_xlabel(panel["x"])

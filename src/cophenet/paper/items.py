@@ -6,15 +6,13 @@ imported with it: functions of other files are named here and imported when they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import replace
 
 from cophenet._common.checks import check_choice
 from cophenet.paper import variants
+from cophenet.paper.item import Item, Layout, Number, Study, figure_of, later, measured_by, table_of
 from cophenet.paper.modes import MODES
+from cophenet.paper.studies import STUDIES
 from cophenet.paper.variants import (
     BASELINES,
     CORE,
@@ -26,111 +24,7 @@ from cophenet.paper.variants import (
     plain,
 )
 
-if TYPE_CHECKING:
-    from cophenet.paper.documents import Document
-    from cophenet.paper.observations import Observations
-    from cophenet.report import Table
-
 __all__ = ["ITEMS", "Item", "Layout", "Number", "Study", "find_items", "item_names"]
-
-Figures: TypeAlias = dict[str, dict[str, Any]]
-
-
-def _later(module: str, name: str, **options: Any) -> Callable[..., Any]:
-    """A function of this room, imported when it is called."""
-
-    def call(*arguments: Any) -> Any:
-        return getattr(import_module(f"cophenet.paper.{module}"), name)(*arguments, **options)
-
-    return call
-
-
-_table, _figure, _measurement = (partial(_later, name) for name in ("tables", "figures", "measurements"))
-
-
-@dataclass(frozen=True)
-class Number:
-    """A metric as tables and figures show it.
-
-    Attributes:
-        heading: Its name there.
-        metric: As in `Observation`.
-        paper: Whether the published number stands beside it.
-        control: Whether it is that of the shuffled tree.
-    """
-
-    heading: str
-    metric: str
-    paper: bool = True
-    control: bool = False
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A table with a row for each condition.
-
-    Attributes:
-        title: Of the table.
-        leading: Columns before the numbers.
-        notes: Remarks below it.
-    """
-
-    title: str
-    leading: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Study:
-    """A study of time, which needs no runs.
-
-    Attributes:
-        name: As `run_isolated` has it.
-        observations: What was measured, from what the study returned.
-    """
-
-    name: str
-    observations: Callable[[Mapping[str, Any]], Observations]
-
-
-@dataclass(frozen=True)
-class Item:
-    """Something to reproduce.
-
-    Attributes:
-        name: What it is called on the command line.
-        title: What it shows.
-        labels: Labels in the paper; none for what is beyond it.
-        recipes: The data sets, by their recipes.
-        variants: What is trained, by recipe and scale.
-        minutes: What it computes beside the runs takes on a laptop.
-        fixed: Whether it makes sense on its own recipes only.
-        numbers: What its tables and figures show of every condition.
-        layout: Its table, if that has a row for each condition.
-        tables: Its other tables by name.
-        figures: Its figures by name, as data.
-        measure: What is measured on the runs beside their results: from the observations, the planned runs
-            and their folder, the observations with more rows, and arrays for figures.
-        study: The study of time behind it, if it needs no runs.
-        count: What is counted of data sets, without runs: from recipes, scale, data folder and a function
-            that gets messages.
-    """
-
-    name: str
-    title: str
-    labels: tuple[str, ...]
-    recipes: tuple[str, ...] = ()
-    variants: Variants = lambda _recipe, _scale: ()
-    minutes: float = 0.0
-    fixed: bool = False
-    numbers: tuple[Number, ...] = ()
-    layout: Layout | None = None
-    tables: Callable[[Item, Document], dict[str, Table]] | None = None
-    figures: Callable[[Item, Document], Figures] | None = None
-    measure: Callable[..., tuple[Observations, Sequence[Mapping[str, Any]]]] | None = None
-    study: Study | None = None
-    count: Callable[..., Observations] | None = None
-
 
 _CIFAR100 = ("cifar100",)
 _THREE = ("l2", "emd", "fastft")
@@ -193,8 +87,8 @@ def _level(name: str, numbers: tuple[Number, ...]) -> Item:
         PAPER_DATA,
         variants.core,
         numbers=numbers,
-        tables=_table("generalisation"),
-        figures=_figure("by_data"),
+        tables=table_of("generalisation"),
+        figures=figure_of("by_data"),
     )
 
 
@@ -205,8 +99,8 @@ def _curves(name: str, title: str, label: str, trained: Variants) -> Item:
         ("fig:cpcc_ablation",),
         _CIFAR100,
         trained,
-        tables=_table("curves", label=label, notes=(_CONTROL,)),
-        figures=_figure("curves", label=label),
+        tables=table_of("curves", label=label, notes=(_CONTROL,)),
+        figures=figure_of("curves", label=label),
     )
 
 
@@ -224,8 +118,8 @@ def _trees(
         layout=Layout(
             heading, ("objective", "setup"), (_CONTROL, "Distance matrices are of the first seed.")
         ),
-        figures=_figure("matrices"),
-        measure=_measurement("matrices"),
+        figures=figure_of("matrices"),
+        measure=measured_by("matrices"),
     )
 
 
@@ -237,9 +131,9 @@ ITEMS: tuple[Item, ...] = (
         PAPER_DATA,
         minutes=1,
         numbers=(Number("train", "samples/train"), Number("test", "samples/test")),
-        tables=_table("data"),
-        figures=_figure("data"),
-        count=_measurement("data_sizes"),
+        tables=table_of("data"),
+        figures=figure_of("data"),
+        count=measured_by("data_sizes"),
     ),
     Item(
         "testcpcc",
@@ -249,7 +143,7 @@ ITEMS: tuple[Item, ...] = (
         variants.core_with_controls,
         numbers=_CPCC,
         layout=Layout("TestCPCC by the distance trained with", ("data", "objective", "seeds"), (_CONTROL,)),
-        figures=_figure("cpcc"),
+        figures=figure_of("cpcc"),
     ),
     _level("coarse", _COARSE),
     _level("fine", _FINE),
@@ -275,8 +169,8 @@ ITEMS: tuple[Item, ...] = (
                 "Over epochs: of the first seed.",
             ),
         ),
-        figures=_figure("modes"),
-        measure=_measurement("modes"),
+        figures=figure_of("modes"),
+        measure=measured_by("modes"),
     ),
     Item(
         "umap",
@@ -285,8 +179,8 @@ ITEMS: tuple[Item, ...] = (
         _CIFAR100,
         always(plain(["l2", "emd"])),
         minutes=1,
-        figures=_figure("umap"),
-        measure=_measurement("umap"),
+        figures=figure_of("umap"),
+        measure=measured_by("umap"),
     ),
     Item(
         "baselines",
@@ -296,7 +190,7 @@ ITEMS: tuple[Item, ...] = (
         _ALL,
         numbers=_CPCC,
         layout=Layout("CPCC of hierarchical objectives", ("objective", "seeds"), (_CONTROL,)),
-        figures=_figure("cpcc", title="CPCC of hierarchical objectives"),
+        figures=figure_of("cpcc", title="CPCC of hierarchical objectives"),
     ),
     Item(
         "scatter",
@@ -322,8 +216,8 @@ ITEMS: tuple[Item, ...] = (
                 _CONTROL,
             ),
         ),
-        figures=_figure("scatter"),
-        measure=_measurement("correlations"),
+        figures=figure_of("scatter"),
+        measure=measured_by("correlations"),
     ),
     Item(
         "rank",
@@ -337,7 +231,7 @@ ITEMS: tuple[Item, ...] = (
             ("trained with",),
             ("Rank: with the target of the authors' code; mean: with the library's, see `rank_loss`.",),
         ),
-        figures=_figure("rank"),
+        figures=figure_of("rank"),
     ),
     _curves(
         "batch-size",
@@ -378,16 +272,16 @@ ITEMS: tuple[Item, ...] = (
         ),
         numbers=(_OWN, _SHUFFLED, *_FLOW),
         layout=Layout("Flow weights", ("objective", "weights"), (_CONTROL,)),
-        figures=_figure("heat"),
+        figures=figure_of("heat"),
     ),
     Item(
         "synthetic",
         "time and error of distances",
         ("fig:synthetic", "tab:ot_comparison"),
         minutes=8,
-        tables=_table("synthetic"),
-        figures=_figure("synthetic"),
-        study=Study("synthetic", _later("synthetic", "synthetic_observations")),
+        tables=table_of("synthetic"),
+        figures=figure_of("synthetic"),
+        study=Study("synthetic", later("synthetic", "synthetic_observations")),
     ),
     Item(
         "epoch-time",
@@ -404,7 +298,7 @@ ITEMS: tuple[Item, ...] = (
                 "Times want a quiet machine: whatever else it did is in them.",
             ),
         ),
-        figures=_figure("by_data", title="Seconds per epoch", percent=False, x="seconds"),
+        figures=figure_of("by_data", title="Seconds per epoch", percent=False, x="seconds"),
     ),
     Item(
         "batch-time",
@@ -412,9 +306,9 @@ ITEMS: tuple[Item, ...] = (
         ("tab:bures-others",),
         minutes=1,
         numbers=(Number("s per batch", "seconds_per_batch"),),
-        tables=_table("batch_time"),
-        figures=_figure("batch_time"),
-        study=Study("steps", _later("timing", "step_observations")),
+        tables=table_of("batch_time"),
+        figures=figure_of("batch_time"),
+        study=Study("steps", later("timing", "step_observations")),
     ),
     Item(
         "shuffled",
@@ -424,7 +318,7 @@ ITEMS: tuple[Item, ...] = (
         always(variants.with_controls(plain(CORE))),
         numbers=_WITH_CONTROLS,
         layout=Layout("With the tree and with a shuffled one", ("objective",), (_CONTROL,)),
-        figures=_figure("shuffled"),
+        figures=figure_of("shuffled"),
     ),
     Item(
         "orders",
@@ -444,9 +338,9 @@ ITEMS: tuple[Item, ...] = (
             ("trained with", "seeds"),
             (_CONTROL,),
         ),
-        tables=_table("orders"),
-        figures=_figure("orders"),
-        measure=_measurement("orders"),
+        tables=table_of("orders"),
+        figures=figure_of("orders"),
+        measure=measured_by("orders"),
     ),
     Item(
         "memory",
@@ -460,8 +354,9 @@ ITEMS: tuple[Item, ...] = (
             ("objective", "batch size", "memory"),
             (_CONTROL,),
         ),
-        figures=_figure("memory"),
+        figures=figure_of("memory"),
     ),
+    *STUDIES,
 )
 
 
@@ -476,7 +371,7 @@ def item_names() -> tuple[str, ...]:
 
 
 def find_items(names: tuple[str, ...]) -> tuple[Item, ...]:
-    """Items by name, in the order of the list; "all" stands for every one.
+    """Items by name, in the order of the list; "all" stands for all but those that are made alone.
 
     Raises:
         ValueError: If there is no such item.
@@ -487,4 +382,4 @@ def find_items(names: tuple[str, ...]) -> tuple[Item, ...]:
     """
     for name in names:
         check_choice("item", name, ("all", *item_names()))
-    return tuple(item for item in ITEMS if "all" in names or item.name in names)
+    return tuple(item for item in ITEMS if item.name in names or ("all" in names and not item.alone))

@@ -19,6 +19,7 @@ __all__ = [
     "FLOW_WEIGHTS",
     "MEMORY_BATCH_SIZES",
     "MODE_BY_MODE",
+    "MORE_DISTANCES",
     "ORDER_VARIANTS",
     "PAPER_DATA",
     "RANK_VARIANTS",
@@ -52,6 +53,7 @@ PAPER_DATA = ("cifar10", "cifar100", "inat21-mini", *BREEDS)
 # The distances that the paper trains with, the objectives of its main tables, and its other baselines.
 DISTANCES = ("l2", "fastft", "emd", "sinkhorn", "swd")
 CORE = ("flat", *DISTANCES)
+MORE_DISTANCES = ("twd", "ft", "bures")
 BASELINES = ("mtl", "curriculum", "sumloss", "hxe", "soft", "quadruplet", "shc", "gc", "rank")
 
 # The values that studies of a setting compare; claims are about the same.
@@ -86,6 +88,7 @@ _LABELS = {
     "twd": "TWD",
     "ft": "FT",
     "bures": "Bures",
+    "cosine": "Cosine",
     "mtl": "MTL",
     "curriculum": "Curr",
     "sumloss": "SumLoss",
@@ -110,14 +113,14 @@ class Variant:
         objective: Name of the objective.
         setting: What is changed; empty for nothing. A control has that of what it controls.
         overrides: The changed settings, as `--set` takes them.
-        seeds: How many seeds at laptop scale; at the paper's scale there are three, or one for a control.
+        seeds: How many seeds at laptop scale; at others at most three, one for a control at the paper's.
         control: Whether it has a shuffled tree.
     """
 
     objective: str
     setting: Setting = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
-    seeds: int = 1
+    seeds: int = 3
     control: bool = False
 
 
@@ -143,16 +146,13 @@ def label_of(objective: str) -> str:
 
 
 def plain(objectives: Iterable[str]) -> tuple[Variant, ...]:
-    """Objectives as in the paper: those of the main tables with three seeds, the others with one.
+    """Objectives as in the paper, with five seeds.
 
     Example:
         >>> [(variant.objective, variant.seeds) for variant in plain(["flat", "hxe"])]
-        [('flat', 3), ('hxe', 1)]
+        [('flat', 5), ('hxe', 5)]
     """
-    return tuple(
-        Variant(name, overrides=AS_PUBLISHED.get(name, ()), seeds=3 if name in CORE else 1)
-        for name in objectives
-    )
+    return tuple(Variant(name, overrides=AS_PUBLISHED.get(name, ()), seeds=5) for name in objectives)
 
 
 def varied(
@@ -174,7 +174,7 @@ def varied(
 
 
 def with_controls(variants: Iterable[Variant]) -> tuple[Variant, ...]:
-    """Variants, and those that have a distance once more with a tree in which classes have changed places.
+    """Variants, and those that have CPCC once more with a tree in which classes have changed places.
 
     Example:
         >>> variants = with_controls(varied(["flat", "l2"], [({}, ("batch_size=64",))]))
@@ -185,9 +185,9 @@ def with_controls(variants: Iterable[Variant]) -> tuple[Variant, ...]:
     """
     given = tuple(variants)
     shuffled = (
-        replace(variant, overrides=(*variant.overrides, "tree.shuffle_seed=0"), seeds=1, control=True)
+        replace(variant, overrides=(*variant.overrides, "tree.shuffle_seed=0"), control=True)
         for variant in given
-        if variant.objective in DISTANCES
+        if variant.objective in (*DISTANCES, *MORE_DISTANCES, "cosine")
     )
     return (*given, *shuffled)
 
@@ -283,8 +283,8 @@ RANK_VARIANTS = (*plain(["flat", "rank"]), Variant("rank", {"target": "mean"}))
 _PRINCIPAL = "objective.options.fastft.order=principal"
 _THREE_ORDERS = (_PRINCIPAL, "objective.options.fastft.n_orders=3")
 ORDER_VARIANTS = (
-    Variant("fastft", {"order": "batch order"}, seeds=3),
-    Variant("fastft", {"order": "principal"}, (_PRINCIPAL,), seeds=3),
-    Variant("fastft", {"order": "three principal"}, _THREE_ORDERS, seeds=3),
+    Variant("fastft", {"order": "batch order"}),
+    Variant("fastft", {"order": "principal"}, (_PRINCIPAL,)),
+    Variant("fastft", {"order": "three principal"}, _THREE_ORDERS),
     *plain(["emd"]),
 )

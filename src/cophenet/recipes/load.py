@@ -100,7 +100,7 @@ def list_recipes() -> tuple[RecipeLine, ...]:
 
     Example:
         >>> [(line.scale, line.epochs) for line in list_recipes() if line.name == "entity30"]
-        [('paper', 300), ('scratch', 12), ('laptop', 30)]
+        [('paper', 300), ('scratch', 12), ('laptop', 15)]
     """
     lines = []
     for name in recipe_names():

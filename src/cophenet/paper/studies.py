@@ -1,0 +1,177 @@
+"""Studies beyond the paper: which objective for which purpose, by which yardstick, and at which settings.
+
+They are items of their own, which "all" leaves out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cophenet.paper.item import Item, later
+from cophenet.paper.variants import (
+    AS_PUBLISHED,
+    BASELINES,
+    BATCH_SIZES,
+    DISTANCES,
+    MORE_DISTANCES,
+    Variant,
+    always,
+    plain,
+    varied,
+    with_controls,
+)
+
+__all__ = ["STUDIES", "TUNED_ON"]
+
+_DATA = ("cifar100", "glosses", "cifar10")
+_CIFAR100 = ("cifar100",)
+_OBJECTIVES = (*DISTANCES, "flat", *BASELINES, "cosine")
+
+# Tuning sees a part of the training samples only, in place of the test part.
+TUNED_ON = "data.validation=0.2"
+_RATES = (1e-3, 3e-3)
+# The second setting that is tried of every objective, two values each; objectives without one have the decay.
+_SECOND: dict[str, tuple[str, tuple[float, float]]] = {
+    **dict.fromkeys(DISTANCES, ("objective.cpcc.weight={}", (0.3, 1.0))),
+    "cosine": ("objective.options.cosine={{cpcc: {{weight: {}}}}}", (0.1, 0.3)),
+    "hxe": ("objective.options.hxe.alpha={}", (0.1, 0.4)),
+    "soft": ("objective.options.soft.beta={}", (4.0, 10.0)),
+    "quadruplet": ("objective.options.quadruplet.weight={}", (0.2, 1.0)),
+    "rank": ("objective.options.rank.weight={}", (0.3, 1.0)),
+}
+_DECAY = ("optimizer.weight_decay={}", (1e-2, 1e-1))
+
+_WEIGHTS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+_UNIT = "objective.cpcc.normalize=true"
+# Parts of the objective `cosine`, and CPCC with other objectives.
+_COMBINATIONS = (
+    *(
+        Variant("fastft", {"unit vectors, weight": w}, (_UNIT, f"objective.cpcc.weight={w}"))
+        for w in (0.1, 0.3, 1.0)
+    ),
+    *(
+        Variant(
+            "mtl", {"+ FastFT": w}, (f"objective.options.mtl={{cpcc: {{distance: fastft, weight: {w}}}}}",)
+        )
+        for w in (0.1, 0.3, 1.0)
+    ),
+    Variant(
+        "sumloss",
+        {"+ FastFT": 0.3},
+        ("objective.options.sumloss={cpcc: {distance: fastft, weight: 0.3}}",),
+    ),
+    *(
+        Variant("cosine", {"parts": text}, (f"objective.options.cosine={options}",))
+        for text, options in {
+            "cosine head alone": "{coarse_weight: 0, cpcc: {weight: 0}}",
+            "without CPCC": "{cpcc: {weight: 0}}",
+            "without the coarse head": "{coarse_weight: 0}",
+            "l2 in place of FastFT": "{cpcc: {distance: l2}}",
+            "weight 0.3": "{cpcc: {weight: 0.3}}",
+            "weight 1": "{cpcc: {weight: 1}}",
+        }.items()
+    ),
+)
+# All layers are trained, on smaller images and for fewer epochs, as a step costs forty times as much.
+_TRAINED_TRUNK = (
+    "model.frozen=false",
+    "data.image_size=64",
+    "data.augment=cifar",
+    "batch_size=128",
+    "epochs=5",
+)
+
+
+def _tuning() -> tuple[Variant, ...]:
+    """Four trials for each objective: two learning rates, two values of a setting of its own."""
+    return tuple(
+        Variant(
+            name,
+            {"lr": rate, override.partition("=")[0].rpartition(".")[2]: value},
+            (TUNED_ON, *AS_PUBLISHED.get(name, ()), f"optimizer.lr={rate}", override.format(value)),
+            seeds=1,
+        )
+        for name in _OBJECTIVES
+        for override, values in [_SECOND.get(name, _DECAY)]
+        for rate in _RATES
+        for value in values
+    )
+
+
+def _pareto() -> tuple[Variant, ...]:
+    """Objectives over a range of weights, and combinations."""
+    weights = [({"lambda": w}, (f"objective.cpcc.weight={w}",)) for w in _WEIGHTS]
+    others = (replace(variant, seeds=3) for variant in plain(("flat", "mtl", "sumloss", "cosine")))
+    return (*others, *varied(("l2", "emd", "fastft"), weights), *_COMBINATIONS)
+
+
+def _equal_steps(_recipe: str, scale: str) -> tuple[Variant, ...]:
+    """Batches of several sizes, each for as many epochs as make up the same number of steps."""
+    size, epochs = (128, 20) if scale == "scratch" else (256, 15) if scale == "laptop" else (128, 200)
+    settings = [
+        ({"batch_size": each}, (f"batch_size={each}", f"epochs={max(1, round(epochs * each / size))}"))
+        for each in BATCH_SIZES
+    ]
+    return with_controls(varied(("l2", "emd", "fastft"), settings))
+
+
+def _study(name: str, title: str, *, table: str, figure: str, **about: object) -> Item:
+    tables, figures = later("study_tables", table), later("study_tables", figure)
+    return Item(name, title, (), tables=tables, figures=figures, alone=True, **about)  # type: ignore[arg-type]
+
+
+STUDIES: tuple[Item, ...] = (
+    _study(
+        "tuning",
+        "learning rate and weight of every objective, on a validation part",
+        table="tuning",
+        figure="tuning_figure",
+        recipes=_CIFAR100,
+        variants=always(_tuning()),
+    ),
+    _study(
+        "objectives",
+        "all objectives on three data sets, with controls",
+        table="purposes",
+        figure="pareto_figure",
+        recipes=_DATA,
+        variants=always(with_controls(plain(_OBJECTIVES))),
+    ),
+    _study(
+        "yardsticks",
+        "trained with one distance, measured by another",
+        table="yardsticks",
+        figure="yardsticks_figure",
+        recipes=_CIFAR100,
+        variants=always(tuple(replace(v, seeds=3) for v in plain(("flat", *DISTANCES, *MORE_DISTANCES)))),
+    ),
+    _study(
+        "pareto",
+        "which objective for which purpose: weights and combinations",
+        table="purposes",
+        figure="pareto_figure",
+        recipes=_DATA,
+        variants=always(_pareto()),
+    ),
+    _study(
+        "equal-steps",
+        "TestCPCC by batch size at equal steps",
+        table="purposes",
+        figure="pareto_figure",
+        recipes=_CIFAR100,
+        variants=_equal_steps,
+        fixed=True,
+    ),
+    _study(
+        "fine-tuning",
+        "the backbone trained too",
+        table="purposes",
+        figure="pareto_figure",
+        recipes=_CIFAR100,
+        variants=always(
+            with_controls(varied(("flat", "l2", "fastft", "emd"), [({"trunk": "trained"}, _TRAINED_TRUNK)]))
+        ),
+        minutes=160.0,
+        fixed=True,
+    ),
+)
