@@ -178,7 +178,7 @@ def test_every_cpcc_result_has_its_control(scale):
         assert set(controls) == (set() if item.name in without else set(plain))
         for key, control in controls.items():
             assert control.overrides == (*plain[key].overrides, "tree.shuffle_seed=0")
-            assert control.seeds == 1
+            assert control.seeds == plain[key].seeds
 
 
 def test_items_name_the_tables_and_figures_of_the_paper():
