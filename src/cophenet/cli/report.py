@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,6 @@ def report(
     from cophenet._common.progress import Progress
     from cophenet.report import write_report
 
-    with Progress("report", 2 * len(runs), every=1, transient=True) as progress:
+    with Progress("report", 2 * len(runs), show=sys.stderr.isatty(), transient=True) as progress:
         page = write_report(runs, output, progress=lambda what, done, _: progress.update(done, label=what))
     typer.echo(f"wrote {page}")
