@@ -32,7 +32,7 @@ from cophenet import HierarchicalEmbedder, Hierarchy
 from cophenet.data.cifar import cifar10_tree, cifar100_split
 from cophenet.data.digits import digits_tree
 from cophenet.estimator.comparison import METHODS, FittedMethod, lda, measure_method
-from timing import RESULTS, table
+from timing import RESULTS
 
 SEEDS = (0, 1, 2)
 STRENGTHS: tuple[Any, ...] = (0.0, "auto", 0.6, 1.0)
@@ -241,7 +241,8 @@ def mean_table(title: str, cells: dict[str, list[dict[str, float]]]) -> str:
             error = f" ± {shown.std(ddof=1) / len(shown) ** 0.5:.{digits}f}" if len(shown) > 1 else ""
             text = f"{shown.mean():.{digits}f}{error}"
             rows[name].append(f"**{text}**" if float(each.mean()) == best else text)
-    return table(title, ["method", *columns], list(rows.values()))
+    lines = [[title, *columns], ["---"] * (len(columns) + 1), *rows.values()]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -274,13 +275,13 @@ def tables(name: str, vectors: Vectors, results: Results) -> Iterator[str]:
 
     seeds = {method: SEEDS[:1] if method in ONCE else SEEDS for method in ALL}
     cells = {method: [cell(method, ALL[method], seed) for seed in seeds[method]] for method in ALL}
-    sizes = f"{len(vectors.train[0])} training and {len(vectors.test[0])} test vectors"
-    yield mean_table(f"{name}: {sizes}", cells)
+    count, width = vectors.train[0].shape
+    yield mean_table(f"{name} ({count:,} x {width:,}, {vectors.tree.num_classes} classes)", cells)
     few = [results.get(f"{name}, few, {seed}", partial(few_samples, vectors, seed)) for seed in SEEDS]
     each = {method: [{"accuracy": one[method]} for one in few] for method in few[0]}
-    yield mean_table(f"{name}: {FEW} samples per class", each)
+    yield mean_table(f"{name}, {FEW} samples per class", each)
     dial = {str(s): [cell(dial_name(s), _embedder(s), 0)] for s in STRENGTHS}
-    yield mean_table(f"{name}: the dial, one seed", dial)
+    yield mean_table(f"{name}, `tree_strength`", dial)
 
 
 def dial_name(strength: float | str) -> str:
