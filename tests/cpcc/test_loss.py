@@ -224,4 +224,5 @@ def test_a_weight_of_0_computes_no_distances():
     z.requires_grad_()
     loss = criterion(z, y)
     loss.backward()
-    assert loss.item() == 0 and not z.grad.any()
+    assert loss.item() == 0
+    assert not z.grad.any()
