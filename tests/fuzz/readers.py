@@ -31,8 +31,9 @@ from cophenet.recipes import load_recipe
 from cophenet.report import compare
 from cophenet.report.comparison import make_table, results_of
 from cophenet.report.curves import training_curves
-from cophenet.report.details import mistake_paths, node_list
+from cophenet.report.details import details_tree, mistake_paths
 from cophenet.report.embedding import embed
+from cophenet.report.page_data import level_chances
 from cophenet.runs import Run
 from cophenet.runs.checkpoints import read_checkpoint
 from cophenet.vectors import label_facts, map_arrays, map_rows, read_parts, read_vectors
@@ -187,7 +188,7 @@ def _results():
 
 def _read_details(path):
     details = Run.open(path.parent).details
-    return [*node_list(details), *mistake_paths(details)]
+    return [*level_chances(details_tree(details), details), *mistake_paths(details)]
 
 
 def _run_file(name, read, seeds=None):
