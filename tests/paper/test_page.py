@@ -9,7 +9,7 @@ import pytest
 from cophenet.paper.claims_page import claims_page
 from cophenet.paper.documents import Document, write_document
 from cophenet.paper.items import find_items
-from cophenet.paper.page import item_page, results_page, trade_figure
+from cophenet.paper.page import item_page, results_page
 from cophenet.paper.pipeline import reproduce
 from cophenet.paper.plan import Settings, plan_runs
 
@@ -118,6 +118,7 @@ def test_the_page_leads_with_what_holds_and_what_to_use(tmp_path):
     found = observed(*rows)
     write_document(Document("testcpcc", title="TestCPCC", observations=found), tmp_path)
     write_document(Document("fine", title="fine metrics", observations=found), tmp_path)
+    write_document(Document("scatter", title="CPCC against means", observations=found), tmp_path)
     page = results_page(tmp_path)
     holds, others = page.split("## What does not hold")
     assert (
@@ -130,9 +131,7 @@ def test_the_page_leads_with_what_holds_and_what_to_use(tmp_path):
     uses = others.split("## What to use")[1]
     assert "| retrieval of the same coarse class | l2 80.10 (0.10) |" in uses
     assert "| retrieval of the same class | FastFT 59.10 (0.10) |" in uses
-    assert "![Coarse against fine retrieval](what-to-use.svg)" in uses
-    (panel,) = trade_figure([Document("fine", observations=found)])["panels"]
-    assert {point["name"]: point["y"] for point in panel["points"]}["l2"] == pytest.approx(0.801)
+    assert "![CPCC against means](scatter/scatter.svg)" in uses
 
 
 def test_documents_of_other_scales_are_judged_beside(tmp_path):

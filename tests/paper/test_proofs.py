@@ -10,7 +10,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import spearmanr
 
 from cophenet import Hierarchy, class_distances, cpcc
+from cophenet.data.cifar import cifar100_tree
 from cophenet.objectives.paths import TreePaths
+from cophenet.objectives.soft import soft_label_loss
 from cophenet.objectives.sumloss import level_cross_entropies
 from cophenet.paper.proofs import PROOFS
 from cophenet.transport import create_distance, tree_wasserstein
@@ -230,3 +232,18 @@ def test_cpcc_sees_what_ranks_do_not():
     assert cpcc(torch.from_numpy(near), torch.from_numpy(heavier)).item() != pytest.approx(
         values[0], abs=0.01
     )
+
+
+def test_soft_labels_embed_the_tree_where_their_loss_is_least():
+    """With logits equal to the logarithms of the targets: whoever learns them learns the tree, CPCC is 1."""
+    tree = cifar100_tree()
+    heights = torch.from_numpy(tree.distances() / tree.distances().max())
+    logits = torch.log_softmax(-10.0 * heights, dim=1)
+    assert soft_label_loss(logits, heights, beta=10.0).item() == pytest.approx(0.0, abs=1e-12)
+    _, rho = class_distances(logits, torch.arange(tree.num_classes), "l2")
+    assert cpcc(rho, tree.condensed()).item() == pytest.approx(1.0)
+    # What is learned last: the shares of the four siblings and of the 95 others.
+    shares = logits.exp()[0]
+    siblings = torch.from_numpy(tree.ancestors(1) == tree.ancestors(1)[0])
+    assert shares[siblings][1:].sum().item() == pytest.approx(0.026, abs=1e-3)
+    assert shares[~siblings].sum().item() == pytest.approx(0.004, abs=1e-3)

@@ -27,7 +27,6 @@ __all__ = [
     "unreadable",
     "without_folders",
     "write_document",
-    "write_figure",
 ]
 
 FORMAT = 3
@@ -202,16 +201,9 @@ def write_document(document: Document, output: Path) -> list[Path]:
             written.append(folder / f"{name}.{ending}")
             write_text(written[-1], f"{text}\n")
     for name, figure in item_figures(document).items():
-        written += write_figure(figure, folder / name)
-    return written
-
-
-def write_figure(figure: Mapping[str, Any], stem: Path) -> list[Path]:
-    """Write a figure as SVG and PNG, the stem of whose names is given."""
-    written = []
-    for ending, content in draw(figure).items():
-        written.append(stem.with_name(f"{stem.name}.{ending}"))
-        write_bytes(written[-1], content)
+        for ending, content in draw(figure).items():
+            written.append(folder / f"{name}.{ending}")
+            write_bytes(written[-1], content)
     return written
 
 

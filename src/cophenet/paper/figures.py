@@ -14,8 +14,8 @@ from cophenet.paper.items import Item, Number, find_items
 from cophenet.paper.measurements import ORDERS, OUTLIER
 from cophenet.paper.modes import MODES
 from cophenet.paper.observations import Condition, Observations
-from cophenet.paper.synthetic import VARIANTS
 from cophenet.paper.tables import condition_name, curve_points, number_cells, setting_name
+from cophenet.paper.timed_distances import VARIANTS
 from cophenet.paper.variants import label_of
 from cophenet.report import Cell
 
@@ -57,21 +57,13 @@ def draw(figure: Mapping[str, Any]) -> dict[str, bytes]:
     """A figure as files, by their ending; each says in its description of which data it is.
 
     Args:
-        figure: "kind" and the data of that kind, as the functions of `charts` take it.
+        figure: "kind" and its data, as the function "<kind>_figure" of `charts` takes it.
     """
     import matplotlib
 
     from cophenet.paper import charts
 
-    kinds = {
-        "lines": charts.lines_figure,
-        "dots": charts.dots_figure,
-        "scatter": charts.scatter_figure,
-        "matrices": charts.matrices_figure,
-        "clouds": charts.clouds_figure,
-        "heat": charts.heat_figure,
-    }
-    drawn = kinds[figure["kind"]](figure)
+    drawn = getattr(charts, f"{figure['kind']}_figure")(figure)
     files = {}
     with matplotlib.rc_context({"svg.hashsalt": "cophenet", "svg.fonttype": "path"}):
         for ending, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
@@ -221,30 +213,25 @@ def _fit(points: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
     return {**asdict(fit_line(x, y)), "points": len(points)}
 
 
-def _line(name: str, points: Mapping[str, Cell | None], of: str | None = None) -> list[dict[str, Any]]:
+def _line(name: str, points: Mapping[str, Cell | None], *, control: bool = False) -> list[dict[str, Any]]:
     """A series of a figure, if there is any number: by setting, all of them, for their order in the picture.
 
     Args:
-        name: Of the series.
+        name: Of the series, or of that which it is the control of.
         points: Setting -> mean and standard deviation.
-        of: The series that this one is the control of.
+        control: Whether it is a control.
     """
     if not any(points.values()):
         return []
     y, std = ([c and getattr(c, part) for c in points.values()] for part in ("mean", "std"))
-    return [{"name": name, "x": list(points), "y": y, "std": std, **({"of": of} if of else {})}]
-
-
-def _with_control(name: str, points: Mapping[str, Cell | None], *, control: bool) -> list[dict[str, Any]]:
-    return _line(f"{name}, shuffled tree", points, name) if control else _line(name, points)
+    named = {"name": f"{name}, shuffled tree", "of": name} if control else {"name": name}
+    return [{**named, "x": list(points), "y": y, "std": std}]
 
 
 def curves(item: Item, document: Document, label: str) -> Figures:
     """TestCPCC by the setting that is varied."""
     lines = curve_points(document.observations).items()
-    series = [
-        line for (name, control), points in lines for line in _with_control(name, points, control=control)
-    ]
+    series = [line for (name, control), points in lines for line in _line(name, points, control=control)]
     panel = {"title": "TestCPCC", "x": label, "y": "TestCPCC", "percent": True, "series": series}
     return {item.name: _figure("lines", [panel])}
 
@@ -261,7 +248,7 @@ def memory(item: Item, document: Document) -> Figures:
         line
         for control, by_name in lines.items()
         for name, points in by_name.items()
-        for line in _with_control(name, points, control=control)
+        for line in _line(name, points, control=control)
     ]
     panel = {"title": "TestCPCC", "x": "batch size", "y": "", "percent": True, "series": series}
     return {item.name: _figure("lines", [panel])}

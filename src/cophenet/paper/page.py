@@ -21,12 +21,12 @@ from cophenet.paper.tables import item_tables
 from cophenet.report import Table
 from cophenet.report.table import with_spread
 
-__all__ = ["PICTURE", "item_page", "results_page", "trade_figure"]
+__all__ = ["item_page", "results_page"]
 
 # Written by hand, and left as it is.
 _INTRODUCTION = "reading.md"
-# The picture of what to use, beside the page.
-PICTURE = "what-to-use"
+# Items with a picture of what objectives give for what, the fullest first.
+_PICTURES = ("pareto", "objectives", "scatter", "coarse")
 # What somebody may want, by the metric that shows it.
 _PURPOSES = {
     "the right class": "source/accuracy/fine",
@@ -65,8 +65,10 @@ def results_page(folder: Path) -> str:
         chosen = [(claim, one) for claim, one in judged if one.judgement.verdict == verdict]
         if chosen:
             lines = [_claim_line(claim, one) for claim, one in chosen]
-            parts.append("\n".join([f"## {heading}", "", *lines, "", *_picture(chosen, there)]))
-    parts += _uses(documents)
+            items = [name for name, _ in Counter(claim.item for claim, _ in chosen).most_common()]
+            parts.append("\n".join([f"## {heading}", "", *lines, "", *_picture(items, there)]))
+    if uses := _uses(documents):
+        parts.append("\n".join(["## What to use", "", uses, "", *_picture(_PICTURES, there)]))
     open_claims = sum(one.judgement.verdict == "cannot be told" for _, one in judged)
     not_run = sum(all(claim is not known for known, _ in judged) for claim in claims.CLAIMS)
     proved = sum(proof.verdict == "holds" for proof in PROOFS)
@@ -89,11 +91,11 @@ def _claim_line(claim: Claim, one: RegimeVerdict) -> str:
     return f"- **{claim.text}** {f'{where}: ' if where else ''}{texts[0] if texts else ''}{more}"
 
 
-def _picture(judged: Sequence[tuple[Claim, RegimeVerdict]], there: dict[str, Document]) -> list[str]:
-    """A figure of the item that most of some claims are about."""
-    for name, _ in Counter(claim.item for claim, _ in judged).most_common():
-        if name in there and (figures := item_figures(there[name])):
-            return [f"![{_heading(there[name])}]({name}/{next(iter(figures))}.svg)", ""]
+def _picture(names: Sequence[str], there: dict[str, Document]) -> list[str]:
+    """A figure of the first of some items that has one."""
+    for document in (there[name] for name in names if name in there):
+        for figure in item_figures(document):
+            return [f"![{_heading(document)}]({document.item}/{figure}.svg)", ""]
     return []
 
 
@@ -115,21 +117,20 @@ def _compared(documents: Sequence[Document]) -> Iterator[tuple[str, Observations
             yield recipe, table.at([regime]), list(groups[regime].values())
 
 
-def _uses(documents: Sequence[Document]) -> list[str]:
+def _uses(documents: Sequence[Document]) -> str:
     """What is best for which purpose on each data set, with all that is as good within noise."""
     columns = {}
     for recipe, table, conditions in _compared(documents):
         columns[recipe_label(recipe)] = [_best(table, conditions, metric) for metric in _PURPOSES.values()]
     if not columns:
-        return []
+        return ""
     rows = [[purpose, *cells] for purpose, *cells in zip(_PURPOSES, *columns.values(), strict=True)]
     notes = [
         f"Highest mean over seeds, then what is as good within noise; with {_SEEDS} seeds or more where some "
         "objective has so many."
     ]
-    shown = Table.from_rows(["you want", *columns], rows, title="The best objectives", notes=notes)
-    picture = f"![Coarse against fine retrieval]({PICTURE}.svg)\n"
-    return [f"## What to use\n\n{shown.to_markdown()}\n", *([picture] if trade_figure(documents) else [])]
+    names = ["you want", *columns]
+    return Table.from_rows(names, rows, title="The best objectives", notes=notes).to_markdown()
 
 
 def _best(table: Observations, conditions: Sequence[Condition], metric: str) -> str:
@@ -147,21 +148,6 @@ def _best(table: Observations, conditions: Sequence[Condition], metric: str) -> 
     shown = with_spread(known[best]["mean"], known[best]["std"], "percent")
     seeds = "" if enough else f", {len(known[best]['values'])} seed(s)"
     return f"{best.label} {shown}{seeds}" + (f"; {', '.join(as_good)}" if as_good else "")
-
-
-def trade_figure(documents: Sequence[Document]) -> dict[str, Any] | None:
-    """Coarse against fine retrieval of all objectives, a panel for each data set; None if there is none."""
-    panels = []
-    for recipe, table, conditions in _compared(documents):
-        points = []
-        for c in conditions:
-            x, y = (table.summary(c, f"source/map/{level}") for level in ("fine", "coarse"))
-            if x and y and x["mean"] is not None and y["mean"] is not None:
-                points.append({"name": c.label, "x": x["mean"], "y": y["mean"]})
-        if points:
-            names = {"title": recipe_label(recipe), "x": "fine MAP, source", "y": "coarse MAP, source"}
-            panels.append({**names, "points": points, "fit": None})
-    return {"kind": "scatter", "panels": panels} if panels else None
 
 
 def _heading(document: Document) -> str:

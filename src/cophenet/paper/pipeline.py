@@ -11,7 +11,7 @@ from typing import Any
 
 from cophenet._common.files import write_text
 from cophenet._common.locks import InUseError, locked
-from cophenet.paper.claims_page import claims_page, read_documents
+from cophenet.paper.claims_page import claims_page
 from cophenet.paper.documents import (
     Document,
     choose_document,
@@ -20,11 +20,10 @@ from cophenet.paper.documents import (
     unreadable,
     without_folders,
     write_document,
-    write_figure,
 )
 from cophenet.paper.items import Item, find_items
 from cophenet.paper.observations import Observations
-from cophenet.paper.page import PICTURE, item_page, results_page, trade_figure
+from cophenet.paper.page import item_page, results_page
 from cophenet.paper.plan import (
     EPOCHS,
     Settings,
@@ -173,9 +172,6 @@ class _Work:
             self.queue.tell(f"left out of the page: {path} {problem}")
         self._write_page("claims.md", claims_page)
         self._write_page("README.md", results_page)
-        figure = trade_figure(read_documents(self.output))
-        if figure is not None:
-            write_figure(figure, self.output / PICTURE)
 
     def _write_page(self, name: str, page: Callable[[Path], str]) -> None:
         try:

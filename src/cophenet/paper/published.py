@@ -118,10 +118,11 @@ def is_transfer(metric: str) -> bool:
 @cache
 def _cells() -> Mapping[tuple[str, str | None, str], list[tuple[Mapping[str, str | int], Published]]]:
     cells: dict[tuple[str, str | None, str], list[tuple[Mapping[str, str | int], Published]]] = {}
-    for table in published_tables().values():
-        for row in table.rows:
-            for key, cell in row.values.items():
-                levels = create_source(row.data).level_names if row.data in source_names() else ()
-                for metric in observed_names(key, row.objective, levels):
-                    cells.setdefault((row.data, row.objective, metric), []).append((row.setting, cell))
+    rows = [row for table in published_tables().values() for row in table.rows]
+    known = {row.data for row in rows} & set(source_names())
+    levels = {data: create_source(data).level_names for data in known}
+    for row in rows:
+        for key, cell in row.values.items():
+            for metric in observed_names(key, row.objective, levels.get(row.data, ())):
+                cells.setdefault((row.data, row.objective, metric), []).append((row.setting, cell))
     return cells

@@ -17,7 +17,8 @@ from cophenet._common.checks import check_choice, check_whole
 from cophenet._common.threads import torch_threads
 from cophenet.cpcc.loss import CPCCLoss
 from cophenet.paper.observations import Condition, Observation, Observations
-from cophenet.paper.synthetic import StudySettings, dense_bures, synthetic_study
+from cophenet.paper.synthetic import StudySettings, synthetic_study
+from cophenet.paper.timed_distances import dense_bures
 from cophenet.tree import Hierarchy
 
 __all__ = ["run_isolated", "step_observations", "time_steps"]
