@@ -146,7 +146,8 @@ def _best(table: Observations, conditions: Sequence[Condition], metric: str) -> 
         if found is not None and found.verdict != "holds":
             as_good.append(other.label)
     shown = with_spread(known[best]["mean"], known[best]["std"], "percent")
-    seeds = "" if enough else f", {len(known[best]['values'])} seed(s)"
+    count = len(known[best]["values"])
+    seeds = "" if enough else f", {count} {'seed' if count == 1 else 'seeds'}"
     return f"{best.label} {shown}{seeds}" + (f"; {', '.join(as_good)}" if as_good else "")
 
 
