@@ -8,7 +8,7 @@ WORKERS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: install test lint check integrations docs browser demo bench soak fuzz clean
+.PHONY: install test lint check integrations dist docs browser demo bench soak fuzz clean
 
 install: $(VENV)/installed-dev
 
@@ -28,6 +28,15 @@ check: $(VENV)/installed-dev
 integrations: $(VENV)/installed-dev
 	$(PIP) -e '.[dev,integrations]'
 	$(BIN)/pytest tests/integrations tests/integrations/with_packages.py
+
+# Wheel and source distribution in dist, their metadata checked; the wheel is installed into empty environments,
+# without extras and with each extra alone (or those of EXTRAS), where the code of its page is run. Half an hour.
+dist: $(BIN)/pip
+	$(PIP) 'build>=1.2' 'twine>=6'
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tools/check_dist.py dist/*.whl $(EXTRAS)
 
 # The site, in build/docs; its notebooks are run. Any warning, and any link that leads nowhere, is an error.
 docs: $(VENV)/installed-docs

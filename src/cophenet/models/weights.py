@@ -7,6 +7,7 @@ from pathlib import Path
 from torch import Tensor
 
 from cophenet._common.limits import TooLargeError
+from cophenet._common.packages import import_optional
 from cophenet._common.torch_files import load_torch
 from cophenet.models.base import Backbone
 
@@ -97,12 +98,10 @@ def _reason(error: Exception) -> str:
 
 
 def _read_safetensors(path: Path) -> object:
+    safetensors = import_optional("safetensors.torch", f"reading {path} needs", "cophenet[data]")
     try:
-        from safetensors.torch import load_file
-    except ImportError as error:
-        raise ImportError(f"reading {path} needs the package safetensors") from error
-    try:
-        return load_file(path)
+        state: object = safetensors.torch.load_file(path)
+        return state
     except Exception as error:  # foreign and damaged files fail in any way
         raise ValueError(f"weights {path} are no safetensors file{_reason(error)}") from error
 

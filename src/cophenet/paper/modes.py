@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cophenet._common.checks import check_choice, check_whole
+from cophenet._common.packages import require
 
 __all__ = ["MODES", "Covariance", "ModeCounts", "best_components", "count_modes", "one_gaussian"]
 
@@ -65,6 +66,7 @@ def best_components(
         >>> best_components(two, "full", most=4)
         (2, 0)
     """
+    require("sklearn", "counting modes needs", "cophenet[data]")
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 

@@ -1,0 +1,107 @@
+"""A missing optional package is one sentence with the command that installs it, wherever it is needed."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EARLIER = Path(__file__).parent / "first_edition"
+
+# Package -> what a user may do without it.
+NEEDED = {
+    "typer": ["main()"],
+    "pydantic": [
+        "from cophenet.recipes import load_recipe",
+        "from cophenet.runs import Run",
+        "from cophenet.evaluation import evaluate",
+    ],
+    "yaml": ["from cophenet.recipes import load_recipe", "Hierarchy.read('tree.yaml')"],
+    "PIL": [
+        "from cophenet.data import create_source\n"
+        "create_source('folder').load('pictures').samples('train').inputs.take(numpy.array([0]))"
+    ],
+    "safetensors": [
+        "from cophenet.models.weights import read_state; read_state('x.safetensors')",
+        "from cophenet import HierarchicalEmbedder; HierarchicalEmbedder.load(EARLIER / 'embedder')",
+    ],
+    "pyarrow": ["from cophenet.vectors import read_vectors; read_vectors('x.parquet')"],
+    "sklearn": [
+        "from cophenet import HierarchicalEmbedder",
+        "from cophenet.data import create_source; create_source('digits').load(None)",
+        "from cophenet.paper import best_components; best_components(numpy.eye(9), 'full', most=2)",
+    ],
+    "torchmetrics": ["from cophenet.metrics import CPCC"],
+    "lightning": [
+        "from cophenet.integrations import CPCCCallback",
+        "from cophenet.runs import train; from cophenet.recipes import load_recipe\n"
+        "train(load_recipe('digits'), 'run')",
+    ],
+    "matplotlib": ["from cophenet.report import write_report; write_report([EARLIER / 'run'], 'x.html')"],
+    "jinja2": ["from cophenet.report import write_report; write_report([EARLIER / 'run'], 'x.html')"],
+    "numba": ["from cophenet.transport import EMD; EMD(solver='numba')"],
+    "networkx": ["Hierarchy.imagenet([1, 2]).to_networkx()"],
+    "onnx": [
+        "from cophenet import HierarchicalEmbedder\n"
+        "HierarchicalEmbedder.load(EARLIER / 'embedder').to_onnx('x.onnx')"
+    ],
+}
+
+# One process loads what most need; its children each miss a package.
+PROGRAM = """
+import json, os, sys, warnings
+from pathlib import Path
+import numpy, pydantic, sklearn.utils.validation, torch
+from cophenet import Hierarchy
+from cophenet.__main__ import main
+
+warnings.simplefilter("ignore")
+sys.argv = ["cophenet", "--help"]
+EARLIER = Path({earlier!r})
+for package, codes in {needed!r}.items():
+    for code in codes:
+        read, write = os.pipe()
+        if not os.fork():
+            for name in [package, *sys.modules]:
+                if name.split(".")[0] == package:
+                    sys.modules[name] = None
+            sys.stderr = os.fdopen(write, "w")
+            try:
+                exec(code)
+            except BaseException as error:
+                if isinstance(error, ImportError) or not isinstance(error, SystemExit):
+                    print(f"{{type(error).__name__}}: {{error}}", file=sys.stderr)
+            sys.stderr.flush()
+            os._exit(0)
+        os.close(write)
+        print(json.dumps([package, code, os.fdopen(read).read().strip()]), flush=True)
+        os.wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def messages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("missing")
+    (folder / "tree.yaml").write_text("a: [b, c]")
+    (folder / "x.safetensors").write_bytes(bytes(16))
+    (folder / "x.parquet").write_bytes(b"PAR1")
+    for name in ("cat", "dog"):
+        (folder / "pictures" / name).mkdir(parents=True)
+        for number in range(3):
+            (folder / "pictures" / name / f"{number}.png").write_bytes(b"")
+    program = PROGRAM.format(earlier=str(EARLIER), needed=NEEDED)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
+    )
+    rows = map(json.loads, done.stdout.splitlines())
+    return {(package, code): message for package, code, message in rows}
+
+
+@pytest.mark.parametrize(("package", "code"), [(p, code) for p, codes in NEEDED.items() for code in codes])
+def test_the_sentence_has_the_command(messages, package, code):
+    message = messages[package, code]
+    names = {"sklearn": "scikit-learn", "yaml": "yaml", "PIL": "pillow"}
+    assert re.fullmatch(r"(ImportError|error): [^\n]+: pip install '?[\w-]+(\[\w+\])?'?", message), message
+    assert names.get(package, package) in message.lower() or package in message
