@@ -39,7 +39,6 @@ NEEDED = {
         "from cophenet.runs import train; from cophenet.recipes import load_recipe\n"
         "train(load_recipe('digits'), 'run')",
     ],
-    "matplotlib": ["from cophenet.report import write_report; write_report([EARLIER / 'run'], 'x.html')"],
     "jinja2": ["from cophenet.report import write_report; write_report([EARLIER / 'run'], 'x.html')"],
     "numba": ["from cophenet.transport import EMD; EMD(solver='numba')"],
     "networkx": ["Hierarchy.imagenet([1, 2]).to_networkx()"],
