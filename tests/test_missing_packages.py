@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,7 +59,7 @@ from cophenet.__main__ import main
 
 warnings.simplefilter("ignore")
 sys.argv = ["cophenet", "--help"]
-EARLIER = Path({earlier!r})
+EARLIER = Path("earlier")
 for package, codes in {needed!r}.items():
     for code in codes:
         read, write = os.pipe()
@@ -90,7 +91,8 @@ def messages(tmp_path_factory):
         (folder / "pictures" / name).mkdir(parents=True)
         for number in range(3):
             (folder / "pictures" / name / f"{number}.png").write_bytes(b"")
-    program = PROGRAM.format(earlier=str(EARLIER), needed=NEEDED)
+    shutil.copytree(EARLIER, folder / "earlier")
+    program = PROGRAM.format(needed=NEEDED)
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
     )
