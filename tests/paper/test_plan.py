@@ -42,6 +42,15 @@ def test_other_settings_of_a_study_may_be_set():
     check_settings(find_items(("epoch-time",)), Settings("laptop", overrides=("epochs=5",)))
 
 
+def test_own_data_is_for_another_command(run):
+    code, _, error = run("shuffled", "--recipe", "vectors", "--only-finished")
+    assert code == 2
+    assert (
+        "trains on all classes, and items show source and target; for your own data use `cophenet study`"
+        in error
+    )
+
+
 def test_an_item_of_other_data_is_left_out(run, tmp_path):
     code, out, _ = run("tree-depth", "rank", "--recipe", "digits", "--only-finished", "-o", "o")
     assert code == 0

@@ -172,6 +172,10 @@ def check_settings(items: Iterable[Item], settings: Settings) -> None:
         Traceback (most recent call last):
         ValueError: --set batch_size=256: batch-size varies batch_size itself, leave out one of the two
     """
+    for name in settings.recipes:
+        if load_recipe(name, settings.scale, settings.overrides).data.domain == "full":
+            whole = f"{name} trains on all classes, and items show source and target"
+            raise ValueError(f"--recipe {name}: {whole}; for your own data use `cophenet study`")
     used = {item: recipes_of(item, settings) for item in items}
     for recipe in dict.fromkeys((*settings.recipes, *(name for names in used.values() for name in names))):
         load_recipe(recipe, settings.scale, settings.overrides)

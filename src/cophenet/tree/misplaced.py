@@ -74,10 +74,8 @@ def misplaced_classes(features: Any, labels: Any, tree: Hierarchy, *, most: int 
     order = np.concatenate([np.flatnonzero(y == label) for label in range(tree.num_classes)]).astype(np.int64)
     rank = np.empty(len(y), dtype=np.int64)
     rank[order] = np.arange(len(y)) - np.repeat(np.cumsum(count) - count, count)
-    whole, halves = (
-        _means(x, y, count),
-        [_means(x[rank % 2 == side], y[rank % 2 == side], None) for side in (0, 1)],
-    )
+    whole = _means(x, y, len(count))
+    halves = [_means(x[rank % 2 == side], y[rank % 2 == side], len(count)) for side in (0, 1)]
     judged = np.flatnonzero(count >= 2)
     found = []
     for label in judged.tolist():
@@ -91,8 +89,8 @@ def misplaced_classes(features: Any, labels: Any, tree: Hierarchy, *, most: int 
     return [one for _, one in sorted(found, key=lambda pair: pair[0])[:most]]
 
 
-def _means(x: Floats, y: NDArray[Any], count: NDArray[Any] | None) -> Floats:
-    size = int(y.max()) + 1 if count is None else len(count)
+def _means(x: Floats, y: NDArray[Any], size: int) -> Floats:
+    """The means of classes (size, d); 0 for those without samples."""
     sums = np.zeros((size, x.shape[1]))
     np.add.at(sums, y, x)
     return sums / np.maximum(np.bincount(y, minlength=size), 1)[:, None]

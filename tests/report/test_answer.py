@@ -1,0 +1,68 @@
+"""The answer in sentences."""
+
+import pytest
+
+from cophenet.report.answer import Candidate, answer, aspects
+from cophenet.report.noise import Measured
+from cophenet.tree import Hierarchy
+
+TREE = Hierarchy.from_paths(["a/1", "a/2", "b/3", "b/4"], sep="/", level_names=("coarse", "fine"))
+CHANCES = [{"chance": 0.5, "majority": 0.5}, {"chance": 0.25, "majority": 0.3}]
+
+
+def candidate(name, objective="fastft", *, fine=0.8, map_=0.5, severity=1.5, control=False, seeds=(0, 1, 2)):
+    """A run whose seeds differ a little, in the same way as those of the others."""
+    means = {"full/accuracy/fine": fine, "full/map/coarse": map_, "full/severity": severity}
+    metrics = {
+        key: {
+            "mean": mean,
+            "values": [mean + 0.01 * (seed % 3) + 1e-4 * (seed == 1) * len(name) for seed in seeds],
+        }
+        for key, mean in means.items()
+    }
+    results = {"objective": objective, "seeds": list(seeds), "metrics": metrics, "seconds_per_epoch": 1.0}
+    return Candidate(name, Measured(results), control)
+
+
+def said(*candidates):
+    return answer(candidates, TREE, "full", "coarse", CHANCES)
+
+
+FLAT = candidate("flat", "flat")
+
+
+def test_a_gain_beyond_noise_with_its_price():
+    result = said(FLAT, candidate("tree", map_=0.6, severity=1.2, fine=0.79))
+    assert (result.verdict, result.chosen) == ("helps", "tree")
+    text = " ".join(result.sentences)
+    assert "retrieval at coarse (MAP) +10.0 points [+10.0, +10.0]" in text
+    assert "distance of mistakes -0.30 levels" in text
+    assert "The price: accuracy at fine -1.0 points" in text
+    assert "Guessing is right for 25.0% of the samples, always answering the largest class for 30.0%" in text
+
+
+def test_no_gain_is_an_answer():
+    result = said(FLAT, candidate("tree", fine=0.7))
+    assert (result.verdict, result.chosen) == ("does not help", "")
+    assert result.sentences[0].startswith("The tree does not help here")
+    assert "tree against Flat: accuracy at fine -10.0 points" in result.sentences[1]
+
+
+@pytest.mark.parametrize(("shuffled", "words"), [(0.5, "It is this tree"), (0.6, "gives as much")])
+def test_a_control_tells_whether_it_is_the_tree(shuffled, words):
+    control = candidate("tree-shuffled", map_=shuffled, control=True)
+    result = said(FLAT, candidate("tree", map_=0.6), control)
+    assert any(words in sentence for sentence in result.sentences)
+
+
+def test_what_cannot_be_told():
+    one = candidate("tree", seeds=(0,))
+    assert said(candidate("flat", "flat", seeds=(0,)), one).verdict == "cannot be told"
+    alone = said(one)
+    assert alone.verdict == ""
+    assert "There is no run without a tree" in alone.sentences[-1]
+
+
+def test_new_classes_are_aspects_of_a_source():
+    assert "target/accuracy/coarse" in aspects("source", ("coarse", "fine"), "coarse")
+    assert not any(key.startswith("target") for key in aspects("full", ("coarse", "fine"), "coarse"))

@@ -1,0 +1,128 @@
+"""Does my tree help? From data to answer, on tiny runs."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from cophenet.cli import main
+from cophenet.recipes.load import Override
+from cophenet.runs import Run
+from cophenet.study import find_data, pipeline, plan, run_study
+from cophenet.study.plan import CANDIDATES, FLAT, stage_runs, train_command
+from cophenet.tree import Hierarchy
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """Vectors of six classes in two clear groups."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), 20)
+    groups = 8.0 * np.eye(4)[labels // 3] + 2.0 * np.eye(4)[2 + labels % 2] * (labels % 3 > 0)[:, None]
+    features = groups + 0.1 * rng.normal(size=(120, 4))
+    np.savez(tmp_path / "birds.npz", features=features.astype("f4"), labels=[f"c{label}" for label in labels])
+    return tmp_path / "birds.npz"
+
+
+def test_data_is_found_by_what_it_is(tmp_path, vectors):
+    assert find_data("digits").recipe == "digits"
+    folder = find_data(tmp_path)
+    assert (folder.recipe, folder.data_dir, folder.overrides) == ("folder", tmp_path, ())
+    file = find_data(vectors)
+    assert (file.recipe, file.name) == ("vectors", "birds")
+    assert file.load().data.options["tree_file"] is None
+    Hierarchy.from_paths([("g", f"c{i}") for i in range(6)]).write(tmp_path / "tree.json")
+    assert find_data(vectors).load().data.options["tree_file"] == str(tmp_path / "tree.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["nothing"], "DATA must be a folder of images, a file of vectors, or one of"),
+        (["digits", "--tree", "t.yaml"], "--tree is for folders of images and files of vectors"),
+        (["{file}", "--tree", "t.yaml"], "--tree must be a file that exists, got 't.yaml'"),
+        (["{folder}", "--test", "{file}"], "--test is for files of vectors"),
+    ],
+)
+def test_wrong_calls_are_one_line(vectors, capsys, arguments, problem):
+    words = [word.format(file=vectors, folder=vectors.parent) for word in arguments]
+    with pytest.raises(SystemExit) as stopped:
+        main(["study", *words])
+    err = capsys.readouterr().err
+    assert (stopped.value.code, err.count("\n")) == (2, 1)
+    assert problem in err
+
+
+def test_stages_differ_in_what_they_look_at():
+    data = find_data("digits")
+    (choose,) = stage_runs(data, "choose", CANDIDATES[2:3], (0,))
+    assert (choose.name, choose.recipe.data.validation) == ("choose-fastft-1", 0.2)
+    flat, control = stage_runs(data, "final", (FLAT, CANDIDATES[1].shuffled()), (0, 1))
+    assert (flat.name, flat.recipe.data.validation, flat.recipe.objective.name) == ("flat", 0, "flat")
+    assert (control.name, control.recipe.tree.shuffle_seed) == ("fastft-0.3-shuffled", 0)
+    assert control.recipe.objective.cpcc.weight == 0.3
+
+
+def test_new_classes_of_own_data_are_measured_from_a_few_examples(tmp_path, vectors):
+    Hierarchy.from_paths([(f"g{i // 3}", f"c{i}") for i in range(6)]).write(tmp_path / "tree.json")
+    (runs,) = stage_runs(find_data(vectors), "transfer", (FLAT,), (0,))
+    assert runs.recipe.data.domain == "source"
+    assert runs.recipe.one_shot.shots == 1
+
+
+def test_the_command_for_good_is_complete(vectors):
+    line = train_command(find_data(vectors), CANDIDATES[1])
+    assert line.startswith("cophenet train vectors --objective fastft --data-dir")
+    assert f"data.options.train={vectors}" in line
+    assert "--set objective.cpcc.weight=0.3" in line
+
+
+def test_a_tree_is_inferred_where_there_is_none(tmp_path, vectors):
+    said = []
+    data, notes, train, _ = pipeline._prepared(find_data(vectors), tmp_path, said.append)
+    groups = train.tree.ancestors(1)
+    assert len(set(groups[:3])) == len(set(groups[3:])) == 1
+    assert groups[0] != groups[3]
+    assert "was inferred" in notes[0]
+    assert data.load().data.options["tree_file"] == str(tmp_path / "inferred-tree.json")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A study of digits with one candidate, after one epoch each."""
+    folder = tmp_path_factory.mktemp("study") / "digits"
+    short = [Override(("epochs",), 1, "epochs=1"), Override(("one_shot", "epochs"), 2, "one_shot.epochs=2")]
+    data, lines = find_data("digits", overrides=short), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "CANDIDATES", plan.CANDIDATES[2:3])
+        patch.setitem(sys.modules, "sklearn.manifold", None)  # maps take their time
+        result = run_study(data, folder, seeds=(0, 1), threads=1, estimator=False, tell=lines.append)
+        again = []
+        second = run_study(data, folder, seeds=(0, 1), threads=1, estimator=False, tell=again.append)
+    return folder, result, lines, second, again
+
+
+def test_a_study_ends_with_an_answer_and_a_page(finished):
+    folder, result, lines, *_ = finished
+    assert result.verdict in ("helps", "does not help")
+    assert result.page == folder / "report.html"
+    assert "cophenet report" in result.page.read_text()
+    assert result.command.startswith("cophenet train digits --objective ")
+    assert (folder / "answer.txt").read_text().splitlines()[-1] == result.command
+    assert sum(": train" in line for line in lines) == 2 + 3 * 2
+    assert any("left" in line for line in lines)
+
+
+def test_seeds_of_a_study_are_one_run(finished):
+    run = Run.open(finished[0] / "flat")
+    assert [part.seed for part in run.parts] == [0, 1]
+    metric = run.results["metrics"]["source/accuracy/digit"]
+    each = [json.loads((part.path / "results.json").read_text()) for part in run.parts]
+    assert metric["values"] == [one["metrics"]["source/accuracy/digit"]["mean"] for one in each]
+
+
+def test_the_same_call_goes_on_and_trains_nothing_again(finished):
+    _, result, _, second, again = finished
+    assert not any(": train" in line for line in again)
+    assert second == result
