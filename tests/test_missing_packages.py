@@ -42,6 +42,7 @@ NEEDED = {
     ],
     "jinja2": ["from cophenet.report import write_report; write_report([EARLIER / 'run'], 'x.html')"],
     "numba": ["from cophenet.transport import EMD; EMD(solver='numba')"],
+    "rdflib": ["Hierarchy.read('x.ttl')"],
     "networkx": ["Hierarchy.imagenet([1, 2]).to_networkx()"],
     "onnx": [
         "from cophenet import HierarchicalEmbedder\n"
@@ -86,6 +87,7 @@ def messages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("missing")
     (folder / "tree.yaml").write_text("a: [b, c]")
     (folder / "x.safetensors").write_bytes(bytes(16))
+    (folder / "x.ttl").write_text("")
     (folder / "x.parquet").write_bytes(b"PAR1")
     for name in ("cat", "dog"):
         (folder / "pictures" / name).mkdir(parents=True)

@@ -33,6 +33,9 @@ SNIPPETS = {
     "metrics": "docs/metrics.md",
     "yaml": TREE + "tree.write('tree.yaml'); assert Hierarchy.read('tree.yaml') == tree",
     "data": "docs/data.md",
+    "skos": "from pathlib import Path\nPath('x.ttl').write_text("
+    "'@prefix s: <http://www.w3.org/2004/02/skos/core#> . <urn:x/a> s:narrower <urn:x/b>, <urn:x/c> .')\n"
+    "assert Hierarchy.read('x.ttl').classes == ('b', 'c')",
     "cli": "import sys; sys.argv = ['cophenet', 'recipes']\nfrom cophenet.__main__ import main\n"
     "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code",
     "train": "docs/training.md",

@@ -122,6 +122,13 @@ FOREIGN = {
         b"\n2,2,",
     ),
     "darwin-core": ((b"kingdom,genus,specificEpithet\nAnimalia,Felis,catus\nAnimalia,Canis,\n",), b",,"),
+    "skos": (
+        (
+            b"@prefix s: <http://www.w3.org/2004/02/skos/core#> .\n<u:a> s:narrower <u:b> , <u:c> .\n",
+            b'{"@id": "u:a", "http://www.w3.org/2004/02/skos/core#narrower": [{"@id": "u:b"}, {"@id": "c"}]}',
+        ),
+        b"s:broader",
+    ),
     "codes": ((b"code,name\n10000000,pets\n10100000,cats\n10200000,dogs\n", b"code\nA\nA1\nA2\n"), b"00"),
 }
 TREES += [

@@ -36,7 +36,7 @@ Form = Annotated[
     typer.Option(
         "--format",
         help="What the file is, if its ending does not say it; for files of other programs google, parents, "
-        "darwin-core or codes.",
+        "darwin-core, codes or skos.",
     ),
 ]
 

@@ -256,7 +256,7 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
             format: ``"json"``, ``"yaml"``, ``"csv"``, ``"tsv"``, ``"edges"`` or ``"newick"``; None to go by
                 the extension (.json .yaml .yml .csv .tsv .edges .txt .newick .nwk .tree). Files of others:
                 ``"google"`` (product taxonomy), ``"parents"`` (id, parent id, name), ``"darwin-core"``
-                (kingdom to species) or ``"codes"`` (groups by prefix).
+                (kingdom to species), ``"codes"`` (groups by prefix) or ``"skos"`` (.ttl .jsonld).
             header: Whether the first row of a csv or tsv file holds the level names, or is a class; files
                 written by ``write`` say so themselves.
 

@@ -18,6 +18,7 @@ from cophenet.tree.formats import (
     google,
     newick,
     parent_table,
+    skos,
     table,
 )
 from cophenet.tree.parts import Parts
@@ -46,6 +47,7 @@ FORMATS = {
     "parents": Format((), parent_table.parse, None),
     "darwin-core": Format((), darwin_core.parse, None),
     "codes": Format((), codes.parse, None),
+    "skos": Format((".ttl", ".jsonld"), skos.parse, None),
 }
 
 
