@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cophenet._common.checks import escaped
+from cophenet._common.checks import argument_of, escaped
 from cophenet.cli import (
     compare,
     data,
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
-        typer.echo(escaped(_one_line(error)), err=True)
+        typer.echo(escaped(_one_line(error, given)), err=True)
         raise SystemExit(2 if isinstance(error, _WRONG_INPUT) else 1) from None
 
 
@@ -86,13 +86,25 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     typer.echo(escaped(f"warning: {' '.join(str(message).split())}"), err=True)
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: Exception, given: Sequence[str]) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"error: {error.filename}: {error.strerror}"
     text = " ".join(str(error).split())
+    argument = argument_of(error)
+    if argument is not None and (option := _option_of(argument, given)) is not None:
+        text = option + text.removeprefix(argument)
     if isinstance(error, (ValueError, OSError, ImportError)):
         return f"error: {text}"
     return f"error: unexpected {type(error).__name__}: {text} (--debug shows where)"
+
+
+def _option_of(argument: str, given: Sequence[str]) -> str | None:
+    """What the command that was given calls an argument; None if it has no such option."""
+    command: Any = typer.main.get_command(app)
+    for word in given:
+        command = getattr(command, "commands", {}).get(word, command)
+    names = [name for one in command.params if one.name == argument for name in one.opts]
+    return max(names, key=len, default=None)
 
 
 def _version(wanted: bool) -> None:

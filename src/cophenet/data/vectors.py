@@ -29,6 +29,8 @@ from cophenet.vectors.reading import Features
 
 __all__ = ["Vectors"]
 
+_HOW = " (on the command line --set data.options.labels=positions)"
+
 
 @register_source
 class Vectors(DataSource):
@@ -165,7 +167,7 @@ def _by_name(given: list[str], tree: Hierarchy, path: Path, where: str) -> Label
     if unknown:
         hint = ""
         if where == "the tree" and all(is_whole(name) for name in unknown):
-            hint = "; if they are positions in these, counted from 0, pass labels='positions'"
+            hint = "; if they are positions in these, counted from 0, pass labels='positions'" + _HOW
         raise ValueError(
             f"{path}: {len(unknown)} labels are not in {where}, e.g. {unknown[:3]!r}; {where} has "
             f"{tree.num_classes} classes: {list(tree.classes[:3])!r}...{hint}"

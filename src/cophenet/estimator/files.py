@@ -35,7 +35,7 @@ from cophenet.data.image_files import EXTENSIONS, ImageFiles, is_image
 from cophenet.estimator.comparison import compare_methods
 from cophenet.estimator.embedder import HierarchicalEmbedder
 from cophenet.estimator.familiarity import UNLIKE
-from cophenet.estimator.labels import as_names, encode
+from cophenet.estimator.labels import as_names, encode, find_nodes
 from cophenet.estimator.scores import FileScores
 from cophenet.estimator.search import SearchResult
 from cophenet.tree import Hierarchy
@@ -95,6 +95,8 @@ def fit_file(
         raise ValueError(f"{file}: has no labels to fit on; give --model to use a saved model")
     check_columns(output, {"labels": np.array(texts)})  # before the work, not after it
     names = texts if chosen is None else _names(file, texts, chosen, labels)
+    if len(set(names)) < 2:
+        raise ValueError(f"{file}: has labels of one class only, {names[0]!r}: two are needed to fit")
     return HierarchicalEmbedder(chosen, **parameters).fit(rows, np.array(names))
 
 
@@ -365,7 +367,13 @@ def _names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None) -> 
     """Labels of a file as names of the tree; the file of a run, which has logits, holds positions."""
     if kind is not None:
         check_choice("--labels", kind, ("names", "positions"))
+    facts = label_facts(file)
     try:
-        return as_names(labels, tree, kind, *label_facts(file))
+        names = as_names(labels, tree, kind, *facts)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
+    _, missing = find_nodes(np.unique(names), tree, "names")
+    if missing:
+        hint = "; --labels positions, if numbers count the classes of the tree" if facts.numbers else ""
+        raise ValueError(f"{file}: has labels that are not in the tree: {missing[:5]!r}{hint}")
+    return names

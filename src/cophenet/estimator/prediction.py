@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet._common.checks import check_choice
+from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.estimator import decisions
 from cophenet.estimator.decision_curve import CurveCounter, DecisionCurve
 from cophenet.estimator.familiarity import Familiarity, Unlike
@@ -297,8 +297,8 @@ class DecisionMixin:
         check_choice("decision", decision, decisions.DECISIONS)
         sure = decision == "specific-if-confident"
         if error_target is not None and not sure:
-            raise ValueError(
-                f"error_target is for decision 'specific-if-confident', got decision {decision!r}"
+            raise wrong_argument(
+                "error_target", f"is for decision 'specific-if-confident', got decision {decision!r}"
             )
         return self._limit(error_target) if sure else 0.0
 
@@ -307,7 +307,9 @@ class DecisionMixin:
         decisions.check_target(target)
         limit = decisions.threshold(self.calibration_scores_, target, self.uncalibrated_)
         if limit is None:
-            raise ValueError(f"error_target={target} cannot be promised {self._shortfall(target)}")
+            raise wrong_argument(
+                "error_target", f"{float(target)} cannot be promised {self._shortfall(target)}"
+            )
         return limit
 
     def _shortfall(self, target: float) -> str:
@@ -316,10 +318,10 @@ class DecisionMixin:
         if rare >= target:
             return (
                 f"where {rare:.1%} of the samples are the only one of their class, so that none is left to "
-                "calibrate on: call calibrate with samples of these classes too"
+                "calibrate on: calibrate on samples of these classes too"
             )
         needed = int(np.ceil((1 - rare) / (target - rare) - 1e-9)) - 1
         return (
             f"with {len(self.calibration_scores_)} samples to calibrate on, it needs {needed}: "
-            "call calibrate with more of them"
+            "calibrate on more of them"
         )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cophenet._common.checks import check_choice, check_whole
+from cophenet._common.checks import check_choice, check_whole, wrong_argument
 from cophenet._common.mapped import release_pages
 from cophenet._common.packages import import_optional
 from cophenet.estimator.labels import find_known, node_ancestors, node_labels
@@ -104,7 +104,7 @@ class SearchIndex:
     def search(self, queries: Floats, k: int) -> tuple[Ints, Floats]:
         """The k best rows of each query, and their cosines. (n, d) -> (n, k), (n, k)."""
         if k > len(self.vectors):
-            raise ValueError(f"k must be at most {len(self.vectors)}, the rows of the index, got {k}")
+            raise wrong_argument("k", f"must be at most {len(self.vectors)}, the rows of the index, got {k}")
         rows, similarities = self._engine(_unit(queries), k)
         return rows.astype(np.int64), similarities.astype(np.float32)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numbers
 from typing import NamedTuple
 
+from cophenet._common.checks import wrong_argument
+
 __all__ = ["AUTO", "TreeWeights", "tree_weights"]
 
 AUTO = 0.3
@@ -40,6 +42,6 @@ def tree_weights(strength: object) -> TreeWeights:
     """
     value = AUTO if isinstance(strength, str) and strength == "auto" else strength
     if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
-        raise ValueError(f"tree_strength must be a number from 0 to 1 or 'auto', got {strength!r}")
+        raise wrong_argument("tree_strength", f"must be a number from 0 to 1 or 'auto', got {strength!r}")
     share = float(value) / AUTO
     return TreeWeights(min(1.0, 0.5 * share), 0.1 * share**3)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
-from cophenet._common.checks import check_choice, check_number, check_whole
+from cophenet._common.checks import check_choice, check_number, check_whole, wrong_argument
 from cophenet._common.mapped import release_pages
 from cophenet.estimator.decisions import check_target
 from cophenet.estimator.ensemble import MEMBERS
@@ -37,9 +37,10 @@ def check_parameters(estimator: HierarchicalEmbedder) -> None:
             f"objective_options are for a named objective, got {estimator.objective_options!r} with 'auto'"
         )
     if estimator.objective != "auto" and estimator.tree_strength != "auto":
-        raise ValueError(
-            f"tree_strength is for objective 'auto', got {estimator.tree_strength!r} with "
-            f"objective {estimator.objective!r}"
+        raise wrong_argument(
+            "tree_strength",
+            f"is for objective 'auto', got {estimator.tree_strength!r} with objective "
+            f"{estimator.objective!r}",
         )
     check_choice("labels", estimator.labels, ("names", "positions"))
     if estimator.n_components is not None:

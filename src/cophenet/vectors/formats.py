@@ -73,12 +73,14 @@ class VectorFormat(ABC):
         order: Place in listings; formats of the same place are sorted by extension.
         mapped: Whether there is `map`.
         text: Whether text can be written; numbers always can.
+        text_columns: Columns that may be text all the same.
     """
 
     extension: ClassVar[str]
     order: ClassVar[int] = 100
     mapped: ClassVar[bool] = False
     text: ClassVar[bool] = True
+    text_columns: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:

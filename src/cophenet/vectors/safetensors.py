@@ -1,4 +1,7 @@
-"""safetensors: tensors "features", "labels" and "logits" behind a header in JSON. Needs no package."""
+"""safetensors: tensors "features", "labels" and "logits" behind a header in JSON. Needs no package.
+
+Labels that are names are positions in a list of names, which is in the header's metadata under "labels".
+"""
 
 from __future__ import annotations
 
@@ -52,34 +55,40 @@ _LENGTH_BYTES = 8
 _METADATA = "__metadata__"
 # As in the package of this name.
 _HEADER_BYTES = 100_000_000
+_NAME_LETTERS = 1000
 
 
 @register_format
 class Safetensors(VectorFormat):
-    """Tensors `features` (n, d), `labels` (n,) and `logits`; holds numbers only."""
+    """Tensors `features` (n, d), `labels` (n,) and `logits`; of labels also their names."""
 
     extension: ClassVar[str] = ".safetensors"
     order: ClassVar[int] = 2
     mapped: ClassVar[bool] = True
     text: ClassVar[bool] = False
+    text_columns: ClassVar[tuple[str, ...]] = ("labels",)
 
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
         """Slices of the mapped file; unsigned numbers and truth values become float32."""
         arrays = self._map(path, ("features", "labels"), labelled, "r")
         labels = _as_numpy_type(arrays["labels"]) if "labels" in arrays else None
+        names = _names(path)
         for features, own in split_rows(arrays["features"], labels, rows):
             values = _as_numpy_type(features)
-            yield values if values.dtype.kind in "fi" else values.astype(np.float32), own
+            given = own if own is None or names is None else _named(own, names)
+            yield values if values.dtype.kind in "fi" else values.astype(np.float32), given
 
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
         """One tensor for each column."""
         kinds = {dtype: kind for kind, dtype in _TYPES.items()}
+        names: dict[str, int] = {}
         with (
             replaced_file(path) as temporary,
-            collect(parts, path.parent) as columns,
+            collect(_numbered(parts, names), path.parent) as columns,
             temporary.open("wb") as stream,
         ):
-            header, end = {}, 0
+            header: dict[str, Any] = {_METADATA: {"labels": json.dumps(list(names))}} if names else {}
+            end = 0
             for name, column in columns.items():
                 begin, end = end, end + column.dtype.itemsize * math.prod(column.shape)
                 kind = kinds[column.dtype]
@@ -91,12 +100,15 @@ class Safetensors(VectorFormat):
                 column.copy_to(stream)
 
     def label_facts(self, path: Path) -> LabelFacts:
-        """Labels are numbers always."""
-        return LabelFacts(numbers=True, logits="logits" in _read_header(path)[0])
+        """Labels are numbers, unless there are names for them."""
+        return LabelFacts(numbers=_names(path) is None, logits="logits" in _read_header(path)[0])
 
     def map(self, path: Path, labelled: bool, mode: Literal["r", "c"]) -> dict[str, Array]:
-        """A map of each tensor."""
-        return self._map(path, ("features", "labels", "logits"), labelled, mode)
+        """A map of each tensor; labels that have names are these, in memory."""
+        arrays, names = self._map(path, ("features", "labels", "logits"), labelled, mode), _names(path)
+        if names is not None and "labels" in arrays:
+            arrays["labels"] = _named(arrays["labels"], names)
+        return arrays
 
     def _map(
         self, path: Path, names: Iterable[str], labelled: bool, mode: Literal["r", "c"]
@@ -107,6 +119,42 @@ class Safetensors(VectorFormat):
             if name not in header:
                 raise ValueError(f"has no array {name!r}, only {sorted(header)!r}")
         return {name: _map_tensor(path, header[name], begin, mode) for name in names if name in header}
+
+
+def _numbered(parts: Iterable[Columns], names: dict[str, int]) -> Iterator[Columns]:
+    """Labels that are names as positions in these, which are added in the order in which they come."""
+    for columns in parts:
+        labels = columns.get("labels")
+        is_text = labels is not None and labels.dtype.kind == "U"
+        if labels is None or not (is_text or names):
+            yield columns
+            continue
+        texts = [str(label) for label in labels.tolist()]
+        places = [names.setdefault(text, len(names)) for text in texts]
+        yield {**columns, "labels": np.array(places, dtype=np.int64)}
+
+
+def _names(path: Path) -> Array | None:
+    """The names of the labels of a file; None if these are numbers."""
+    metadata = _read_header(path)[1]
+    if "labels" not in metadata:
+        return None
+    with _refuse_damaged():
+        names = json.loads(metadata["labels"])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("names of labels that are no list of text")
+        if max(map(len, names), default=0) > _NAME_LETTERS:
+            raise ValueError(f"a name of a label of more than {_NAME_LETTERS} letters (limit)")
+        return np.array(names, dtype=np.str_)
+
+
+def _named(labels: Array, names: Array) -> Array:
+    with _refuse_damaged():
+        if labels.dtype.kind not in "iu" or (
+            len(labels) and not 0 <= labels.min() <= labels.max() < len(names)
+        ):
+            raise ValueError(f"labels must be positions in {len(names)} names")
+        return np.asarray(names[labels])
 
 
 @contextmanager

@@ -23,8 +23,9 @@ def write_vectors(
     - `.npz`: one array for each column.
     - `.npy`: the first column; `labels`, if there are any, in the file beside it that has "labels" instead of
       "features" in its name.
-    - `.safetensors`: numbers only; text that is whole numbers is written as these, other text is refused
-      unless a column of numbers says the same (`numbered`).
+    - `.safetensors`: numbers; labels that are names are positions in a list of them, in the file's metadata.
+      Other text that is whole numbers is written as these, and refused if it is not, unless a column of
+      numbers says the same (`numbered`).
 
     Args:
         path: The file; its extension tells the format.
@@ -81,9 +82,9 @@ def check_columns(path: Path, columns: Columns) -> None:
     """Refuse columns that a file cannot hold.
 
     Example:
-        >>> check_columns(Path("a.safetensors"), {"labels": np.array(["owl", "jay"])})
+        >>> check_columns(Path("a.safetensors"), {"group": np.array(["owl", "jay"])})
         Traceback (most recent call last):
-        ValueError: a.safetensors: safetensors holds no text, but labels are names
+        ValueError: a.safetensors: safetensors holds no text, but group are names
     """
     _fitting(find_format(path), path, columns, ())
 
@@ -103,6 +104,9 @@ def _fitting(form: VectorFormat, path: Path, columns: Columns, numbered: Collect
         elif name not in numbered:
             texts = [str(value) for value in values.tolist()]
             if not all(is_whole(text) for text in texts):
+                if name in form.text_columns:
+                    fitting[name] = np.array(texts)
+                    continue
                 raise ValueError(f"{path}: {form.extension[1:]} holds no text, but {name} are names")
             fitting[name] = np.array([int(text) for text in texts], dtype=np.int64)
     return fitting
