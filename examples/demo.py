@@ -31,8 +31,8 @@ SHOWN = (
 )
 # What looks odd in the table otherwise.
 NOTE = """Target digits were not trained on. Their shape (target/accuracy/shape) is answered by the network as
-it is, without an example of these digits; the digit itself (target/accuracy/digit) by a new head that has seen
-one labelled example of each. So the digit can be right more often than the shape, though it says more."""
+it is, without an example of these digits; the digit itself (target/accuracy/digit) by a new head that has
+seen one labelled example of each. So the digit can be right more often than the shape, though it is finer."""
 
 
 def make_run(objective: str, folder: Path) -> Run:
