@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
+import os
+import sys
 import traceback
 import warnings
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
-__all__ = ["call_forked", "fork"]
+__all__ = ["as_a_user", "call_forked", "fork", "show_warnings"]
 
 
 def fork(target: Callable[..., object], *arguments: Any, daemon: bool = False) -> BaseProcess:
@@ -27,12 +31,30 @@ def call_forked(function: Callable[..., Any], *arguments: Any) -> Any:
     process = fork(_answer, theirs, function, arguments)
     theirs.close()
     try:
+        assert ours.poll(600), "the process hangs"
         fine, answer = ours.recv()
     except EOFError:
         fine, answer = False, "the process ended without an answer"
-    process.join()
+    finally:
+        process.kill()
+        process.join()
     assert fine, answer
     return answer
+
+
+def show_warnings() -> None:
+    """In a forked process: print warnings, which pytest makes errors and records."""
+    importlib.reload(warnings)
+    warnings.resetwarnings()
+
+
+def as_a_user(log: Path) -> None:
+    """In a forked process: let what is printed and warned of go to a file, as if no test were running."""
+    show_warnings()
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.stdout = sys.stderr = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
 
 
 def _answer(pipe: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:

@@ -1,5 +1,8 @@
 """The command line, in this process and as real ones."""
 
+import contextlib
+import io
+import os
 import subprocess
 import sys
 
@@ -10,6 +13,7 @@ from PIL import Image
 from cophenet import Hierarchy
 from cophenet.cli import main
 from cophenet.recipes import load_recipe
+from forked import call_forked, show_warnings
 
 WEIGHTED = (
     "{format: cophenet-tree, names: [r, a, b], parents: [-1, 0, 0], weights: [0, 1, 2], classes: [a, b]}"
@@ -310,14 +314,22 @@ def test_trees_are_converted(run, tree_file, ending):
     assert Hierarchy.read(other) == Hierarchy.read(tree_file)
 
 
+def embed(folder, *options):
+    """The command in a process that shows warnings; its exit code and error text."""
+    os.chdir(folder)
+    show_warnings()
+    with contextlib.redirect_stderr(io.StringIO()) as err, pytest.raises(SystemExit) as done:
+        main(["embed", "v.npz", "--tree", "flat.yaml", "-o", "o.npz", *options])
+    return done.value.code, err.getvalue()
+
+
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_warning_is_one_line(debug, tmp_path):
     np.savez(tmp_path / "v.npz", features=np.repeat(np.eye(3), 12, axis=0), labels=np.repeat(list("abc"), 12))
     (tmp_path / "flat.yaml").write_text("[a, b, c]")
-    command = [sys.executable, "-m", "cophenet", "embed", "v.npz", "--tree", "flat.yaml", "-o", "o.npz"]
-    command += ["--debug"] * debug
-    err = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stderr
+    code, err = call_forked(embed, tmp_path, *["--debug"] * debug)
     line = "warning: all pairs of classes are equally far apart in the tree, "
+    assert code == 0
     assert (err.startswith(line) and err.count("\n") == 1) is not debug
     assert ("files.py:" in err) is debug
 

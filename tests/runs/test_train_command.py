@@ -1,6 +1,5 @@
 """The command as a user runs it."""
 
-import os
 import resource
 import shutil
 import signal
@@ -12,14 +11,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import kill_and_resume
 from cophenet.cli import main
 from cophenet.cli.train import complete_objectives
 from cophenet.objectives import objective_names
 from cophenet.runs import Run
 from cophenet.runs.checkpoints import is_good, list_checkpoints
 from cophenet.runs.lightning_module import TrainingModule
+from forked import as_a_user, call_forked
 
-SOAK = Path(__file__).resolve().parents[1] / "soak" / "kill_and_resume.py"
 SMALL = ["--set", "epochs=2", "--set", "batch_size=256", "--threads", "1"]
 
 
@@ -256,12 +256,16 @@ def test_help_has_an_example_and_does_without_torch():
     assert out.endswith("False\n")
 
 
-def test_killed_commands_leave_the_same_bits():
-    arguments = ["--kills", "4", "--per-run", "2", "--cases", "swd-dropout", "images-workers", "predict"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, SOAK, *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    for name in ("swd-dropout", "images-workers", "predict"):
-        assert f"{name}: " in ended.stdout
-    assert "4 kills, 0 differences" in ended.stdout
+def kill_commands(log, *words):
+    as_a_user(log)
+    return kill_and_resume.main(words)
+
+
+def test_killed_commands_leave_the_same_bits(tmp_path):
+    names, log = ("swd-dropout", "images-workers", "predict"), tmp_path / "log.txt"
+    code = call_forked(kill_commands, log, "--kills", "4", "--per-run", "2", "--cases", *names)
+    text = log.read_text()
+    assert code == 0, text
+    for name in names:
+        assert f"{name}: " in text
+    assert "4 kills, 0 differences" in text

@@ -17,6 +17,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -28,14 +29,14 @@ from trainings import CACHE, TRAININGS, TrainingCase, write_images
 _NAMES = (*TRAININGS, *COMMANDS)
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Go through the cases, as many kills in each, until there were enough."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--per-run", type=int, default=3, help="Most kills of one run before it may end.")
     parser.add_argument("--cases", nargs="+", default=list(_NAMES), choices=_NAMES)
     parser.add_argument("--seed", type=int, default=None)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10**6)
     torch.set_num_threads(1)
     os.environ["COPHENET_CACHE"] = CACHE
