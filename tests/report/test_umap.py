@@ -1,14 +1,16 @@
 """Maps of features: once, saved, and the same again."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
 from cophenet.report import embedding
 
-pytest.importorskip("umap", reason="needs umap-learn")
 
-
+# Importing it takes seconds, in every process that collects tests.
+@pytest.mark.skipif(find_spec("umap") is None, reason="needs umap-learn")
 def test_umap_runs_once_per_features(tmp_path, monkeypatch):
     path = tmp_path / "source-test.safetensors"
     rng = np.random.default_rng(0)
