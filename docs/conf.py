@@ -22,7 +22,8 @@ extensions = [
     "sphinx_parts.links",
 ]
 root_doc = "index"
-exclude_patterns = ["results/*/*"]
+# Of the folders of results only the pages, not their tables.
+exclude_patterns = ["results/*/[!R]*"]
 
 html_theme = "furo"
 html_title = "cophenet"

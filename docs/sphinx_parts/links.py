@@ -34,6 +34,9 @@ def lead_inside(text: str, depth: int) -> str:
 
 def _read(_app: Sphinx, page: str, content: list[str]) -> None:
     content[0] = _ANCHOR.sub(r"(\2)=\n\1", lead_inside(content[0], page.count("/")))
+    if page.startswith("results/") and page.count("/") > 1:
+        # Pages of items are linked from that of all results, and in no list of contents.
+        content[0] = f"---\norphan: true\n---\n{content[0]}"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
