@@ -10,8 +10,11 @@ from scipy.stats import t
 from cophenet.paper.claims_page import evidence
 from cophenet.paper.documents import Document
 from cophenet.paper.expressions import AllOf, AnyOf, Claim, average_of, best_of, value
+from cophenet.paper.items import find_items
 from cophenet.paper.judge import judge, judge_claim
 from cophenet.paper.observations import Observations, with_breeds
+from cophenet.paper.plan import Settings, plan_runs
+from cophenet.paper.run_observations import read_runs
 from cophenet.paper.variants import BREEDS
 
 from .written import observed
@@ -224,3 +227,18 @@ def test_few_steps_and_busy_machines_decide_nothing():
     )
     quiet = pair((20.0, 20.1, 20.2), (10.0, 10.1, 10.2), "seconds_per_epoch")
     assert verdict(times, *quiet, untrained=True).verdict == "holds"
+
+
+def test_runs_say_what_became_of_their_backbone(tmp_path):
+    found = {}
+    for name in ("rank", "fine-tuning"):
+        (item,) = find_items((name,))
+        table = read_runs(plan_runs(item, Settings("laptop", ("cifar100",), (0,))), tmp_path)
+        assert table.find("cifar100", "flat").setting == {}
+        found[name] = {condition.regime for condition in table.conditions}
+    assert found["rank"] == {"laptop scale, frozen backbone"}
+    assert found["fine-tuning"] == {"laptop scale, fine-tuned backbone"}
+    (item,) = find_items(("rank",))
+    for settings, regime in ((Settings("laptop", ("digits",)), "laptop"), (Settings("scratch"), "scratch")):
+        conditions = read_runs(plan_runs(item, settings), tmp_path).conditions
+        assert {condition.regime for condition in conditions} == {f"{regime} scale"}

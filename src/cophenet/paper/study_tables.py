@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cophenet.paper.item import Figures, Item
 from cophenet.paper.observations import Condition, Observations
 from cophenet.paper.plan import recipe_label
-from cophenet.paper.published import cell
+from cophenet.paper.published import TRANSFER, cell, is_transfer
 from cophenet.paper.tables import condition_name
 from cophenet.report import Cell, Table
 
@@ -70,6 +70,8 @@ def _table(
     ]
     headings = ("trained with", "seeds", *(columns[place][0] for place in kept))
     notes = [_CONTROL] if any(columns[place][2] for place in kept) else []
+    if any(c.pretrained for c in conditions) and any(is_transfer(columns[place][1]) for place in kept):
+        notes.append(TRANSFER)
     return Table.from_rows(headings, rows, title=title, notes=notes)
 
 
