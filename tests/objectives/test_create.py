@@ -42,7 +42,7 @@ def test_the_documentation_names_every_objective():
 
 @pytest.mark.parametrize("cls", [*OBJECTIVES.members().values(), WithCPCC])
 def test_the_docstring_has_a_formula_and_a_source(cls):
-    assert re.search(r"loss = .*\n[^\0]*arXiv:\d{4}\.\d{5}", cls.__doc__)
+    assert re.search(r"\.\. math::\n\n +[^\n]*loss[^\0]*arXiv:\d{4}\.\d{5}", cls.__doc__)
 
 
 @pytest.mark.usefixtures("restored")

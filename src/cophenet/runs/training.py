@@ -104,8 +104,10 @@ def train(
         experiment.prepare()
     with ExitStack() as stack:
         if first:
-            stack.enter_context(_without_leftovers(output))
+            is_new = not output.exists()
+            output.mkdir(parents=True, exist_ok=True)
             stack.enter_context(lock_run_folder(output))
+            stack.enter_context(_without_leftovers(output, is_new))
             check_free(recipe, output, place)  # again: another process may have been quicker
             make_run_folder(experiment, output, place, machine)
         # The recipe is that of the caller, whose code may run.
@@ -169,13 +171,12 @@ def resume(
 
 
 @contextmanager
-def _without_leftovers(output: Path) -> Iterator[None]:
-    """Make the folder of a run; if an error comes before anything is saved, it is removed again."""
-    is_new = not output.exists()
-    output.mkdir(parents=True, exist_ok=True)
+def _without_leftovers(output: Path, is_new: bool) -> Iterator[None]:
+    """Remove a new folder again, while it is locked, if an error comes before anything is saved."""
+    is_new = is_new and len(list(output.iterdir())) == 1  # the lock: no other process was quicker
     try:
         yield
-    except (ArithmeticError, InterruptionError):
+    except (ArithmeticError, InterruptionError, OSError):
         raise  # it has begun, and its log says where it ended
     except Exception:
         if is_new and not any(output.rglob("*.ckpt")):
