@@ -67,6 +67,20 @@ def test_deeper_trees_of_cifar100():
         Cifar100(depth=6)
 
 
+def test_coarse_classes_of_cifar100_are_those_of_its_images(tmp_path):
+    _, write, _ = WRITERS["cifar-100-python"]
+    made = write(tmp_path / "cifar-100-python")
+    fine, coarse = (Cifar100(classes=name).load(made).samples("train", "full") for name in ("fine", "coarse"))
+    assert (coarse.tree.num_classes, len(coarse.tree.nodes_at(1))) == (20, 10)
+    group = {name: key for key, names in CIFAR100.items() for name in names}
+    names = [coarse.tree.classes[label] for label in coarse.labels]
+    assert names == [group[fine.tree.classes[label]] for label in fine.labels]
+    split = Cifar100(classes="coarse").split
+    assert (split.source.num_classes, split.target.num_classes) == (10, 10)
+    with pytest.raises(ValueError, match="classes must be one of fine, coarse, got 'mid'"):
+        Cifar100(classes="mid")
+
+
 @pytest.mark.parametrize("folder", WRITERS)
 @pytest.mark.parametrize("place", ["inside", "itself", "renamed", "archive", "archive itself"])
 def test_both_formats_in_all_places(tmp_path, folder, place):

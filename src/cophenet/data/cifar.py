@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 import torch
 
-from cophenet._common.checks import wrong_argument
+from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.data.cifar_files import (
     CIFAR10_LAYOUTS,
     CIFAR100_LAYOUTS,
@@ -242,10 +242,14 @@ class Cifar100(_Cifar):
 
     Args:
         depth: Levels of the tree with the root: 3, or 4 with a mid level, or 5 with a coarser one too.
+        classes: "fine"; or "coarse" for the 20 coarse classes below the ten coarser ones: classes that are
+            known to have five modes each. They have one tree, whatever the depth.
 
     Example:
         >>> Cifar100(depth=4).requirements(None)[0].path
         PosixPath('cifar-100-python')
+        >>> Cifar100(classes="coarse").tree().level_names
+        ('coarser', 'coarse')
     """
 
     name = "cifar100"
@@ -255,9 +259,16 @@ class Cifar100(_Cifar):
         RemoteFile(_ADDRESS + "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85", 169001437),
     )
 
-    def __init__(self, depth: Depth = 3) -> None:
+    def __init__(self, depth: Depth = 3, classes: Literal["fine", "coarse"] = "fine") -> None:
+        check_choice("classes", classes, ("fine", "coarse"))
         self._tree = cifar100_tree(depth)
-        self.split = cifar100_split(depth)
+        self._fine, self._class_of = self._tree, np.arange(self._tree.num_classes)
+        if classes == "coarse":
+            self._tree, ancestors = cifar100_tree(5).cut("coarse")
+            self._class_of = np.asarray(ancestors)
+            self.split = self._tree.source_target_split(0.5)
+        else:
+            self.split = cifar100_split(depth)
 
     def tree(self) -> Hierarchy:
         """The tree of all classes."""
@@ -265,7 +276,10 @@ class Cifar100(_Cifar):
 
     def load(self, data_dir: Path | None) -> DataSet:
         """Read the data set."""
-        parts = self._read(data_dir, self._tree, tuple(CIFAR100))
+        parts = {
+            part: Samples(read.inputs, read.rows, self._class_of[read.labels], self._tree)
+            for part, read in self._read(data_dir, self._fine, tuple(CIFAR100)).items()
+        }
         return split_data_set(
             self.name,
             self._tree,

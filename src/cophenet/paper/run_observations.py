@@ -186,13 +186,15 @@ def mean_metric(results: Sequence[Results], key: str) -> dict[str, Any] | None:
 
 
 def coarse_level(levels: Sequence[str]) -> str:
-    """Name of the level that tables call coarse: the one of that name, else the coarsest.
+    """Name of the level that tables call coarse: the one of that name above the classes, else the coarsest.
 
     Example:
         >>> coarse_level(["coarser", "coarse", "fine"]), coarse_level(["shape", "digit"])
         ('coarse', 'shape')
+        >>> coarse_level(["coarser", "coarse"])
+        'coarser'
     """
-    return "coarse" if "coarse" in levels else str(levels[0])
+    return "coarse" if "coarse" in levels[:-1] else str(levels[0])
 
 
 def metric_average(results: Sequence[Results], level: str) -> dict[str, Any] | None:

@@ -82,6 +82,10 @@ _TRAINED_TRUNK = (
 )
 
 
+# Each of the coarse classes has five modes, the fine ones, and no objective is told which.
+_SEVERAL_MODES = ("data.options={classes: coarse}", "data.domain=full", "one_shot=null")
+
+
 def _tuning() -> tuple[Variant, ...]:
     """Four trials for each objective: two learning rates, two values of a setting of its own."""
     return tuple(
@@ -152,6 +156,17 @@ STUDIES: tuple[Item, ...] = (
         figure="pareto_figure",
         recipes=_DATA,
         variants=always(_pareto()),
+    ),
+    _study(
+        "several-modes",
+        "classes of five modes each: coarse classes under a coarser tree",
+        table="purposes",
+        figure="pareto_figure",
+        recipes=_CIFAR100,
+        variants=always(
+            with_controls(varied(("flat", *DISTANCES), [({"classes": "coarse"}, _SEVERAL_MODES)]))
+        ),
+        fixed=True,
     ),
     _study(
         "equal-steps",
