@@ -65,8 +65,8 @@ def measure_run(run: Run) -> Measured | None:
     results = results_of(run)
     if results is None:
         return None
-    levels = level_identities(measured_tree(run))
-    return Measured({**data_identity(run), **results, "level_ids": levels}, run)
+    tree = measured_tree(run)
+    return Measured({**data_identity(run), **results, "level_ids": level_identities(tree)}, run, tree)
 
 
 def results_of(run: Run) -> dict[str, Any] | None:

@@ -28,6 +28,7 @@ class Measured:
     Args:
         results: Content of its `results.json`.
         run: The run, whose test samples are read where it has one seed; None to do without.
+        tree: The tree that it was measured by; None to read it where it is needed.
 
     Example:
         >>> metrics = {"source/severity": {"mean": 1.5, "std": 0.1, "values": [1.4, 1.6]}}
@@ -36,8 +37,10 @@ class Measured:
         ({0: 1.4, 1: 1.6}, 0.23)
     """
 
-    def __init__(self, results: Mapping[str, Any], run: Run | None = None) -> None:
-        self.results, self.run = results, run
+    def __init__(
+        self, results: Mapping[str, Any], run: Run | None = None, tree: Hierarchy | None = None
+    ) -> None:
+        self.results, self.run, self._tree = results, run, tree
 
     def by_seed(self, key: str) -> dict[int, float]:
         """The values of a metric that are defined, by seed."""
@@ -63,7 +66,7 @@ class Measured:
         """
         if self.run is None or len(self.results["seeds"]) != 1:
             return {}
-        return dict(_resample(self.run))
+        return dict(_resample(self.run, self._tree or measured_tree(self.run)))
 
 
 def difference(one: Measured, other: Measured, key: str) -> Interval | None:
@@ -89,12 +92,12 @@ def difference(one: Measured, other: Measured, key: str) -> Interval | None:
     return None if left is None or right is None else resampled_interval(left - right)
 
 
-def _resample(run: Run) -> Iterator[tuple[str, Floats]]:
+def _resample(run: Run, tree: Hierarchy) -> Iterator[tuple[str, Floats]]:
     """Keys with resampled means, from the saved logits of the test samples; none if they are not there."""
     from cophenet.vectors import map_arrays
 
     part, domain = run.parts[0], run.recipe.data.domain
-    path, tree = part.features_path(f"{domain}-test"), measured_tree(run)
+    path = part.features_path(f"{domain}-test")
     if not path.is_file():
         return
     try:
