@@ -22,6 +22,17 @@ from .made_runs import DIGITS, make_run
 ACC, SEV = "source/accuracy/fine", "source/severity"
 
 
+def test_tables_become_data_frames():
+    table = make_table(
+        ["a", "=b"], [result(seeds=(0, 1), source_severity=(1.5, 0.1)), result(source_severity=(2.0, None))]
+    )
+    for package in ("pandas", "polars"):
+        frame = pytest.importorskip(package).DataFrame(table.to_columns())
+        assert list(frame["run"]) == ["a", "=b"]
+        assert list(frame["source/severity mean"]) == [1.5, 2.0]
+        assert frame.shape[0] == 2
+
+
 def result(objective="l2", data="digits", seeds=(0,), missing=None, **metrics):
     measured = {
         key.replace("_", "/"): {

@@ -208,6 +208,11 @@ def _csv_columns(table: Table) -> Iterable[tuple[str, list[object]]]:
             yield f"{key} paper std", [cell.published and cell.published.std for cell in cells]
 
 
+def named_columns(table: Table) -> dict[str, list[object]]:
+    """The columns of the CSV file by their headings."""
+    return dict(_csv_columns(table))
+
+
 def comma_separated(table: Table) -> str:
     """As CSV in full precision; names that a spreadsheet would run as formulas get an apostrophe in front."""
     stream = io.StringIO()

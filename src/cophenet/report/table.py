@@ -220,6 +220,16 @@ class Table:
         """As CSV, in full precision, with columns of their own for deviations and published numbers."""
         return formats.comma_separated(self)
 
+    def to_columns(self) -> dict[str, list[object]]:
+        """The columns of `to_csv` as lists, which `pandas.DataFrame` and `polars.DataFrame` take.
+
+        Example:
+            >>> table = Table.from_rows(["distance", "cost"], [["l2", "low"], ["emd", "high"]])
+            >>> table.to_columns()
+            {'distance': ['l2', 'emd'], 'cost': ['low', 'high']}
+        """
+        return formats.named_columns(self)
+
     def to_json(self) -> str:
         """As JSON, in full precision, with the difference to the run without a tree."""
         return formats.json_text(self)
