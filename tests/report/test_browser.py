@@ -66,6 +66,7 @@ def opened(browser, page_url):
 
     def open_page(**options):
         context = browser.new_context(**{"viewport": DESK, "offline": True, **options})
+        context.set_default_timeout(120_000)  # busy machines are slow to read the library of charts
         contexts.append(context)
         page = context.new_page()
         page.on("request", lambda request: asked.append(request.url))
