@@ -75,3 +75,8 @@ def test_nothing_is_fetched(tmp_path, context):
 def test_it_can_only_be_read(tmp_path):
     with pytest.raises(ValueError, match="format 'skos' can only be read"):
         Hierarchy.imagenet([1, 2]).write(tmp_path / "tree.ttl")
+
+
+def test_odd_addresses_are_not_written_to_the_log(tmp_path, caplog):
+    read(tmp_path, TURTLE + "ex:cat skos:related <http://odd|address> .\n")
+    assert caplog.records == []

@@ -10,6 +10,7 @@ W3C, "SKOS Simple Knowledge Organization System Reference", 2009, https://www.w3
 
 from __future__ import annotations
 
+import logging
 import re
 import warnings
 from typing import Any
@@ -29,7 +30,7 @@ def parse(text: str) -> Parts:
         _check_context(parse_json(text))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # its reader of JSON-LD uses what it deprecates
-        graph = rdflib.Graph().parse(data=text, format=form)
+        graph = _quietly(rdflib.Graph().parse, data=text, format=form)
     pairs = [*graph.subject_objects(skos.broader), *((b, a) for a, b in graph.subject_objects(skos.narrower))]
     above: dict[Any, set[Any]] = {concept: set() for concept in graph.subjects(rdflib.RDF.type, skos.Concept)}
     for concept, broader in pairs:
@@ -49,6 +50,16 @@ def parse(text: str) -> Parts:
         parents = [*(parent if parent >= 0 else len(concepts) for parent in parents), -1]
         names.append(DEFAULT_ROOT)
     return Parts(parents, names)
+
+
+def _quietly(parse: Any, **given: Any) -> Any:
+    """Call rdflib without its log, which repeats every odd address of a file, however long, on the screen."""
+    log = logging.getLogger("rdflib.term")
+    before, log.disabled = log.disabled, True
+    try:
+        return parse(**given)
+    finally:
+        log.disabled = before
 
 
 def _only(concept: Any, above: set[Any], place: dict[Any, int]) -> int:
