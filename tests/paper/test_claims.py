@@ -6,10 +6,10 @@ import pytest
 
 from cophenet.paper import StudySettings, claims, synthetic_study
 from cophenet.paper.claims import CLAIMS, Claim
-from cophenet.paper.claims_page import claims_page
 from cophenet.paper.documents import Document, write_document
 from cophenet.paper.expressions import Comparison, value
 from cophenet.paper.items import ITEMS
+from cophenet.paper.page import claims_page
 from cophenet.paper.plan import Settings, wanted
 from cophenet.paper.proofs import PROOFS
 from cophenet.paper.synthetic import synthetic_observations
@@ -34,7 +34,7 @@ def judged(tmp_path, monkeypatch):
     def read(folder, name):
         return documents.get(name) if folder == tmp_path else None
 
-    monkeypatch.setattr("cophenet.paper.claims_page.read_document", read)
+    monkeypatch.setattr("cophenet.paper.page.read_document", read)
 
     def call(start, item, *entries, **parts):
         documents[item] = Document(item, observations=observed(*entries), **parts)

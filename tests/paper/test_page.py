@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cophenet.paper.claims_page import claims_page
 from cophenet.paper.documents import Document, write_document
 from cophenet.paper.items import find_items
-from cophenet.paper.page import item_page, results_page
+from cophenet.paper.page import claims_page, item_page, results_page
 from cophenet.paper.pipeline import reproduce
 from cophenet.paper.plan import Settings, plan_runs
 

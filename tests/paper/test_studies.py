@@ -7,7 +7,7 @@ import torch
 from cophenet import Hierarchy, class_distances
 from cophenet.paper import StudySettings, draw_clouds, order_study, run_isolated, synthetic_study
 from cophenet.paper.synthetic import synthetic_observations
-from cophenet.paper.timed_distances import VARIANTS, DistanceVariant, dense_bures
+from cophenet.paper.timing import VARIANTS, DistanceVariant, dense_bures
 from support import random_batch
 
 

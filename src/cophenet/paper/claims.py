@@ -2,16 +2,396 @@
 
 A claim asks for expressions over the observations of an item (`expressions`), which the judge decides on
 every data set and at every scale (`judge`). Thresholds are ours, as the paper has none. Claims that are
-proved are in `proofs`.
+proved are in `proofs`, those about times and errors of distances in `cost_claims`. To add one, add an entry.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import pairwise, permutations
+from typing import Any
+
 from cophenet.paper.cost_claims import COST_CLAIMS
-from cophenet.paper.expressions import Claim
-from cophenet.paper.setting_claims import SETTING_CLAIMS
-from cophenet.paper.training_claims import TRAINING_CLAIMS
+from cophenet.paper.expressions import (
+    AllOf,
+    AnyOf,
+    Claim,
+    Expression,
+    average_of,
+    best_of,
+    chain,
+    each_above,
+    near,
+    value,
+)
+from cophenet.paper.modes import MODES
+from cophenet.paper.variants import (
+    BACKBONES,
+    BASELINES,
+    BATCH_SIZES,
+    BREEDS,
+    CPCC_WEIGHTS,
+    DEPTHS,
+    DISTANCES,
+    MEMORY_BATCH_SIZES,
+    ORDER_VARIANTS,
+    PAPER_DATA,
+    SUBTREE_WEIGHTS,
+)
 
 __all__ = ["CLAIMS", "Claim"]
 
-CLAIMS: tuple[Claim, ...] = (*COST_CLAIMS, *TRAINING_CLAIMS, *SETTING_CLAIMS)
+OT = tuple(name for name in DISTANCES if name != "l2")
+# The objectives of the studies of trees, flow weights and memory.
+STUDIED = ("fastft", "emd")
+OWN, BY_L2 = "cpcc/own", "cpcc/l2"
+FINE = ("source/accuracy/fine", "target/accuracy/fine", "source/map/fine")
+COARSE = ("source/accuracy/coarse", "target/accuracy/coarse", "source/map/coarse", "target/map/coarse")
+FULL_FINE, FULL_COARSE = "full/accuracy/fine", "full/accuracy/coarse"
+DIAGONAL, FULL = (f"components/{way}" for way in MODES)
+NULL_DIAGONAL, NULL_FULL = (f"components-null/{way}" for way in MODES)
+# The tables of generalisation have the four BREEDS settings as one.
+TABLES = ("cifar10", "cifar100", "inat21-mini", "breeds")
+# Two points of a metric, or two percent of a size, count as comparable; ten points as far. A block shows if
+# distances inside are 0.8 of others.
+COMPARABLE, FAR, BLOCK = 0.02, 0.1, 0.8
+# Correlations over 14 objectives that are less may be zero.
+WEAK_CORRELATION = 2 / 14**0.5
+
+
+def _bounds(bound: str, others: Sequence[str], metrics: Sequence[str]) -> AllOf:
+    """An objective above each of others, in every metric."""
+    return AllOf(value(bound, m) > value(other, m) for other in others for m in metrics)
+
+
+def _average_above(other: str, metrics: Sequence[str]) -> AllOf:
+    """The mean of the OT objectives, as the best of them would be above by chance alone."""
+    return AllOf(average_of(OT, m) > value(other, m) for m in metrics)
+
+
+def _trends(cpcc: str) -> AllOf:
+    """Coarse metrics that grow with CPCC over objectives, and fine ones that fall."""
+    coarse, fine = (value("", f"correlation/{cpcc}/{level}") for level in ("coarse", "fine"))
+    return AllOf([(coarse > 0.0).with_floor(WEAK_CORRELATION), (fine < 0.0).with_floor(WEAK_CORRELATION)])
+
+
+_OBJECTIVES: tuple[Claim, ...] = (
+    Claim(
+        "The data sets have the sizes of the table.",
+        "tab:data-stats",
+        "data",
+        AllOf(near(value("", f"samples/{part}/of-printed"), 1.0, COMPARABLE) for part in ("train", "test")),
+        PAPER_DATA,
+    ),
+    Claim(
+        "CPCC training embeds the tree: TestCPCC far above Flat's.",
+        "tab:testcpcc",
+        "testcpcc",
+        each_above(DISTANCES, "flat", [BY_L2], FAR),
+        PAPER_DATA,
+        also_shown={"each by its own distance": each_above(DISTANCES, "flat", [OWN], FAR)},
+    ),
+    Claim(
+        "On most data sets (5 of 7) an OT distance has the best TestCPCC.",
+        "tab:testcpcc",
+        "testcpcc",
+        best_of(OT, OWN) > value("l2", OWN),
+        PAPER_DATA,
+        most=True,
+        also_shown={"all by l2": best_of(OT, BY_L2) > value("l2", BY_L2)},
+    ),
+    Claim(
+        "OT-CPCC is better than l2-CPCC on fine tasks.",
+        "tab:fine",
+        "fine",
+        _average_above("l2", FINE),
+        TABLES,
+        also_shown={"each OT objective alone": each_above(OT, "l2", FINE)},
+    ),
+    Claim(
+        "OT-CPCC is better than Flat on coarse tasks.",
+        "tab:coarse",
+        "coarse",
+        _average_above("flat", COARSE),
+        TABLES,
+        also_shown={"each OT objective alone": each_above(OT, "flat", COARSE)},
+    ),
+    Claim(
+        "FastFT is competitive on fine tasks, in every metric.",
+        "abstract",
+        "fine",
+        each_above(["fastft"], "emd", FINE, -COMPARABLE),
+        TABLES,
+    ),
+    Claim(
+        "FastFT is competitive on coarse tasks, in every metric.",
+        "abstract",
+        "coarse",
+        each_above(["fastft"], "emd", COARSE, -COMPARABLE),
+        TABLES,
+    ),
+    Claim(
+        "Flat is the upper bound of fine metrics.",
+        "tab:fine-detail",
+        "fine",
+        _bounds("flat", DISTANCES, FINE),
+        TABLES,
+    ),
+    Claim(
+        "l2 is the upper bound of coarse metrics.",
+        "tab:coarse-detail",
+        "coarse",
+        _bounds("l2", OT, COARSE),
+        TABLES,
+    ),
+    Claim(
+        "EMD separates fine classes better than l2.",
+        "fig:umap",
+        "fine",
+        each_above(["emd"], "l2", FINE),
+        TABLES,
+    ),
+    Claim(
+        "l2 groups coarse classes more clearly than EMD.",
+        "fig:umap",
+        "umap",
+        value("l2", "map/between-groups") > value("emd", "map/between-groups"),
+    ),
+    Claim(
+        "Classes have several modes on most data sets.",
+        "fig:CIFAR100-gmm_comparison",
+        "modes",
+        value("l2", DIAGONAL) > value("l2", NULL_DIAGONAL),
+        PAPER_DATA,
+        most=True,
+        also_shown={"full covariance": value("l2", FULL) > value("l2", NULL_FULL)},
+    ),
+    Claim(
+        "Classes have several modes with every OT objective too.",
+        "fig:CIFAR100-gmm_comparison",
+        "modes",
+        AllOf(value(name, DIAGONAL) > value(name, NULL_DIAGONAL) for name in OT),
+    ),
+    Claim(
+        "Classes of BREEDS have the fewest modes, which is why OT gains less there.",
+        "sec:interpretability",
+        "modes",
+        AllOf(
+            value("l2", DIAGONAL, recipe=other) > value("l2", DIAGONAL, recipe=breeds)
+            for other in PAPER_DATA
+            if other not in BREEDS
+            for breeds in BREEDS
+        ),
+        across=True,
+        gpu="all",
+    ),
+    Claim(
+        "CPCC objectives have a higher CPCC than all other hierarchical objectives.",
+        "fig:hierarchical-baselines",
+        "baselines",
+        AllOf(each_above(DISTANCES, other, [BY_L2]) for other in ("flat", *BASELINES)),
+        also_shown={
+            "each by its own distance": AllOf(
+                each_above(DISTANCES, other, [OWN]) for other in ("flat", *BASELINES)
+            )
+        },
+    ),
+    Claim(
+        "Soft labels embed the tree far better than Flat, though less than CPCC.",
+        "fig:hierarchical-baselines",
+        "baselines",
+        AllOf([each_above(["soft"], "flat", [BY_L2], FAR), each_above(["l2"], "soft", [BY_L2])]),
+    ),
+    Claim(
+        "Higher CPCC goes with better coarse and worse fine metrics.",
+        "fig:hierarchical-baselines",
+        "scatter",
+        _trends(BY_L2),
+        also_shown={"each by its own distance": _trends(OWN)},
+    ),
+    Claim(
+        "All other hierarchical objectives are like Flat: lower coarse and higher fine metrics.",
+        "fig:hierarchical-baselines",
+        "scatter",
+        AllOf(
+            comparison
+            for name in BASELINES
+            if name != "rank"
+            for comparison in (
+                average_of(DISTANCES, "mean/coarse") > value(name, "mean/coarse"),
+                value(name, "mean/fine") > average_of(DISTANCES, "mean/fine"),
+            )
+        ),
+    ),
+    Claim(
+        "Rank is worse than Flat in every metric.",
+        "tab:rank",
+        "rank",
+        each_above(["flat"], "rank", (*FINE, *COARSE)),
+        also_shown={
+            "with the target of the library": AllOf(
+                value("flat", m) > value("rank", m, {"target": "mean"}) for m in (*FINE, *COARSE)
+            )
+        },
+    ),
+)
+
+
+def _ordered(name: str, values: Iterable[Any]) -> AllOf:
+    """FastFT > EMD > l2, each by its own distance, at every value of a setting."""
+    return AllOf(chain(("fastft", "emd", "l2"), OWN, {name: each}) for each in values)
+
+
+def _steady(metric: str, name: str, values: Sequence[Any], limit: float) -> AllOf:
+    """A metric that differs by less than a limit between any two values of a setting."""
+    return AllOf(
+        value(objective, metric, {name: a}) > value(objective, metric, {name: b}) - limit
+        for objective in STUDIED
+        for a, b in permutations(values, 2)
+    )
+
+
+def _trade(objective: str, scheme: str) -> AllOf:
+    """A scheme of flow weights above uniform in the mean target metric, below it in the source one."""
+    changed, uniform = ({"flow_weights": name} for name in (scheme, "uniform"))
+    target, source = "mean/target", "mean/source"
+    return AllOf(
+        [
+            value(objective, target, changed) > value(objective, target, uniform),
+            value(objective, source, changed) < value(objective, source, uniform),
+        ]
+    )
+
+
+def _advantage(objective: str, size: int) -> Expression:
+    """What an objective has above l2 at a batch size."""
+    return value(objective, OWN, {"batch_size": size}) - value("l2", OWN, {"batch_size": size})
+
+
+def _blocks() -> AllOf:
+    """Distances inside the groups of every level clearly below those outside, whatever the depth."""
+    return AllOf(
+        value(name, f"blocks/{level}", {"depth": depth}) < BLOCK
+        for name in STUDIED
+        for depth in DEPTHS
+        for level in range(1, depth - 1)
+    )
+
+
+_SETTINGS: tuple[Claim, ...] = (
+    Claim(
+        "FastFT > EMD > l2 at every batch size.",
+        "fig:cpcc_ablation",
+        "batch-size",
+        _ordered("batch_size", BATCH_SIZES),
+    ),
+    Claim(
+        "Larger batches give OT-CPCC a larger advantage over l2.",
+        "sec:interpretability",
+        "batch-size",
+        AllOf(_advantage(name, BATCH_SIZES[-1]) > _advantage(name, BATCH_SIZES[0]) for name in STUDIED),
+    ),
+    Claim(
+        "FastFT > EMD > l2 at every weight.",
+        "fig:cpcc_ablation",
+        "weight",
+        _ordered("lambda", CPCC_WEIGHTS),
+    ),
+    Claim(
+        "FastFT > EMD > l2 with every backbone.",
+        "fig:cpcc_ablation",
+        "backbone",
+        _ordered("backbone", dict.fromkeys(name for names in BACKBONES.values() for name in names)),
+        gpu="ResNet18 to 50 and the vision transformers",
+    ),
+    Claim(
+        "Deeper trees are learned as well, at equal accuracy: CPCC is as high, and every level shows.",
+        "tab:tree-depth-tab",
+        "tree-depth",
+        AllOf(
+            [_steady(OWN, "depth", DEPTHS, FAR), _steady(FULL_FINE, "depth", DEPTHS, COMPARABLE), _blocks()]
+        ),
+    ),
+    Claim(
+        "Distance matrices show the blocks of the tree at every depth.",
+        "fig:tree-depth-distM",
+        "tree-depth",
+        _blocks(),
+    ),
+    Claim(
+        "A subtree of weight 4 lowers CPCC.",
+        "tab:tree-weight-tab",
+        "tree-weights",
+        AllOf(value(name, OWN, {"weight": 1}) > value(name, OWN, {"weight": 4}) for name in STUDIED),
+    ),
+    Claim(
+        "Weights of a subtree leave accuracies comparable.",
+        "tab:tree-weight-tab",
+        "tree-weights",
+        AllOf(_steady(metric, "weight", SUBTREE_WEIGHTS, COMPARABLE) for metric in (FULL_FINE, FULL_COARSE)),
+    ),
+    Claim(
+        "The block of the subtree darkens as its weight grows.",
+        "fig:tree-weight-distM",
+        "tree-weights",
+        AllOf(
+            value(name, "block-share", {"weight": more}) > value(name, "block-share", {"weight": less})
+            for name in STUDIED
+            for less, more in pairwise(SUBTREE_WEIGHTS)
+        ),
+    ),
+    Claim(
+        "With distance flow weights the tree is hardly recovered.",
+        "tab:comparison_colored_normalized",
+        "flow-weights",
+        AllOf(
+            value(name, OWN, {"flow_weights": "distance"})
+            < 0.5 * value(name, OWN, {"flow_weights": "uniform"})
+            for name in STUDIED
+        ),
+    ),
+    Claim(
+        "Flow weights can improve target metrics at the expense of source metrics, with every objective.",
+        "tab:comparison_colored_normalized",
+        "flow-weights",
+        AllOf(AnyOf(_trade(name, scheme) for scheme in ("distance", "inverse")) for name in STUDIED),
+    ),
+    Claim(
+        "(Beyond the paper) The knowledge in the tree helps, not the regularizer alone.",
+        "-",
+        "shuffled",
+        AllOf(
+            value(name, "source/map/coarse") > value(name, "source/map/coarse", control=True)
+            for name in DISTANCES
+        ),
+    ),
+    Claim(
+        "(Beyond the paper) A shuffled tree is learned less well than the true one.",
+        "-",
+        "shuffled",
+        AllOf(value(name, OWN) > value(name, "cpcc-trained-tree/own", control=True) for name in DISTANCES),
+    ),
+    Claim(
+        "(Beyond the paper) Principal order brings FastFT closer to EMD.",
+        "-",
+        "orders",
+        AllOf(
+            value(variant.objective, "order-error/principal order", variant.setting)
+            < value(variant.objective, "order-error/batch order", variant.setting)
+            for variant in ORDER_VARIANTS
+        ),
+    ),
+    Claim(
+        "(Beyond the paper) A memory of earlier batches raises TestCPCC at every batch size.",
+        "-",
+        "memory",
+        AllOf(
+            value(name, OWN, {"batch_size": size, "memory": 4096})
+            > value(name, OWN, {"batch_size": size, "memory": 0})
+            for name in STUDIED
+            for size in MEMORY_BATCH_SIZES
+        ),
+    ),
+)
+
+CLAIMS: tuple[Claim, ...] = (*COST_CLAIMS, *_OBJECTIVES, *_SETTINGS)

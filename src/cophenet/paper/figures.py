@@ -15,7 +15,7 @@ from cophenet.paper.measurements import ORDERS, OUTLIER
 from cophenet.paper.modes import MODES
 from cophenet.paper.observations import Condition, Observations
 from cophenet.paper.tables import condition_name, curve_points, number_cells, setting_name
-from cophenet.paper.timed_distances import VARIANTS
+from cophenet.paper.timing import VARIANTS
 from cophenet.paper.variants import label_of
 from cophenet.report import Cell
 

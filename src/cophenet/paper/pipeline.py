@@ -11,7 +11,6 @@ from typing import Any
 
 from cophenet._common.files import write_text
 from cophenet._common.locks import InUseError, locked
-from cophenet.paper.claims_page import claims_page
 from cophenet.paper.documents import (
     Document,
     choose_document,
@@ -23,7 +22,7 @@ from cophenet.paper.documents import (
 )
 from cophenet.paper.items import Item, find_items
 from cophenet.paper.observations import Observations
-from cophenet.paper.page import item_page, results_page
+from cophenet.paper.page import claims_page, item_page, results_page
 from cophenet.paper.plan import (
     EPOCHS,
     Settings,

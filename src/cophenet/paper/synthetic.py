@@ -15,7 +15,7 @@ from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet._common.threads import torch_threads
 from cophenet.paper.fits import growth_exponent
 from cophenet.paper.observations import Condition, Observation, Observations
-from cophenet.paper.timed_distances import VARIANTS, DistanceVariant
+from cophenet.paper.timing import VARIANTS, DistanceVariant
 from cophenet.paper.variants import MODE_BY_MODE
 from cophenet.transport.flowtree import quadtree_cells
 from cophenet.tree import Hierarchy

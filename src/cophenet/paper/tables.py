@@ -11,7 +11,7 @@ from cophenet.paper.measurements import ORDERS
 from cophenet.paper.observations import Condition, Observations, with_breeds
 from cophenet.paper.plan import recipe_label
 from cophenet.paper.published import cell, published_notes
-from cophenet.paper.timed_distances import VARIANTS
+from cophenet.paper.timing import VARIANTS
 from cophenet.paper.variants import BREEDS
 from cophenet.report import Cell, Table
 
