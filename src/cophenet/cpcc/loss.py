@@ -103,8 +103,10 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64], rounding: Tensor | float 
                 raise ValueError(f"{name} must be finite, got NaN or inf")
         tolerance = 1e-12 if t.dtype == torch.float64 else 1e-6
         if not is_constant(t.min().item(), t.max().item(), tolerance):
-            wide = rho if rho.dtype == torch.float64 else rho.float()
-            r, undefined = correlation(wide, unit_vector(t.double()), rounding=rounding)
+            # A correlation does not see scale: of numbers of about 1 no square is out of range.
+            peak = rho.detach().abs().amax().clamp(min=torch.finfo(rho.dtype).tiny)
+            wide = rho / peak if rho.dtype == torch.float64 else rho.float() / peak
+            r, undefined = correlation(wide, unit_vector(t.double()), rounding=rounding / peak)
             if not undefined:
                 return r
         reason = "one side is constant"
@@ -313,7 +315,7 @@ def _loss_of_checked(
 def _weighted(criterion: CPCCLoss, rho: Tensor, direction: Tensor, batch: ClassBatch) -> Tensor:
     """`weight * (1 - CPCC)`, given the batch's distances and the tree's side."""
     weight, rounding = criterion.weight, criterion.distance.rounding(batch)
-    return correlation(rho, direction, -weight, weight, rounding)[0]
+    return correlation(rho, direction, weight, weight, rounding)[0]
 
 
 def _meet(criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None) -> Shards:
@@ -361,7 +363,7 @@ def _grouped(
         return batch, None
     # The tree's side is known on the host: its part of the correlation costs the device nothing.
     direction = t - t.mean()
-    direction /= np.linalg.norm(direction)
+    direction *= -criterion.weight / np.linalg.norm(direction)
     # A correlation does not see scale: the distances of rescaled features will do, and cannot overflow.
     if criterion.distance.degree is not None:
         batch = batch.rescaled()

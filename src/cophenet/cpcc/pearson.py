@@ -35,54 +35,63 @@ def unit_vector(values: Tensor) -> Tensor:
 
 
 class _Correlation(torch.autograd.Function):
-    """`offset + scale * r`, r Pearson's correlation with a unit vector, and whether r is undefined.
-
-    It then counts as 0 with gradient 0. NaN and inf are not undefined, so that they are never hidden.
-    """
+    """As `correlation`, in float64: there no square of float32 is out of range, and a dot product is exact."""
 
     @staticmethod
     def forward(
-        ctx: Any, rho: Tensor, direction: Tensor, scale: float, offset: float, rounding: Tensor
+        ctx: Any, rho: Tensor, direction: Tensor, length: float, offset: float, rounding: Tensor
     ) -> tuple[Tensor, Tensor]:
         tolerance = 1e-12 if rho.dtype == torch.float64 else 1e-6
-        low, high = rho.aminmax(dim=-1, keepdim=True)
-        spread = high - low
-        noise = torch.maximum(tolerance * torch.maximum(high, -low), rounding)
-        undefined = (spread <= noise) & torch.isfinite(spread)
-        centered = (rho - rho.mean(-1, keepdim=True)).div_(spread)
+        wide = rho.double()
+        # Both at once of one row only: along rows that is ten times slower.
+        low, high = (
+            wide.aminmax(keepdim=True) if rho.ndim == 1 else (wide.amin(-1, True), wide.amax(-1, True))
+        )
+        undefined = high - low <= torch.maximum(high.abs() * tolerance, rounding)
+        centered = wide - wide.mean(-1, keepdim=True)
         norm: Tensor = torch.linalg.vector_norm(centered, dim=-1, keepdim=True)
-        unit = centered.div_(norm)
-        r = (unit * direction).sum(-1, keepdim=True)
-        slope = (direction - r * unit).mul_(scale / (norm * spread)).masked_fill_(undefined, 0.0)
-        ctx.save_for_backward(slope)
+        # Divided by infinity what is undefined is 0, with gradient 0; NaN and inf are never hidden.
+        norm.masked_fill_(undefined, torch.inf)
+        r = (centered @ direction).view_as(norm) / norm
+        slope = torch.addcmul(direction, centered, r / norm, value=-1).div_(norm)
+        ctx.save_for_backward(slope.to(rho.dtype))
         undefined = undefined.squeeze(-1)
         ctx.mark_non_differentiable(undefined)
-        r = r.squeeze(-1).masked_fill_(undefined, 0.0).clamp_(-1, 1)
-        return r.mul_(scale).add_(offset), undefined
+        r = r.add_(offset).clamp_(offset - length, offset + length)
+        return r.squeeze(-1).to(rho.dtype), undefined
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None, None, None, None]:
         (slope,) = ctx.saved_tensors
-        return grad.unsqueeze(-1) * slope, None, None, None, None
+        return (grad if slope.ndim == 1 else grad.unsqueeze(-1)) * slope, None, None, None, None
 
 
 def correlation(
     rho: Tensor,
     direction: Tensor,
-    scale: float = 1.0,
+    length: float = 1.0,
     offset: float = 0.0,
     rounding: Tensor | float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """`offset + scale * r`, r the correlation of rho (..., P) and a unit vector (P,); and if r is undefined.
+    """`offset + length * r`, r Pearson's correlation of rho (..., P) and a vector; and whether r is undefined.
 
-    It is undefined if rho is constant: if its spread is at most 1e-6 of its largest absolute value (1e-12 in
-    float64), or at most `rounding`, what rounding of the features can do to it.
+    It is undefined, and counts as 0 with gradient 0, if rho is constant: if its spread is at most 1e-6 of its
+    largest absolute value (1e-12 in float64), or at most `rounding`, what rounding of the features can do to
+    it. NaN and inf are not undefined.
+
+    Args:
+        rho: (..., P), of which squares are in the range of float64.
+        direction: (P,) centred, of norm `length`.
+        length: That norm, not negative.
+        offset: What is added.
+        rounding: As told above.
 
     Example:
         >>> correlation(torch.tensor([1.0, 2.0]), unit_vector(torch.tensor([4.0, 3.0])))[0].round()
         tensor(-1.)
     """
     result: tuple[Tensor, Tensor]
-    result = _Correlation.apply(rho, direction.to(rho), scale, offset, torch.as_tensor(rounding).to(rho))  # type: ignore[no-untyped-call]
+    direction, rounding = direction.to(rho.device, torch.float64), torch.as_tensor(rounding).to(rho.device)
+    result = _Correlation.apply(rho, direction, length, offset, rounding)  # type: ignore[no-untyped-call]
     return result

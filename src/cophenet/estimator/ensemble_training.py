@@ -263,8 +263,7 @@ class EnsembleTrainer:
         places = torch.from_numpy(np.ravel_multi_index(pairs, squares.shape[1:])).to(self.device)
         # The root has a bounded gradient where two means are the same.
         rho = squares.flatten(1).index_select(1, places).clamp(min=1e-6).sqrt()
-        direction = unit_vector(torch.from_numpy(distances)).to(vectors)
-        return correlation(rho, direction, -1.0, 1.0)[0].sum()
+        return correlation(rho, -unit_vector(torch.from_numpy(distances)), 1.0, 1.0)[0].sum()
 
     def _held_out_loss(self, members: Members) -> float:
         """Mean cross entropy of the samples that one member has left out, by that member."""
