@@ -57,6 +57,7 @@ COMMANDS = (
     ["recipes"],
     ["evaluate"],
     ["measure"],
+    ["warm-up"],
     ["data", "list"],
     ["data", "check"],
     ["data", "preview"],

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from cophenet.transport.base import create_distance
 from cophenet.transport.emd import EMD, warm_up
 from cophenet.transport.fastft import FastFlowTree
 from cophenet.transport.grouping import group_by_class
+from cophenet.transport.solvers import compiled, library, machine_code
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 FLOW_WEIGHTS = {0: "uniform", 1: "distance", 2: "inverse"}
@@ -286,4 +289,82 @@ def test_by_name_and_wrong_options(monkeypatch):
 
 
 def test_warm_up_tells_the_seconds():
-    assert warm_up() > 0
+    assert warm_up() >= 0
+    assert machine_code.is_compiled()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_both_solvers_give_the_same_bits(dtype, weighted):
+    z, labels, weights = random_batch(3, [4, 1, 6, 4, 9, 2, 6, 30, 1])
+    results = []
+    for solver in ("numba", "pot"):
+        features = z.to(dtype).requires_grad_()
+        rho = EMD(solver)(
+            group_by_class(features, labels, flow_weights=weights.to(dtype) if weighted else "uniform")
+        )
+        rho.square().sum().backward()
+        results.append((rho.detach(), features.grad))
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
+@pytest.fixture
+def never_compiled(monkeypatch, tmp_path):
+    """A machine on which the kernels have never been compiled; the processes begun to do so."""
+    begun = []
+
+    class Process:
+        returncode = None
+
+        def __init__(self, *_, **__):
+            begun.append(self)
+
+        def poll(self):
+            return self.returncode
+
+    monkeypatch.setattr(machine_code, "_marker", lambda: tmp_path / "compiled")
+    monkeypatch.setattr(machine_code, "_compiler", None)
+    monkeypatch.setattr(machine_code.subprocess, "Popen", Process)
+    return begun, tmp_path / "compiled"
+
+
+def test_the_first_use_does_not_wait_for_the_compiler(never_compiled):
+    begun, marker = never_compiled
+    with pytest.warns(UserWarning, match="solved by SciPy and POT.*until its own solver is compiled"):
+        assert emd_module._load("auto") is library.solve
+    assert emd_module._load("auto") is library.solve  # without another word or process
+    assert len(begun) == 1
+    marker.touch()
+    assert emd_module._load("auto") is compiled.solve
+
+
+def test_a_failed_compiler_is_told_once(never_compiled):
+    begun, _ = never_compiled
+    with pytest.warns(UserWarning, match="solved by SciPy and POT"):
+        emd_module._load("auto")
+    begun[0].returncode = 1
+    with pytest.warns(UserWarning, match="could not be compiled; `cophenet warm-up` says why"):
+        emd_module._load("auto")
+    assert emd_module._load("auto") is library.solve
+
+
+def test_one_process_at_a_time_compiles(never_compiled):
+    _, marker = never_compiled
+    calls, inside = [], threading.Event()
+
+    def kernels():
+        calls.append(1)
+        inside.set()
+        time.sleep(0.3)
+
+    def both():
+        other = threading.Thread(target=machine_code.compile_once, args=(kernels,))
+        other.start()
+        inside.wait()
+        machine_code.compile_once(kernels)  # waits for the other, and finds the work done
+        other.join()
+
+    with pytest.warns(UserWarning, match="once on this machine"):
+        both()
+    assert len(calls) == 1
+    assert marker.exists()

@@ -25,6 +25,7 @@ from cophenet.cli import (
     study,
     train,
     tree,
+    warm_up,
 )
 
 __all__ = ["app", "main"]
@@ -53,6 +54,7 @@ app.command("predict")(embed.predict)
 app.command("search")(embed.search)
 app.command("study")(study.study)
 app.command("reproduce")(reproduce.reproduce)
+app.command("warm-up")(warm_up.warm_up)
 app.add_typer(data.app, name="data")
 app.add_typer(tree.app, name="tree")
 

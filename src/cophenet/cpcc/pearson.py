@@ -35,7 +35,7 @@ def unit_vector(values: Tensor) -> Tensor:
 
 
 class _Correlation(torch.autograd.Function):
-    """As `correlation`, in float64: there no square of float32 is out of range, and a dot product is exact."""
+    """As `correlation`; in float64, where no square of float32 is out of range, and sums are exact enough."""
 
     @staticmethod
     def forward(
@@ -74,7 +74,7 @@ def correlation(
     offset: float = 0.0,
     rounding: Tensor | float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """`offset + length * r`, r Pearson's correlation of rho (..., P) and a vector; and whether r is undefined.
+    """`offset + length * r`, r Pearson's correlation of rho and a vector; and whether r is undefined.
 
     It is undefined, and counts as 0 with gradient 0, if rho is constant: if its spread is at most 1e-6 of its
     largest absolute value (1e-12 in float64), or at most `rounding`, what rounding of the features can do to

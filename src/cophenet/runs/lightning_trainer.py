@@ -60,6 +60,8 @@ def train_seeds(run: Run, experiment: Experiment, machine: Machine, options: Opt
     """
     from cophenet.runs.callbacks import RunLog
 
+    if experiment.objective.cpcc is not None:
+        experiment.objective.cpcc.distance.warm_up()  # all steps are computed by the same code
     notes = list(_warnings(experiment))
     if is_first_process() and options.progress is not False:
         for note in notes:

@@ -102,6 +102,9 @@ class ClassDistance(nn.Module, ABC):
     def skip(self, batch: ClassBatch) -> None:
         """What a call would change in the distance's state, without its value: nothing, unless it draws."""
 
+    def warm_up(self) -> None:
+        """Do now what takes long at the first call: nothing, unless something is compiled."""
+
 
 class PlanDistance(ClassDistance):
     """A distance that is the cost of a plan which is constant in the backward pass."""

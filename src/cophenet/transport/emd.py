@@ -20,6 +20,7 @@ from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import distance_strip, planned_cost
 from cophenet.transport.grouping import group_by_class
 from cophenet.transport.plan import TransportPlan
+from cophenet.transport.solvers import machine_code
 from cophenet.transport.solvers.problem import (
     CostStrip,
     Indices,
@@ -43,7 +44,9 @@ _MISSING = "solver='numba' needs the package numba, which is not installed: pip 
 
 def _load(solver: Solver) -> _Solve:
     """Import a solver; here, so that the module itself needs neither Numba nor SciPy nor POT."""
-    if solver == "pot" or (solver == "auto" and find_spec("numba") is None):
+    if solver == "numba":
+        warm_up()
+    elif solver == "pot" or find_spec("numba") is None or not machine_code.is_compiled_meanwhile():
         from cophenet.transport.solvers import library
 
         return library.solve
@@ -116,7 +119,8 @@ class EMD(PlanDistance):
 
     Args:
         solver: "numba", compiled code for all pairs at once (`pip install cophenet[fast]`); "pot", SciPy and
-            POT pair by pair; "auto", the first if it is installed. All give the same values.
+            POT pair by pair; "auto", the first if it is installed. All give the same values. Used for the
+            first time "numba" compiles for 20 seconds; "auto" has it done elsewhere, with "pot" until then.
 
     Raises:
         ValueError: If the solver is unknown.
@@ -142,6 +146,11 @@ class EMD(PlanDistance):
     def extra_repr(self) -> str:
         """Options shown when printed."""
         return f"solver={self.solver!r}"
+
+    def warm_up(self) -> None:
+        """Compile the solver now, if it is to be and never was, so that all calls use the same."""
+        if self.solver != "pot" and find_spec("numba") is not None:
+            warm_up()
 
     def _plan_with_distances(self, batch: ClassBatch) -> tuple[TransportPlan, Tensor]:
         problems = _solve_all(batch, _load(self.solver))
@@ -169,14 +178,26 @@ class EMD(PlanDistance):
 
 
 def warm_up() -> float:
-    """Compile the kernels of `solver="numba"`, or load them if an earlier run has, for float32 and float64.
+    """Compile the kernels of `solver="numba"` for float32 and float64, unless an earlier process has.
+
+    Processes that do so at the same time wait for the first.
 
     Returns:
         Seconds it took.
+
+    Raises:
+        ImportError: If Numba is not installed.
     """
+    if find_spec("numba") is None:
+        raise ImportError(_MISSING)
     begin = time.perf_counter()
-    solver = EMD("numba")
+    machine_code.compile_once(_call_kernels)
+    return time.perf_counter() - begin
+
+
+def _call_kernels() -> None:
+    from cophenet.transport.solvers import compiled
+
     labels = torch.tensor([0, 0, 0, 1, 1])
     for dtype in (torch.float32, torch.float64):
-        solver(group_by_class(torch.arange(5, dtype=dtype)[:, None], labels))
-    return time.perf_counter() - begin
+        _solve_all(group_by_class(torch.arange(5, dtype=dtype)[:, None], labels), compiled.solve)

@@ -65,11 +65,16 @@ def _blocks(problems: PairProblems, strip: CostStrip, pairs: Indices) -> Iterato
 
 
 def _write(problems: PairProblems, pairs: Indices, used: Indices, cell: Indices, mass: Floats) -> None:
-    """Write the plans of some pairs: `used` entries each, end to end, by the flat numbers of their cells."""
+    """Write the plans of some pairs: `used` entries each, end to end, by the flat numbers of their cells.
+
+    Cells are counted along the larger class, as the compiled solver does: a plan is then the same to the bit.
+    """
     index = ragged_range(used, problems.offsets[pairs])
-    width = np.repeat(problems.sizes(pairs)[1], used)
-    problems.source[index] += cell // width
-    problems.target[index] += cell % width
+    m, n = problems.sizes(pairs)
+    outer, inner = np.divmod(cell, np.repeat(np.maximum(m, n), used))
+    rows_inside = np.repeat(m >= n, used)
+    problems.source[index] += np.where(rows_inside, inner, outer)
+    problems.target[index] += np.where(rows_inside, outer, inner)
     problems.mass[index] = mass
 
 
@@ -77,11 +82,11 @@ def _assign(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
     """Pairs of equal size and uniform weights, with SciPy."""
     from scipy.optimize import linear_sum_assignment
 
-    columns = [linear_sum_assignment(cost)[1] for cost in _blocks(problems, strip, pairs)]
-    if columns:
+    rows = [linear_sum_assignment(cost)[1].argsort() for cost in _blocks(problems, strip, pairs)]
+    if rows:
         size = problems.sizes(pairs)[0]
         width = np.repeat(size, size)
-        cell = ragged_range(size) * width + np.concatenate(columns)
+        cell = ragged_range(size) * width + np.concatenate(rows)
         _write(problems, pairs, size, cell, 1.0 / width)
 
 
@@ -117,7 +122,7 @@ def _simplex(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
         if status != _OPTIMAL:
             sizes = f"{len(supply)} and {len(demand)} samples"
             raise RuntimeError(f"POT found no optimal plan between classes of {sizes} (status {status})")
-        flows.append(flow.ravel())
+        flows.append((flow.T if len(supply) >= len(demand) else flow).ravel())
         totals.append(total)
     if flows:
         # What is left per pair is done for all of them at once: a loop is slow even where it does little.

@@ -1,0 +1,95 @@
+"""Machine code of the kernels: made once, by one process at a time, while others do without it.
+
+Numba keeps machine code on disk, but two processes that fill an empty cache can give two kernels the same
+file. So they are compiled only under a lock, and a file beside them says when all are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from cophenet._common.locks import InUseError, locked
+
+__all__ = ["compile_once", "is_compiled", "is_compiled_meanwhile"]
+
+_LOCK = "cophenet-kernels.lock"
+_CODE = "from cophenet.transport.emd import warm_up; warm_up()"
+_compiler: subprocess.Popen[bytes] | None = None
+
+
+@cache
+def _marker() -> Path | None:
+    """The file that says that all kernels are compiled; None where Numba runs them as Python."""
+    import llvmlite.binding as llvm
+    import numba
+
+    from cophenet.transport.solvers import kernels
+
+    state = getattr(kernels.solve_pairs, "stats", None)
+    if state is None:
+        return None
+    source = Path(kernels.__file__).stat()
+    features = llvm.get_host_cpu_features().flatten()
+    parts = (sys.version, numba.__version__, llvm.get_host_cpu_name(), features)
+    key = hashlib.sha256(repr((*parts, source.st_mtime_ns, source.st_size)).encode()).hexdigest()[:16]
+    return Path(state.cache_path) / f"cophenet-kernels-{key}"
+
+
+def is_compiled() -> bool:
+    """Whether the kernels' machine code is on disk, from where it is loaded in half a second."""
+    marker = _marker()
+    return marker is None or marker.exists()
+
+
+def compile_once(run: Callable[[], object]) -> None:
+    """Compile the kernels, unless they are; if another process is at it, wait until it is done.
+
+    Args:
+        run: Calls all kernels.
+    """
+    marker = _marker()
+    while not is_compiled():
+        assert marker is not None
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with locked(marker.parent, _LOCK):
+                warnings.warn(
+                    "emd has its solver compiled: about 20 seconds, once on this machine", stacklevel=3
+                )
+                run()
+                marker.touch()
+        except InUseError:
+            time.sleep(0.1)
+
+
+def is_compiled_meanwhile() -> bool:
+    """Whether the kernels are compiled; if not, another process begins to, and a warning says so, once."""
+    global _compiler
+    if is_compiled():
+        return True
+    if _compiler is None:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        _compiler = subprocess.Popen(
+            [sys.executable, "-c", _CODE], env=environment, stderr=subprocess.DEVNULL
+        )
+        warnings.warn(
+            "emd is solved by SciPy and POT, two to three times slower, until its own solver is compiled in "
+            "the background: about 20 seconds, once on this machine; `cophenet warm-up` does it ahead",
+            stacklevel=2,
+        )
+    elif _compiler.poll():  # it ended with an error
+        _compiler.returncode = 0  # which is told once
+        warnings.warn(
+            "emd goes on with SciPy and POT: its own solver could not be compiled; `cophenet warm-up` says "
+            "why",
+            stacklevel=2,
+        )
+    return False
