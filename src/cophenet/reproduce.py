@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cophenet._common.deprecated import moved_names
+from cophenet._common.lazy import moved_names
 
 _NAMES = ("ITEMS", "Item", "Outcome", "find_items", "item_names", "reproduce")
 

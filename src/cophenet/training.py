@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cophenet._common.deprecated import moved_names
+from cophenet._common.lazy import moved_names
 
 _RECIPES = ("Recipe", "RecipeLine", "list_recipes", "load_recipe", "recipe_names", "shaped_tree")
 _RUNS = ("Experiment", "Run", "load_experiment", "load_network", "resume", "train")

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cophenet._common.checksums import with_checksum
-from cophenet._common.mapped import release_pages
+from cophenet._common.arrays import release_pages, with_checksum
 from cophenet.vectors import read_parts, write_vectors
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

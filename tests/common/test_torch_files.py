@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from cophenet._common.limits import TooLargeError
-from cophenet._common.pickles import LimitedUnpickler, RefusedPickleError
-from cophenet._common.torch_files import load_torch
+from cophenet._common.pickles import LimitedUnpickler, RefusedPickleError, load_torch
 from cophenet.models.weights import read_state
 
 STATE = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.zeros(2), "betas": [(0.9, 0.99)] * 2}

@@ -5,7 +5,7 @@ import pytest
 
 from cophenet.cli import main
 from cophenet.tree import Hierarchy
-from cophenet.tree.misplaced import misplaced_classes
+from cophenet.tree.review import misplaced_classes
 
 
 def blobs(groups, samples=12, noise=0.5, seed=0):

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cophenet.vectors import csv, label_facts, map_arrays, map_rows, read_parts, read_vectors
-from cophenet.vectors.parquet_footer import count_values
+from cophenet.vectors.parquet import count_values
 
 READERS = [read_vectors, lambda path: list(read_parts(path)), map_rows]
 

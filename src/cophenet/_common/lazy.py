@@ -1,7 +1,8 @@
-"""Names of a package, and torch, that load on first use, so that importing is cheap."""
+"""Names that load on first use, so that importing is cheap: of a package, of what has moved, and torch."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -9,7 +10,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-__all__ = ["lazy_names", "torch"]
+__all__ = ["lazy_names", "moved_names", "torch"]
 
 
 def lazy_names(
@@ -62,3 +63,30 @@ if TYPE_CHECKING:
     import torch as torch
 else:
     torch = _LazyModule("torch")
+
+
+def moved_names(module: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+    """The `__getattr__` of a module whose names have moved to others.
+
+    Args:
+        module: Its `__name__`.
+        homes: Module -> the names that are there now.
+
+    Example:
+        >>> load = moved_names("old", {"cophenet.recipes": ["load_recipe"]})
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     load("load_recipe").__name__, str(caught[0].message)
+        ('load_recipe', 'old.load_recipe is now cophenet.recipes.load_recipe')
+    """
+    home = {name: place for place, names in homes.items() for name in names}
+
+    def load(name: str) -> object:
+        if name == "__all__":
+            return list(home)
+        if name not in home:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(f"{module}.{name} is now {home[name]}.{name}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(home[name]), name)
+
+    return load

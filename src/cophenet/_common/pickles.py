@@ -1,12 +1,21 @@
-"""Pickles read without taking memory or time for what they only declare."""
+"""Pickles, and the files of torch, read without running anything or taking memory for what they declare."""
 
 from __future__ import annotations
 
+import io
+import math
 import pickle
+import tarfile
 from collections.abc import Iterable
-from typing import Any, ClassVar, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NoReturn
 
-__all__ = ["LimitedUnpickler", "RefusedPickleError", "check_keys"]
+from cophenet._common.limits import check_unpacked, check_zip, read_stream
+
+if TYPE_CHECKING:
+    from torch import device as Device
+
+__all__ = ["LimitedUnpickler", "RefusedPickleError", "check_keys", "load_torch"]
 
 _LOAD: dict[int, Any] = dict(pickle._Unpickler.dispatch)
 
@@ -74,3 +83,135 @@ class LimitedUnpickler(pickle._Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Refuse every class and function."""
         raise RefusedPickleError(f"the pickle asks for {f'{module}.{name}':.100}")
+
+
+# Of a class or function; torch searches names that it does not know in a time that grows as their square.
+_LETTERS = 200
+# A magic number, a version, sizes of types, the content, and the names of the tensors.
+_OLD_PICKLES = 5
+# Of an element, at most.
+_BYTES = 8
+
+
+def load_torch(path: Path, device: str | Device = "cpu", *, old_format: bool = True) -> Any:
+    """What `torch.save` wrote: tensors and plain values.
+
+    Args:
+        path: The file.
+        device: Where the tensors shall be.
+        old_format: Whether files of before torch 1.6 are read too.
+
+    Raises:
+        Exception: Anything, if the file is damaged or something else; `TooLargeError` if it unpacks to much
+            more than it is.
+    """
+    import torch
+
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if file.read(4) == b"PK\x03\x04":  # as torch tells its two formats apart
+            check_zip(path)
+            archive = torch._C.PyTorchFileReader(str(path))
+            if "constants.pkl" in archive.get_all_records():  # a program, which some versions of torch load
+                raise ValueError("a TorchScript archive")
+            _Checker(io.BytesIO(archive.get_record("data.pkl")), size).load()
+            return torch.load(path, map_location=device, weights_only=True)
+        # Before 2.6, torch itself can be made to run code by a file in its oldest format.
+        if not old_format or tarfile.is_tarfile(path):
+            raise ValueError("not in the format that torch writes")
+        file.seek(0)
+        stream: Any = _Stream(file)
+        for _ in range(_OLD_PICKLES):
+            _Checker(stream, size).load()
+        file.seek(0)
+        return torch.load(stream, map_location=device, weights_only=True)
+
+
+class _Stream:
+    """A file that takes memory for the bytes that are there, not for those that a pickle declares."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.seek, self.tell = file.seek, file.tell
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read() if size < 0 else read_stream(self._file, size)
+
+    def readline(self) -> bytes:
+        line = self._file.readline(_LETTERS + 1)
+        if len(line) > _LETTERS:
+            raise RefusedPickleError(f"a name of more than {_LETTERS} letters (limit)")
+        return line
+
+
+class _Named:
+    """In place of anything that the pickle names, and of what that would make and could be filled with."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+    def __setitem__(self, key: object, value: object) -> None: ...
+
+
+def _load_reduce(unpickler: Any) -> None:
+    arguments = unpickler.stack.pop()
+    called = unpickler.stack[-1]
+    if not isinstance(called, _Named) or not isinstance(arguments, tuple):
+        raise RefusedPickleError("it calls what is no class")  # torch would write that out in its error
+    if called.name in ("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor"):
+        unpickler.count_elements(arguments[2])
+    elif called.name == "collections.OrderedDict":
+        for pairs in arguments:
+            check_keys(key for key, _ in pairs)
+    elif called.name == "_codecs.encode":
+        if arguments[1:] != ("latin1",):
+            raise RefusedPickleError("it encodes text")
+    elif called.name not in _CALLED:
+        raise RefusedPickleError(f"it calls {called.name}")
+    unpickler.stack[-1] = _Named(f"{called.name}()")
+
+
+# Beside what is looked at more closely; all else that torch would call takes as much memory as it is told to,
+# or time without end.
+_CALLED = (
+    "torch.Size",
+    "torch.device",
+    "torch._utils._rebuild_parameter",
+    "torch._utils._rebuild_parameter_with_state",
+)
+
+
+def _load_build(unpickler: Any) -> None:
+    _ = unpickler.stack.pop()
+    made = unpickler.stack[-1]
+    if not isinstance(made, _Named) or made.name != "collections.OrderedDict()":
+        raise RefusedPickleError("it changes what is no dictionary")
+
+
+class _Checker(LimitedUnpickler):
+    """Goes through a pickle as torch does, and makes nothing but containers of placeholders."""
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        **LimitedUnpickler.dispatch,
+        pickle.REDUCE[0]: _load_reduce,
+        pickle.NEWOBJ[0]: _load_reduce,
+        pickle.BUILD[0]: _load_build,
+    }
+
+    def __init__(self, file: Any, size: int) -> None:
+        super().__init__(file)
+        self._size, self._elements = size, 0
+
+    def count_elements(self, shape: Any) -> None:
+        """Refuse tensors that are larger than the file, by strides of zero or in memory that is not there."""
+        self._elements += math.prod(shape)
+        check_unpacked(self._size, _BYTES * self._elements)
+
+    def find_class(self, module: str, name: str) -> Any:
+        if len(module) + len(name) > _LETTERS:
+            raise RefusedPickleError(f"a name of more than {_LETTERS} letters (limit)")
+        return _Named(f"{module}.{name}")
+
+    def persistent_load(self, pid: Any) -> Any:
+        self.count_elements(pid[4:5])
+        return _Named()

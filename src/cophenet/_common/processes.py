@@ -1,10 +1,12 @@
-"""Which of several processes this one is, by what a cluster or Lightning says in the environment."""
+"""Which of several processes this one is, and how many threads torch computes with in it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["is_first_process", "rank_variables"]
+__all__ = ["is_first_process", "rank_variables", "torch_threads"]
 
 _RANKS = ("LOCAL_RANK", "NODE_RANK", "RANK")
 
@@ -28,3 +30,23 @@ def _rank(name: str) -> int:
     if not text.strip().isdecimal():
         raise ValueError(f"environment variable {name} must be a whole number, got {text!r}: set or unset it")
     return int(text)
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let torch compute with so many threads, and with as many as before afterwards.
+
+    Example:
+        >>> import torch
+        >>> with torch_threads(1):
+        ...     torch.get_num_threads()
+        1
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

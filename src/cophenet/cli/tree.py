@@ -110,7 +110,7 @@ def review(
 
 def _misplaced(tree: Hierarchy, file: Path, features: Path) -> Iterable[str]:
     from cophenet.data.vectors import Vectors
-    from cophenet.tree.misplaced import misplaced_classes
+    from cophenet.tree.review import misplaced_classes
 
     source = Vectors(str(features.resolve()), str(features.resolve()), str(file.resolve()))
     samples = source.load(None).samples("train")

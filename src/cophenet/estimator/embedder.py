@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from cophenet._common.mapped import release_pages
+from cophenet._common.arrays import release_pages
 from cophenet.estimator import storage
 from cophenet.estimator.from_run import check_bytes, flat_inputs, read_run
 from cophenet.estimator.labels import to_tree

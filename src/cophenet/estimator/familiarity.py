@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet._common.mapped import release_pages
+from cophenet._common.arrays import release_pages
 from cophenet.estimator.scaling import Scale, blocks
 
 __all__ = ["UNLIKE", "Familiarity", "Unlike", "fit_familiarity"]

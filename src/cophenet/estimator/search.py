@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cophenet._common.arrays import release_pages
 from cophenet._common.checks import check_choice, check_whole, wrong_argument
-from cophenet._common.mapped import release_pages
 from cophenet._common.packages import import_optional
 from cophenet.estimator.labels import find_known, node_ancestors, node_labels
 from cophenet.estimator.scaling import blocks, float_type

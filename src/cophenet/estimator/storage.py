@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cophenet._common.checksums import check_arrays, with_checksum
+from cophenet._common.arrays import check_arrays, with_checksum
 from cophenet._common.files import old_or_new_folder, parse_json, read_json, replaced_folder
 from cophenet._common.limits import one_line, read_text
 from cophenet._common.packages import import_optional

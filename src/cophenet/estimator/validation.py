@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from cophenet._common.arrays import release_pages
 from cophenet._common.checks import check_choice, check_number, check_whole, wrong_argument
-from cophenet._common.mapped import release_pages
 from cophenet.estimator.decisions import check_target
 from cophenet.estimator.ensemble import MEMBERS
 from cophenet.estimator.scaling import blocks

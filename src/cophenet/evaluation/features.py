@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from cophenet._common.arrays import check_arrays, with_checksum
 from cophenet._common.checks import check_choice
-from cophenet._common.checksums import check_arrays, with_checksum
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import one_line
 from cophenet._common.packages import import_optional

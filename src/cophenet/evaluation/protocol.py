@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import write_json
+from cophenet._common.processes import torch_threads
 from cophenet._common.shell import command
-from cophenet._common.threads import torch_threads
 from cophenet.evaluation.details import describe_test, show_inputs
 from cophenet.evaluation.features import Device, FeatureStore, Progress, choose_device, open_stores
 from cophenet.evaluation.one_shot import one_shot_scores

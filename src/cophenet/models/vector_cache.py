@@ -26,8 +26,7 @@ from torch import Tensor
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import read_bytes
 from cophenet._common.locks import InUseError, locked
-from cophenet._common.places import make_real_folder
-from cophenet._common.temporary import is_temporary
+from cophenet._common.places import is_temporary, make_real_folder
 
 __all__ = ["VectorCache", "cache_folder"]
 

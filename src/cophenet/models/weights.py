@@ -8,7 +8,7 @@ from torch import Tensor
 
 from cophenet._common.limits import TooLargeError
 from cophenet._common.packages import import_optional
-from cophenet._common.torch_files import load_torch
+from cophenet._common.pickles import load_torch
 from cophenet.models.base import Backbone
 
 __all__ = ["load_weights", "read_state"]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cophenet._common.checks import check_choice, check_number, check_whole
-from cophenet._common.threads import torch_threads
+from cophenet._common.processes import torch_threads
 from cophenet.paper.fits import growth_exponent
 from cophenet.paper.observations import Condition, Observation, Observations
 from cophenet.paper.timing import VARIANTS, DistanceVariant

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from cophenet._common.checks import check_choice, check_whole
-from cophenet._common.threads import torch_threads
+from cophenet._common.processes import torch_threads
 from cophenet.cpcc.loss import CPCCLoss
 from cophenet.paper.observations import Condition, Observation, Observations
 from cophenet.paper.variants import label_of

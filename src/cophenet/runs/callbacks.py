@@ -16,7 +16,7 @@ import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.plugins.io import CheckpointIO
 
-from cophenet._common.checksums import with_checksum
+from cophenet._common.arrays import with_checksum
 from cophenet._common.csv_cells import to_cell
 from cophenet._common.files import write_bytes, write_text
 from cophenet._common.places import make_real_folder, open_in_place

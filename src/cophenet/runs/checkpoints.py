@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import TooLargeError
+from cophenet._common.pickles import load_torch
 from cophenet._common.places import make_real_folder
-from cophenet._common.torch_files import load_torch
 
 if TYPE_CHECKING:
     from torch import device as Device

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cophenet._common.files import write_json
-from cophenet._common.processes import is_first_process
+from cophenet._common.processes import is_first_process, torch_threads
 from cophenet._common.shell import command
-from cophenet._common.threads import torch_threads
 from cophenet.recipes.own_code import own_code
 from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkpoint
 from cophenet.runs.experiment import Experiment, build_network

@@ -11,8 +11,7 @@ import torch
 
 from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet._common.packages import require
-from cophenet._common.processes import is_first_process
-from cophenet._common.threads import torch_threads
+from cophenet._common.processes import is_first_process, torch_threads
 from cophenet.models.registry import PRETRAINED
 from cophenet.recipes import Recipe
 from cophenet.recipes.own_code import check_trust

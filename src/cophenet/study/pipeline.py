@@ -27,7 +27,7 @@ from cophenet.runs import Run
 from cophenet.runs.experiment import load_experiment
 from cophenet.study.plan import CANDIDATES, FLAT, Candidate, Stage, StudyData, stage_runs, train_command
 from cophenet.tree import Hierarchy
-from cophenet.tree.misplaced import misplaced_classes
+from cophenet.tree.review import misplaced_classes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -5,7 +5,7 @@ imported with the room; scipy and yaml are imported by the functions that need t
 """
 
 from cophenet.tree.hierarchy import Hierarchy
-from cophenet.tree.lookup import AmbiguousNameError
+from cophenet.tree.names import AmbiguousNameError
 from cophenet.tree.split import Split
 
 __all__ = ["AmbiguousNameError", "Hierarchy", "Split"]

@@ -1,16 +1,20 @@
-"""From what a user has (paths, nested containers, edges, parents) to the parts of a tree."""
+"""From what a user has (paths, nested containers, edges, parents, graphs) to the parts of a tree."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cophenet._common.limits import NODES
+from cophenet._common.packages import import_optional
 from cophenet.tree.names import fresh_names
 from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, is_number, raise_error, too_many_nodes
+
+if TYPE_CHECKING:
+    from cophenet.tree.hierarchy import Hierarchy
 
 
 def parts_from_paths(
@@ -267,3 +271,47 @@ def parts_from_parents(
     if names is None:
         names = [str(node) for node in range(len(listed))]
     return Parts(listed, list(names), None if weights is None else list(weights), classes, level_names)
+
+
+def to_graph(tree: Hierarchy) -> Any:
+    """See `Hierarchy.to_networkx`."""
+    networkx = import_optional("networkx", "graphs need", "networkx")
+    graph = networkx.DiGraph()
+    parents, weights = tree.parents.tolist(), tree.edge_weights.tolist()
+    labels = {leaf: label for label, leaf in enumerate(tree.leaves.tolist())}
+    for node, name in enumerate(tree.names):
+        label = {"label": labels[node]} if node in labels else {}
+        graph.add_node(node, name=name, path=tree.path(node), **label)
+        if node:
+            graph.add_edge(parents[node], node, weight=weights[node])
+    return graph
+
+
+def parts_from_graph(graph: Any, *, level_names: Sequence[str] | None = None) -> Parts:
+    """See `Hierarchy.from_networkx`."""
+    if not (hasattr(graph, "is_directed") and graph.is_directed() and not graph.is_multigraph()):
+        raise ValueError(f"graph must be a networkx.DiGraph, edges from parents to children, got {graph!r}")
+    attributes = dict(graph.nodes(data=True))
+    names = {node: given.get("name", node) for node, given in attributes.items()}
+    for node in attributes:
+        if graph.in_degree(node) > 1:
+            several = [names[above] for above in graph.predecessors(node)]
+            raise ValueError(f"graph: {names[node]!r} has {len(several)} parents: {several[:3]}")
+    leaves = [node for node in attributes if graph.out_degree(node) == 0]
+    labels = [attributes[leaf].get("label") for leaf in leaves]
+    if any(label is not None for label in labels):
+        if sorted(labels, key=str) != sorted(range(len(leaves)), key=str):
+            raise ValueError(
+                f"graph: the labels of leaves must be 0 to {len(leaves) - 1}, got {labels!r:.200}"
+            )
+        leaves = [leaf for _, leaf in sorted(zip(labels, leaves, strict=True), key=lambda pair: pair[0])]
+    chosen = set(leaves)
+    order = [*(node for node in attributes if node not in chosen), *leaves]
+    place = {node: new for new, node in enumerate(order)}
+    above = {child: (parent, given.get("weight", 1.0)) for parent, child, given in graph.edges(data=True)}
+    return Parts(
+        parents=[place[above[node][0]] if node in above else -1 for node in order],
+        names=[names[node] for node in order],
+        weights=[above[node][1] if node in above else 0.0 for node in order],
+        level_names=level_names,
+    )

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cophenet.tree.arrays import TreeArrays, lowest_common_ancestors
-from cophenet.tree.nodes import Nodes
+from cophenet.tree.nodes import Nodes, lowest_common_ancestors
 from cophenet.tree.parts import FloatArray, IntArray
 
 ClassList = Sequence[int] | Sequence[str] | Sequence[Sequence[str]] | npt.NDArray[Any]
@@ -173,7 +172,7 @@ def _combine(one: FloatArray, other: FloatArray, shared: FloatArray, kind: str) 
     return 2.0 * shared / (one + other) if kind == "wu-palmer" else np.abs(shared)
 
 
-def _depths(tree: TreeArrays, nodes: IntArray, kind: str) -> FloatArray:
+def _depths(tree: Nodes, nodes: IntArray, kind: str) -> FloatArray:
     """What counts as depth, growing from the root down: weighted depth, number of nodes, or minus the height.
 
     Shapes: (n,) -> (n,).
@@ -183,7 +182,7 @@ def _depths(tree: TreeArrays, nodes: IntArray, kind: str) -> FloatArray:
     return (tree.depths[nodes] + 1 if kind == "wu-palmer" else -tree.heights[nodes]).astype(np.float64)
 
 
-def _depths_along(tree: TreeArrays, labels: IntArray, kind: str) -> tuple[FloatArray, FloatArray]:
+def _depths_along(tree: Nodes, labels: IntArray, kind: str) -> tuple[FloatArray, FloatArray]:
     """Depth of each class and of its lowest common ancestor with the next one, for classes in tree order.
 
     Shapes: (k,) -> (k,), (k - 1,).

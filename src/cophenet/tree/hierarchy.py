@@ -11,16 +11,17 @@ import numpy.typing as npt
 
 from cophenet.tree.build import (
     parts_from_edges,
+    parts_from_graph,
     parts_from_levels,
     parts_from_nested,
     parts_from_parents,
     parts_from_paths,
+    to_graph,
 )
 from cophenet.tree.distances import ClassList, Distances
 from cophenet.tree.draw import Drawing
 from cophenet.tree.edit import Edits
 from cophenet.tree.formats import read_tree, write_tree
-from cophenet.tree.graphs import parts_from_graph, to_graph
 from cophenet.tree.levels import Levels
 from cophenet.tree.linkage import parts_from_features, parts_from_linkage
 from cophenet.tree.parts import DEFAULT_ROOT, Parts

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from cophenet._common.checks import is_plain_text
 from cophenet._common.limits import NODES
-from cophenet.tree.lookup import AmbiguousNameError, Lookup, last_names
-from cophenet.tree.names import class_names
+from cophenet.tree.names import AmbiguousNameError, Lookup, class_names, last_names
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]

@@ -1,17 +1,19 @@
-"""What is odd in a tree: allowed, but often a mistake or a reason for poor results."""
+"""What is odd in a tree, also beside features: allowed, but often a mistake or a reason for poor results."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
 
-__all__ = ["review_tree"]
+__all__ = ["Misplaced", "misplaced_classes", "review_tree"]
 
 _SHOWN = 3
 # A group is huge if it has so many classes, most of its parent's, and so many times those of a sibling.
@@ -117,3 +119,124 @@ def _some(tree: Hierarchy, nodes: Iterable[int]) -> str:
     given = [int(node) for node in nodes]
     shown = ", ".join(f"{'/'.join(tree.path(node)) or tree.names[0]!r:.80}" for node in given[:_SHOWN])
     return shown + (", ..." if len(given) > _SHOWN else "")
+
+
+Floats = NDArray[np.float64]
+_NEAREST = 3
+
+
+@dataclass(frozen=True)
+class Misplaced:
+    """A class that looks misplaced.
+
+    Attributes:
+        name: The class.
+        group: The group it is in.
+        better: The group, at the same depth, that its features are nearest to.
+        own: Mean distance of its mean to those of the other classes of its group.
+        other: The same to those of the better group.
+        nearest: The classes whose means are nearest.
+    """
+
+    name: str
+    group: str
+    better: str
+    own: float
+    other: float
+    nearest: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, with the evidence."""
+        return (
+            f"{self.name} is in {self.group}, but looks like {self.better}: mean distance {self.other:.3g} "
+            f"to the classes there, {self.own:.3g} to its own; nearest are {', '.join(self.nearest)}."
+        )
+
+
+def misplaced_classes(features: Any, labels: Any, tree: Hierarchy, *, most: int = 5) -> list[Misplaced]:
+    r"""Classes that look misplaced in a tree, the clearest first.
+
+    Of a class with mean $\mu_c$ in a group G (the parent of the class), with $d(c, H)$ the mean Euclidean
+    distance of $\mu_c$ to the means of the other classes below H, it looks misplaced if $d(c, H) < d(c, G)$
+    for another group H at the depth of G: a silhouette (Rousseeuw 1987) below zero. So that it is no chance,
+    both halves of its samples must say so, about the same H. The clearest have the smallest
+    $d(c, H) / d(c, G)$.
+
+    Args:
+        features: Array of shape (N, d).
+        labels: (N,) positions in the classes of the tree; classes without two samples are not judged.
+        tree: The tree.
+        most: How many to give.
+
+    Example:
+        >>> from cophenet.tree import Hierarchy
+        >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "pet/van", "car/bus", "car/cab"], sep="/")
+        >>> features = np.repeat([[0.0], [1.0], [9.0], [8.0], [10.0]], 2, axis=0)
+        >>> [found.sentence for found in misplaced_classes(features, np.arange(10) // 2, tree)][0][:37]
+        'van is in pet, but looks like car: me'
+    """
+    x, y = np.asarray(features, dtype=np.float64), np.asarray(labels)
+    count = np.bincount(y, minlength=tree.num_classes)
+    order = np.concatenate([np.flatnonzero(y == label) for label in range(tree.num_classes)]).astype(np.int64)
+    rank = np.empty(len(y), dtype=np.int64)
+    rank[order] = np.arange(len(y)) - np.repeat(np.cumsum(count) - count, count)
+    whole = _means(x, y, len(count))
+    halves = [_means(x[rank % 2 == side], y[rank % 2 == side], len(count)) for side in (0, 1)]
+    judged = np.flatnonzero(count >= 2)
+    found = []
+    for label in judged.tolist():
+        verdict = [_nearest_group(label, means, whole, tree, judged) for means in (whole, *halves)]
+        groups = {one[0] for one in verdict if one is not None}
+        if None in verdict or len(groups) != 1:
+            continue
+        assert verdict[0] is not None
+        better, own, other = verdict[0]
+        found.append((other / own, _described(label, better, own, other, whole, tree, judged)))
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])[:most]]
+
+
+def _means(x: Floats, y: NDArray[Any], size: int) -> Floats:
+    """The means of classes (size, d); 0 for those without samples."""
+    sums = np.zeros((size, x.shape[1]))
+    np.add.at(sums, y, x)
+    return sums / np.maximum(np.bincount(y, minlength=size), 1)[:, None]
+
+
+def _nearest_group(
+    label: int, means: Floats, whole: Floats, tree: Hierarchy, judged: NDArray[np.int64]
+) -> tuple[int, float, float] | None:
+    """The group at the depth of a class's own that is nearer than it, and both distances; None if none is."""
+    depth = int(tree.depths[tree.leaves[label]]) - 1
+    others = judged[judged != label]
+    if depth < 1:
+        return None
+    groups = tree.ancestors(depth)
+    distances = np.linalg.norm(whole[others] - means[label], axis=1)
+    nodes, places = np.unique(groups[others], return_inverse=True)
+    # A class that stands for itself at this depth is no group.
+    inner = tree.heights[nodes] > 0
+    mean = np.bincount(places, weights=distances) / np.bincount(places)
+    own = mean[nodes == groups[label]]
+    if not len(own) or not (inner & (nodes != groups[label])).any():
+        return None
+    mean = np.where(inner & (nodes != groups[label]), mean, np.inf)
+    best = int(mean.argmin())
+    return (int(nodes[best]), float(own[0]), float(mean[best])) if mean[best] < own[0] else None
+
+
+def _described(
+    label: int,
+    better: int,
+    own: float,
+    other: float,
+    whole: Floats,
+    tree: Hierarchy,
+    judged: NDArray[np.int64],
+) -> Misplaced:
+    others = judged[judged != label]
+    near = others[np.linalg.norm(whole[others] - whole[label], axis=1).argsort()[:_NEAREST]]
+    names: Sequence[str] = tree.classes
+    group = tree.names[int(tree.parents[tree.leaves[label]])]
+    nearest = tuple(names[place] for place in near.tolist())
+    return Misplaced(names[label], group, tree.names[better], own, other, nearest)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cophenet._common.lazy import torch
-from cophenet.tree.arrays import lowest_common_ancestors
+from cophenet.tree.nodes import lowest_common_ancestors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +33,7 @@ class TreeTables:
         depths: (nodes,) edges between the root and each node.
         heights: (nodes,) edges between each node and the deepest class below it.
         first_leaf: (nodes,) place in tree order of the first class at or below each node.
-        minima: (log C, C) lowest common ancestors of runs of leaves, see `gap_minima`.
+        minima: (log C, C) lowest common ancestors of runs of leaves, see `Nodes._gap_minima`.
         parents: (nodes,) parent of each node, 0 for the root.
         num_levels: Height of the tree.
         width: Nodes of all levels together, a class above a level counted there too.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias,
 import numpy as np
 from numpy.typing import NDArray
 
-from cophenet._common.mapped import release_pages
+from cophenet._common.arrays import release_pages
 from cophenet._common.registry import Registry
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import IO, ClassVar, Literal
 from numpy.lib import format as npy_format
 
 from cophenet._common.files import replaced_files
-from cophenet.vectors.columns import Column, collect
 from cophenet.vectors.formats import (
     Array,
     Columns,
@@ -20,6 +19,7 @@ from cophenet.vectors.formats import (
     register_format,
     split_rows,
 )
+from cophenet.vectors.writing import Column, collect
 
 __all__ = ["UNREADABLE", "Npy", "write_array"]
 

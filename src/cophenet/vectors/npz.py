@@ -15,7 +15,6 @@ from numpy.lib import format as npy_format
 
 from cophenet._common.files import replaced_file
 from cophenet._common.limits import check_unpacked, reading
-from cophenet.vectors.columns import collect
 from cophenet.vectors.formats import (
     Array,
     Columns,
@@ -27,6 +26,7 @@ from cophenet.vectors.formats import (
     register_format,
 )
 from cophenet.vectors.npy import UNREADABLE, write_array
+from cophenet.vectors.writing import collect
 
 __all__ = ["Npz", "read_arrays"]
 

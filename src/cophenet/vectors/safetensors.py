@@ -15,10 +15,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from cophenet._common.checksums import check_arrays, has_checksum
+from cophenet._common.arrays import check_arrays, has_checksum
 from cophenet._common.files import parse_json, replaced_file
 from cophenet._common.limits import size_text
-from cophenet.vectors.columns import collect
 from cophenet.vectors.formats import (
     Array,
     Columns,
@@ -30,6 +29,7 @@ from cophenet.vectors.formats import (
     split_rows,
     to_tensor,
 )
+from cophenet.vectors.writing import collect
 
 __all__ = ["Safetensors"]
 

@@ -23,9 +23,8 @@ from cophenet._common.checks import check_choice
 from cophenet.cpcc.loss import cpcc
 from cophenet.metrics._checks import check_indices, check_tree
 from cophenet.metrics.streaming import StreamedDistance
-from cophenet.metrics.streaming.passes import add_blocks
 from cophenet.metrics.streaming.scores import class_sums
-from cophenet.metrics.streaming.shards import FeatureShards
+from cophenet.metrics.streaming.shards import FeatureShards, add_blocks
 from cophenet.transport.batch import out_of_range, resolution, times_power_of_two
 from cophenet.transport.ground import sample_distances
 from cophenet.transport.plan import ragged_range

@@ -13,8 +13,7 @@ from cophenet.metrics._blocks import full_precision, product
 from cophenet.metrics._checks import check_indices, ratio
 from cophenet.metrics.accuracy import By, accuracy_compute, accuracy_update, check_accuracy_options
 from cophenet.metrics.mean_average_precision import check_prototypes, match_prototypes
-from cophenet.metrics.streaming.passes import add_blocks
-from cophenet.metrics.streaming.shards import FeatureShards
+from cophenet.metrics.streaming.shards import FeatureShards, add_blocks
 from cophenet.tree import Hierarchy
 
 __all__ = ["class_sums", "stream_accuracy", "stream_map", "stream_prototypes"]

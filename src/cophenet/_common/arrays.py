@@ -1,18 +1,36 @@
-"""Checksums of named arrays, by which a reader notices bytes that are not those which were written."""
+"""Arrays in files: maps that keep no more memory than is being read, and checksums of what was written."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cophenet._common.mapped import release_pages
+__all__ = ["check_arrays", "has_checksum", "release_pages", "with_checksum"]
 
-__all__ = ["check_arrays", "has_checksum", "with_checksum"]
+
+def release_pages(array: NDArray[Any]) -> None:
+    """Give back the memory of what was read of a mapped file; it is read again where it is needed again.
+
+    Nothing happens to other arrays, and to maps that may have been written to.
+
+    Args:
+        array: An array, or a part of one, that `numpy.memmap` made with mode "r".
+
+    Example:
+        >>> release_pages(np.eye(2))
+    """
+    base: Any = array
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    if base is not None and base.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
+        vars(base)["_mmap"].madvise(mmap.MADV_DONTNEED)
+
 
 _KEY = "checksum"
 _BLOCK = 1 << 24
