@@ -24,10 +24,9 @@ lint: $(VENV)/installed-dev
 check: $(VENV)/installed-dev
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# With the packages themselves, which are large: Transformers, sentence-transformers, pytorch-metric-learning.
-integrations: $(VENV)/installed-dev
-	$(PIP) -e '.[dev,integrations]'
-	$(BIN)/pytest tests/integrations tests/integrations/with_packages.py
+# With the packages themselves, which are large: Transformers, sentence-transformers, Ray, MLflow, ...
+integrations: $(VENV)/installed-integrations
+	$(BIN)/pytest tests/integrations/with_*.py
 
 # Wheel and source distribution in dist, their metadata checked; the wheel is installed into empty environments,
 # without extras and with each extra alone (or those of EXTRAS), where the code of its page is run. Half an hour.
@@ -79,6 +78,10 @@ $(BIN)/pip:
 $(VENV)/installed-dev: $(BIN)/pip pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
 	touch $@ $(VENV)/installed-demo
+
+$(VENV)/installed-integrations: $(BIN)/pip pyproject.toml constraints.txt
+	$(PIP) -e '.[dev,integrations]'
+	touch $@
 
 $(VENV)/installed-docs: $(BIN)/pip pyproject.toml constraints.txt
 	$(PIP) -e '.[docs]'

@@ -22,13 +22,13 @@ extensions = [
     "sphinx_parts.links",
 ]
 root_doc = "index"
-# Of the folders of results only the pages, not their tables.
-exclude_patterns = ["results/*/[!R]*"]
+# Of the folders of results only the pages, not their tables; reading.md is the beginning of their README.
+exclude_patterns = ["results/*/[!R]*", "results/reading.md"]
 
 html_theme = "furo"
 html_title = "cophenet"
 html_static_path: list[str] = []
-html_show_sphinx = False
+html_show_sphinx = html_show_copyright = False
 html_copy_source = False
 html_math_renderer = "mathml"
 

@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 NOTEBOOKS = sorted((DOCS / "examples").glob("*.ipynb"))
 PAGES = [*sorted(DOCS.rglob("*.md")), *NOTEBOOKS]
-SITE_PAGES = [page for page in PAGES if not re.match(r"results/[^/]+/", page.relative_to(DOCS).as_posix())]
+# Without what results/README.md links to, and what it begins with.
+SITE_PAGES = [p for p in PAGES if not re.match(r"results/([^/]+/|reading)", p.relative_to(DOCS).as_posix())]
 ROOMS = [
     m.name for m in pkgutil.iter_modules(cophenet.__path__) if m.ispkg and m.name not in ("_common", "cli")
 ]

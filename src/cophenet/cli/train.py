@@ -78,7 +78,8 @@ def train(
         float, typer.Option(min=0, help="Time between checkpoints within an epoch.")
     ] = 10.0,
     logger: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Log there too: wandb, if it is installed.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Log there too: wandb or mlflow, if installed."),
     ] = None,
 ) -> None:
     """Train a network; leaves a run folder, and continues it after any interruption.

@@ -263,6 +263,12 @@ def _make_loggers(run: Run, names: Sequence[str], epoch: int) -> list[Logger]:
 
         check_wandb_settings(run.path)
         loggers.append(WandbLogger(project="cophenet", name=run.name, save_dir=run.path))
+    if "mlflow" in names:
+        from lightning.pytorch.loggers import MLFlowLogger
+        from mlflow import get_tracking_uri
+
+        # Where MLflow logs by itself, all runs together: its server, or a database in the current folder.
+        loggers.append(MLFlowLogger("cophenet", run.name, tracking_uri=get_tracking_uri()))
     return loggers
 
 

@@ -34,7 +34,7 @@ from cophenet.runs.stop_signals import InterruptionError
 
 __all__ = ["resume", "train"]
 
-_LOGGERS = ("csv", "tensorboard", "wandb")
+_LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
 
 
 def train(
@@ -62,7 +62,7 @@ def train(
         strategy: How they work together, by Lightning's name.
         num_nodes: How many machines.
         threads: Of torch on the CPU; None for as many as torch has now.
-        loggers: "tensorboard" and "wandb" as wanted; "csv" is always written.
+        loggers: "tensorboard", "wandb" and "mlflow" as wanted; "csv" is always written.
         progress: None for a bar on a terminal and a line for every epoch elsewhere, True for the bar, False
             for nothing.
         checkpoint_minutes: Time between two checkpoints within an epoch.
