@@ -42,7 +42,7 @@ class Cosine(Objective):
     name = "cosine"
     default_cpcc: ClassVar = {"distance": "fastft", "weight": 0.1, "normalize": True}
 
-    def __init__(self, tree: Hierarchy, scale: float = 16.0, coarse_weight: float = 0.5) -> None:
+    def __init__(self, tree: Hierarchy, scale: float = 12.0, coarse_weight: float = 0.1) -> None:
         super().__init__(tree)
         check_number("scale", scale)
         if scale == 0:
