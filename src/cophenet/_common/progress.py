@@ -14,7 +14,7 @@ _BAR, _SHORT_BAR = 30, 10
 _SECONDS_BETWEEN = 0.2
 
 
-def as_parts(done: int, total: int | None) -> str:
+def _as_parts(done: int, total: int | None) -> str:
     """How much is done, such as "3/12"."""
     return f"{done}" if total is None else f"{done}/{total}"
 
@@ -54,7 +54,7 @@ class Progress:
         *,
         done: int = 0,
         show: bool | None = None,
-        count: Callable[[int, int | None], str] = as_parts,
+        count: Callable[[int, int | None], str] = _as_parts,
         every: int | None = None,
         stream: TextIO | None = None,
         transient: bool = False,

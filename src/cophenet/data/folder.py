@@ -22,7 +22,7 @@ from cophenet.data.source import register_source
 from cophenet.data.stratified_sampling import draw_test_part
 from cophenet.tree import AmbiguousNameError, Hierarchy
 
-__all__ = ["ImageFolder", "class_folders"]
+__all__ = ["ImageFolder"]
 
 _HOLDS = "a folder of images for each class (nested for a hierarchy), or train/ and test/ with such folders"
 
@@ -85,7 +85,7 @@ class ImageFolder(ImageFileSource):
         """
         root = data_folder(self.name, data_dir, _HOLDS)
         parts = _parts(root)
-        classes = {part: class_folders(folder) for part, folder in parts.items()}
+        classes = {part: _class_folders(folder) for part, folder in parts.items()}
         if len(parts) == 2:
             check_same_classes(root, {parts[part].name: set(paths) for part, paths in classes.items()})
         paths = classes["train"]
@@ -131,7 +131,7 @@ def _parts(root: Path) -> dict[Part, Path]:
     return {"train": root / "train", "test": root / tests[0]}
 
 
-def class_folders(root: Path) -> list[ClassPath]:
+def _class_folders(root: Path) -> list[ClassPath]:
     """The innermost folders, each as the names on the way there, sorted.
 
     Raises:

@@ -23,7 +23,6 @@ __all__ = [
     "Groups",
     "HierarchicalBatchSampler",
     "check_rank",
-    "draw_classes",
     "enough_rows",
     "fill_up",
     "shard",
@@ -149,7 +148,7 @@ class HierarchicalBatchSampler(Sampler[list[int]]):
         """All batches of an epoch, whole: (batches, batch_size) positions of samples."""
         rng = np.random.default_rng((self.seed, epoch))
         shape = (self._rows, self._per_row, self._per_group)
-        classes = draw_classes(self._visits, self._groups, shape, rng).ravel()
+        classes = _draw_classes(self._visits, self._groups, shape, rng).ravel()
         walk = np.lexsort((rng.random(len(self.labels)), self._place))
         starts = np.cumsum(self._counts) - self._counts
         first = _occurrence(classes) * self.samples_per_class
@@ -307,7 +306,7 @@ class Groups:
         return [line[:size] for line, size in zip(self.members, self.sizes, strict=True)]
 
 
-def draw_classes(
+def _draw_classes(
     visits: Indices, groups: Groups, shape: tuple[int, int, int], rng: np.random.Generator
 ) -> Indices:
     """Draw the classes of every batch.

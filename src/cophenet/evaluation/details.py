@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMAT",
-    "class_table",
     "confusion",
     "describe_test",
     "node_accuracy",
@@ -53,7 +52,7 @@ def describe_test(test: FeatureSet, distances: Mapping[str, tuple[Tensor, Tensor
         "classes": list(tree.classes),
         "levels": list(tree.level_names),
         "class_distances": {
-            name: class_table(classes, rho, tree.num_classes) for name, (classes, rho) in distances.items()
+            name: _class_table(classes, rho, tree.num_classes) for name, (classes, rho) in distances.items()
         },
         "confusion": confusion(labels, predicted, tree.num_classes),
         # How a node is predicted: before there was this key, as the ancestor of the predicted class.
@@ -63,12 +62,12 @@ def describe_test(test: FeatureSet, distances: Mapping[str, tuple[Tensor, Tensor
     }
 
 
-def class_table(classes: Tensor, rho: Tensor, num_classes: int) -> list[float | None]:
+def _class_table(classes: Tensor, rho: Tensor, num_classes: int) -> list[float | None]:
     """Condensed distances of all classes from those of the classes present; None where one is absent.
 
     Example:
         >>> import torch
-        >>> class_table(torch.tensor([0, 2]), torch.tensor([1.5]), 3)
+        >>> _class_table(torch.tensor([0, 2]), torch.tensor([1.5]), 3)
         [None, 1.5, None]
     """
     table = np.full((num_classes, num_classes), np.nan)

@@ -33,7 +33,6 @@ __all__ = [
     "FeatureStore",
     "Progress",
     "choose_device",
-    "extract",
     "load_features",
     "open_stores",
     "save_features",
@@ -74,7 +73,7 @@ def open_stores(
         OSError: If the folder that is given does not hold the data.
         ValueError: If a checkpoint is damaged, or the folder that is given holds other data.
     """
-    require_safetensors()
+    _require_safetensors()
 
     # Seeds differ in nothing that the data depends on.
     @cache
@@ -180,10 +179,10 @@ class FeatureStore:
             if self.progress is not None:
                 self.progress(f"{self.run.name}: features of {name}", done, len(samples))
 
-        return extract(self.network, loader, head, samples.tree, progress)
+        return _extract(self.network, loader, head, samples.tree, progress)
 
 
-def extract(
+def _extract(
     network: Network,
     batches: Iterable[tuple[Tensor, Tensor]],
     head: str,
@@ -205,7 +204,7 @@ def extract(
         >>> backbone = create_backbone("identity", input_shape=(2,))
         >>> network = Network(backbone, build_heads([HeadSpec("kind", 1, 2)], 2))
         >>> tree = Hierarchy.from_paths([("cat",), ("dog",)])
-        >>> extract(network, [(torch.eye(2), torch.tensor([0, 1]))], "kind", tree).features
+        >>> _extract(network, [(torch.eye(2), torch.tensor([0, 1]))], "kind", tree).features
         tensor([[1., 0.],
                 [0., 1.]])
     """
@@ -237,7 +236,7 @@ def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str,
         domain: Of the data, as in `Samples`.
         part: Of the data: "train", "test" or "validation".
     """
-    save = require_safetensors().torch.save
+    save = _require_safetensors().torch.save
     metadata = {
         "checkpoint": checkpoint,
         "domain": domain,
@@ -269,7 +268,7 @@ def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
     """
     if not path.is_file():
         return None
-    safetensors = require_safetensors()
+    safetensors = _require_safetensors()
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -302,7 +301,7 @@ def _check_features(features: Tensor, labels: Tensor, logits: Tensor, tree: Hier
         raise ValueError(f"labels must be 0 to {tree.num_classes - 1}")
 
 
-def require_safetensors() -> Any:
+def _require_safetensors() -> Any:
     """The package that features are written with.
 
     Raises:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cophenet.metrics.cards import FeatureSet
     from cophenet.recipes.settings import OneShotSettings
 
-__all__ = ["one_shot_scores", "train_head"]
+__all__ = ["one_shot_scores"]
 
 
 def one_shot_scores(train: FeatureSet, test: FeatureSet, settings: OneShotSettings, seed: int) -> Tensor:
@@ -34,13 +34,13 @@ def one_shot_scores(train: FeatureSet, test: FeatureSet, settings: OneShotSettin
     rows = np.arange(len(train))
     samples = Samples(ArrayInputs(train.features), rows, train.labels.numpy(), train.tree)
     drawn = k_shot(samples, settings.shots, seed)
-    head = train_head(*drawn.take(np.arange(len(drawn))), train.tree.num_classes, settings, seed)
+    head = _train_head(*drawn.take(np.arange(len(drawn))), train.tree.num_classes, settings, seed)
     with torch.no_grad():
         scores: Tensor = head(test.features)
     return scores
 
 
-def train_head(
+def _train_head(
     features: Tensor, labels: Tensor, classes: int, settings: OneShotSettings, seed: int
 ) -> nn.Linear:
     """A linear classifier of features; all of them are one batch, so an epoch is one step.

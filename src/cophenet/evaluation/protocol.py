@@ -142,8 +142,8 @@ def _own_data(store: FeatureStore) -> EvaluationData:
         trained_tree=test.tree,
         load_training=partial(store.get_or_missing, domain, "train"),
         few_shot_scores=lambda: Missing("the head was trained on these classes"),
-        geometry=class_geometry(recipe, true, test),
-        shuffled_geometry=class_geometry(recipe, run.tree, test) if shuffled else (),
+        geometry=_class_geometry(recipe, true, test),
+        shuffled_geometry=_class_geometry(recipe, run.tree, test) if shuffled else (),
         settings=recipe.evaluation,
     )
 
@@ -175,7 +175,7 @@ def _one_shot_scores(store: FeatureStore, test: FeatureSet) -> Tensor | Missing:
     return train if isinstance(train, Missing) else one_shot_scores(train, test, settings, store.run.seed)
 
 
-def class_geometry(recipe: Recipe, tree: Hierarchy, test: FeatureSet) -> tuple[ClassGeometry, ...]:
+def _class_geometry(recipe: Recipe, tree: Hierarchy, test: FeatureSet) -> tuple[ClassGeometry, ...]:
     """How the classes are compared with a tree: as the objective did, if it had CPCC, and by plain l2.
 
     A distance of unit vectors is called by its name and "-unit". Where one with flow weights, at a coarser

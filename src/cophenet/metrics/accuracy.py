@@ -113,7 +113,7 @@ def level_accuracy(
     return accuracy_compute(*accuracy_update(scores, labels, tree, by, top_k), tree)
 
 
-def full_path_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> tuple[Tensor, int]:
+def _full_path_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> tuple[Tensor, int]:
     """Samples that are right at every level, and the number of samples."""
     check_probabilities(probabilities, tree)
     labels = check_scores(probabilities, labels, tree)
@@ -154,7 +154,7 @@ def full_path_accuracy(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -
         >>> full_path_accuracy(p, torch.tensor([2, 1]), tree).item()
         0.5
     """
-    return ratio(*full_path_update(probabilities, labels, tree), FullPathAccuracy.quantity)
+    return ratio(*_full_path_update(probabilities, labels, tree), FullPathAccuracy.quantity)
 
 
 class LevelAccuracy(SumMetric):
@@ -216,7 +216,7 @@ class FullPathAccuracy(SumMetric):
 
     def update(self, probabilities: Tensor, labels: Tensor) -> None:
         """Add a batch: probabilities (B, C) and labels (B,)."""
-        self.add(*full_path_update(probabilities, labels, self.tree))
+        self.add(*_full_path_update(probabilities, labels, self.tree))
 
     def compute(self) -> Tensor:
         """A scalar in [0, 1]."""

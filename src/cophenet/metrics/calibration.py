@@ -22,7 +22,7 @@ __all__ = ["LevelCalibrationError", "level_calibration_error"]
 MOST_BINS = 10_000
 
 
-def calibration_update(
+def _calibration_update(
     probabilities: Tensor, labels: Tensor, tree: Hierarchy, bins: int
 ) -> tuple[Tensor, int]:
     """(num_levels, bins) sums of confidence minus correctness, and the number of samples."""
@@ -40,7 +40,7 @@ def calibration_update(
     return gaps, len(labels)
 
 
-def calibration_compute(gaps: Tensor, samples: int | Tensor, tree: Hierarchy) -> dict[str, Tensor]:
+def _calibration_compute(gaps: Tensor, samples: int | Tensor, tree: Hierarchy) -> dict[str, Tensor]:
     """Expected calibration error of each level by name."""
     errors = ratio(gaps.abs().sum(1), samples, "calibration error")
     return dict(zip(tree.level_names, errors, strict=True))
@@ -81,7 +81,7 @@ def level_calibration_error(
         {'level1': 0.25, 'level2': 0.5}
     """
     check_k("bins", bins, MOST_BINS)
-    return calibration_compute(*calibration_update(probabilities, labels, tree, bins), tree)
+    return _calibration_compute(*_calibration_update(probabilities, labels, tree, bins), tree)
 
 
 class LevelCalibrationError(SumMetric):
@@ -111,11 +111,11 @@ class LevelCalibrationError(SumMetric):
 
     def update(self, probabilities: Tensor, labels: Tensor) -> None:
         """Add a batch: probabilities (B, C) and labels (B,)."""
-        self.add(*calibration_update(probabilities, labels, self.tree, self.bins))
+        self.add(*_calibration_update(probabilities, labels, self.tree, self.bins))
 
     def compute(self) -> dict[str, Tensor]:
         """Error of each level by name."""
-        return calibration_compute(self.total, self.samples, self.tree)
+        return _calibration_compute(self.total, self.samples, self.tree)
 
 
 def _measure(data: EvaluationData) -> MeasuredNumbers:

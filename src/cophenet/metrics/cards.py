@@ -214,13 +214,13 @@ class EvaluationData:
         """
         if self.test.tree is self.trained_tree:
             return self.test.labels
-        matches = match_classes(self.trained_tree, self.test.tree, level)
+        matches = _match_classes(self.trained_tree, self.test.tree, level)
         if matches is None:
             return Missing(f"not all groups of level {level!r} in the target are in the source")
         return torch.tensor(matches)[self.test.labels]
 
 
-def match_classes(trained: Hierarchy, tested: Hierarchy, level: str) -> list[int] | None:
+def _match_classes(trained: Hierarchy, tested: Hierarchy, level: str) -> list[int] | None:
     """For each class of one tree, a class of another with the same ancestor at a level.
 
     Returns:
@@ -230,7 +230,7 @@ def match_classes(trained: Hierarchy, tested: Hierarchy, level: str) -> list[int
         >>> from cophenet.tree import Hierarchy
         >>> trained = Hierarchy.from_paths(["pet/cat", "car/bus"], sep="/", level_names=["coarse", "fine"])
         >>> tested = Hierarchy.from_paths(["car/van", "pet/dog"], sep="/", level_names=["coarse", "fine"])
-        >>> match_classes(trained, tested, "coarse"), match_classes(trained, tested, "fine")
+        >>> _match_classes(trained, tested, "coarse"), _match_classes(trained, tested, "fine")
         ([1, 0], None)
     """
     if level not in tested.level_names:

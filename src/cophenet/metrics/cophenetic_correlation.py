@@ -216,7 +216,7 @@ def _measure_shuffled(data: EvaluationData) -> MeasuredNumbers:
 
 def _measure_orders(data: EvaluationData) -> MeasuredNumbers:
     return {
-        f"cpcc-orders/{geometry.name}": order_spread(geometry, data.settings.orders)
+        f"cpcc-orders/{geometry.name}": _order_spread(geometry, data.settings.orders)
         if data.settings.orders > 1
         else Missing("evaluation.orders is 1, and a spread needs two")
         for geometry in data.geometry
@@ -224,7 +224,7 @@ def _measure_orders(data: EvaluationData) -> MeasuredNumbers:
     }
 
 
-def order_spread(geometry: ClassGeometry, orders: int) -> float:
+def _order_spread(geometry: ClassGeometry, orders: int) -> float:
     """Standard deviation (n - 1) of CPCC over so many random orders of the samples, two or more."""
     seeds = (torch.Generator().manual_seed(seed) for seed in range(orders))
     drawn = [torch.randperm(len(geometry.labels), generator=seed) for seed in seeds]

@@ -94,7 +94,9 @@ def expected_cost(probabilities: Tensor, tree: Hierarchy, kind: Kind = "lca-heig
     return costs
 
 
-def decision_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind: Kind) -> tuple[Tensor, int]:
+def _decision_update(
+    probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind: Kind
+) -> tuple[Tensor, int]:
     """Sum over samples of the cost of their least-cost decision, and their number."""
     check_probabilities(probabilities, tree)
     labels = check_scores(probabilities, labels, tree)
@@ -140,7 +142,7 @@ def decision_cost(
         1.0
     """
     check_choice("kind", kind, KINDS)
-    return ratio(*decision_update(probabilities, labels, tree, kind), DecisionCost.quantity)
+    return ratio(*_decision_update(probabilities, labels, tree, kind), DecisionCost.quantity)
 
 
 class DecisionCost(SumMetric):
@@ -170,7 +172,7 @@ class DecisionCost(SumMetric):
 
     def update(self, probabilities: Tensor, labels: Tensor) -> None:
         """Add a batch: probabilities (B, C) and labels (B,)."""
-        self.add(*decision_update(probabilities, labels, self.tree, self.kind))
+        self.add(*_decision_update(probabilities, labels, self.tree, self.kind))
 
     def compute(self) -> Tensor:
         """A scalar, at least 0."""

@@ -78,7 +78,7 @@ def precision_curve(
     return torch.where(most > 0, reached / most, torch.ones_like(most))
 
 
-def check_precision_options(tree: Hierarchy, k: int | None, similarity: str, average: bool) -> None:
+def _check_precision_options(tree: Hierarchy, k: int | None, similarity: str, average: bool) -> None:
     """Raise if an option is not allowed; the size of the gallery is checked when it is known."""
     check_tree(tree)
     check_choice("similarity", similarity, ("lca-height", "wu-palmer"))
@@ -86,7 +86,7 @@ def check_precision_options(tree: Hierarchy, k: int | None, similarity: str, ave
         check_k("k", k, 2**31, 1 + average)
 
 
-def precision_compute(
+def _precision_compute(
     search: Search, tree: Hierarchy, k: int | None, similarity: Similarity, average: bool
 ) -> Tensor:
     """HP@k, or its average up to k, over all queries."""
@@ -147,9 +147,9 @@ def hierarchical_precision_at_k(
         >>> hierarchical_precision_at_k(features, torch.tensor([0, 0, 2, 1]), tree, k=1).item()
         1.0
     """
-    check_precision_options(tree, k, similarity, average=False)
+    _check_precision_options(tree, k, similarity, average=False)
     search = make_search(features, labels, gallery, tree.num_classes)
-    return precision_compute(search, tree, k, similarity, average=False)
+    return _precision_compute(search, tree, k, similarity, average=False)
 
 
 def average_hierarchical_precision(
@@ -190,9 +190,9 @@ def average_hierarchical_precision(
         >>> average_hierarchical_precision(features, torch.tensor([0, 0, 2, 1]), tree, k=2).item()
         0.5
     """
-    check_precision_options(tree, k, similarity, average=True)
+    _check_precision_options(tree, k, similarity, average=True)
     search = make_search(features, labels, gallery, tree.num_classes)
-    return precision_compute(search, tree, k, similarity, average=True)
+    return _precision_compute(search, tree, k, similarity, average=True)
 
 
 class _PrecisionMetric(SampleMetric):
@@ -204,14 +204,14 @@ class _PrecisionMetric(SampleMetric):
     def __init__(
         self, tree: Hierarchy, k: int | None, similarity: Similarity = "lca-height", **kwargs: Any
     ) -> None:
-        check_precision_options(tree, k, similarity, self.average)
+        _check_precision_options(tree, k, similarity, self.average)
         super().__init__(tree.num_classes, **kwargs)
         self.tree, self.k, self.similarity = tree, k, similarity
 
     def compute(self) -> Tensor:
         """A scalar in [0, 1], below 1 for the average."""
         search = make_search(*self.collected(), None, self.num_classes)
-        return precision_compute(search, self.tree, self.k, self.similarity, self.average)
+        return _precision_compute(search, self.tree, self.k, self.similarity, self.average)
 
 
 class HierarchicalPrecisionAtK(_PrecisionMetric):

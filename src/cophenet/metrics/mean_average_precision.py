@@ -139,7 +139,7 @@ def check_prototypes(prototypes: Tensor, classes: Tensor | None) -> Tensor:
     return classes
 
 
-def prototype_compute(features: Tensor, labels: Tensor, prototypes: Tensor, classes: Tensor) -> Tensor:
+def _prototype_compute(features: Tensor, labels: Tensor, prototypes: Tensor, classes: Tensor) -> Tensor:
     """Mean of the average precisions."""
     if len(features) and prototypes.shape[1] != features.shape[1]:
         given, wanted = tuple(prototypes.shape), features.shape[1]
@@ -188,7 +188,7 @@ def prototype_map(
         0.8333
     """
     labels = check_features(features, labels)
-    return prototype_compute(features, labels, prototypes, check_prototypes(prototypes, classes))
+    return _prototype_compute(features, labels, prototypes, check_prototypes(prototypes, classes))
 
 
 class PrototypeMAP(SampleMetric):
@@ -236,7 +236,7 @@ class PrototypeMAP(SampleMetric):
         features, labels = self.collected()
         if self.tree is not None and self.level is not None:
             labels = level_labels(labels, self.tree, self.level)
-        return prototype_compute(features, labels, self.prototypes, self.classes)
+        return _prototype_compute(features, labels, self.prototypes, self.classes)
 
 
 def _measure(data: EvaluationData) -> MeasuredNumbers:

@@ -29,7 +29,7 @@ __all__ = [
 Average = Literal["micro", "macro"]
 
 
-def distance_update(
+def _distance_update(
     scores: Tensor, labels: Tensor, tree: Hierarchy, k: int, best: bool, mistakes_only: bool
 ) -> tuple[Tensor, Tensor]:
     """Sum over samples of the distance of their k best classes, and the number of samples summed."""
@@ -49,7 +49,7 @@ def distance_update(
     return total, count
 
 
-def severity_compute(total: Tensor, mistakes: Tensor, samples: int | Tensor) -> Tensor:
+def _severity_compute(total: Tensor, mistakes: Tensor, samples: int | Tensor) -> Tensor:
     """Mean distance per mistake, 0 where there are none."""
     if int(samples) and not int(mistakes):
         return torch.zeros_like(total)
@@ -92,7 +92,7 @@ def hierarchical_distance(
         >>> hierarchical_distance(scores, torch.tensor([0, 1]), tree, k=2).item()
         1.0
     """
-    sums = distance_update(scores, labels, tree, k, best, mistakes_only=False)
+    sums = _distance_update(scores, labels, tree, k, best, mistakes_only=False)
     return ratio(*sums, HierarchicalDistance.quantity)
 
 
@@ -127,11 +127,11 @@ def mistake_severity(scores: Tensor, labels: Tensor, tree: Hierarchy, k: int = 1
         >>> mistake_severity(scores, torch.tensor([1, 2]), tree).item()
         1.5
     """
-    total, mistakes = distance_update(scores, labels, tree, k, best=False, mistakes_only=True)
-    return severity_compute(total, mistakes, len(scores))
+    total, mistakes = _distance_update(scores, labels, tree, k, best=False, mistakes_only=True)
+    return _severity_compute(total, mistakes, len(scores))
 
 
-def path_update(
+def _path_update(
     predictions: Tensor, labels: Tensor, tree: Hierarchy, average: Average, nodes: bool
 ) -> tuple[Tensor, int]:
     """Three sums over samples, and their number.
@@ -155,7 +155,7 @@ def path_update(
     return torch.stack((shared.sum(), predicted.sum(), wanted.sum())), len(labels)
 
 
-def path_compute(sums: Tensor, samples: int | Tensor, average: Average) -> dict[str, Tensor]:
+def _path_compute(sums: Tensor, samples: int | Tensor, average: Average) -> dict[str, Tensor]:
     """Precision, recall and F1 from the sums."""
     means = ratio(sums, samples, "hierarchical precision and recall")
     if average == "micro":
@@ -206,7 +206,7 @@ def hierarchical_precision_recall(
         >>> hierarchical_precision_recall(stop, torch.tensor([0]), tree, nodes=True)["recall"].item()
         0.5
     """
-    return path_compute(*path_update(predictions, labels, tree, average, nodes), average)
+    return _path_compute(*_path_update(predictions, labels, tree, average, nodes), average)
 
 
 class HierarchicalDistance(SumMetric):
@@ -237,7 +237,7 @@ class HierarchicalDistance(SumMetric):
 
     def update(self, scores: Tensor, labels: Tensor) -> None:
         """Add a batch: scores (B, C) and labels (B,)."""
-        self.add(*distance_update(scores, labels, self.tree, self.k, self.best, mistakes_only=False))
+        self.add(*_distance_update(scores, labels, self.tree, self.k, self.best, mistakes_only=False))
 
     def compute(self) -> Tensor:
         """A scalar in [0, tree.height]."""
@@ -272,13 +272,13 @@ class MistakeSeverity(SumMetric):
 
     def update(self, scores: Tensor, labels: Tensor) -> None:
         """Add a batch: scores (B, C) and labels (B,)."""
-        total, count = distance_update(scores, labels, self.tree, self.k, best=False, mistakes_only=True)
+        total, count = _distance_update(scores, labels, self.tree, self.k, best=False, mistakes_only=True)
         self.add(total, len(labels))
         self.mistakes += count
 
     def compute(self) -> Tensor:
         """A scalar, 0 without mistakes."""
-        return severity_compute(self.total, self.mistakes, self.samples)
+        return _severity_compute(self.total, self.mistakes, self.samples)
 
 
 class HierarchicalPrecisionRecall(SumMetric):
@@ -310,11 +310,11 @@ class HierarchicalPrecisionRecall(SumMetric):
 
     def update(self, predictions: Tensor, labels: Tensor) -> None:
         """Add a batch: predicted classes (or nodes) and labels, both (B,)."""
-        self.add(*path_update(predictions, labels, self.tree, self.average, self.nodes))
+        self.add(*_path_update(predictions, labels, self.tree, self.average, self.nodes))
 
     def compute(self) -> dict[str, Tensor]:
         """Scalars "precision", "recall" and "f1"."""
-        return path_compute(self.total, self.samples, self.average)
+        return _path_compute(self.total, self.samples, self.average)
 
 
 def _measure_severity(data: EvaluationData) -> MeasuredNumbers:

@@ -89,7 +89,7 @@ def _precision_up_to(relevant: Tensor, scores: Tensor, wanted: Tensor) -> Tensor
     return (right.double() / ends * counted).sum(1) / wanted
 
 
-def map_at_r_compute(search: Search) -> Tensor:
+def _map_at_r_compute(search: Search) -> Tensor:
     """Mean over the queries that have an answer."""
     labels, answers = search.labels, search.answer_labels
     place = torch.unique(torch.cat((labels, answers)), return_inverse=True)[1]
@@ -135,7 +135,7 @@ def map_at_r(features: Tensor, labels: Tensor, gallery: Gallery | None = None) -
         >>> map_at_r(features, torch.tensor([0, 0, 1, 1])).item()
         0.75
     """
-    return map_at_r_compute(make_search(features, labels, gallery))
+    return _map_at_r_compute(make_search(features, labels, gallery))
 
 
 class MAPAtR(SampleMetric):
@@ -159,4 +159,4 @@ class MAPAtR(SampleMetric):
 
     def compute(self) -> Tensor:
         """A scalar in [0, 1]."""
-        return map_at_r_compute(make_search(*self.collected(), None))
+        return _map_at_r_compute(make_search(*self.collected(), None))

@@ -18,19 +18,19 @@ from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.models.base import Backbone, image_shape
 from cophenet.models.registry import register_backbone
 
-__all__ = ["BasicBlock", "Bottleneck", "ResNet"]
+__all__ = ["ResNet"]
 
 Norm = Callable[[int], nn.Module]
 
 
-def group_norm(channels: int) -> nn.GroupNorm:
+def _group_norm(channels: int) -> nn.GroupNorm:
     """Groups of 16 channels, or of the largest common divisor; fewer would vanish on 1x1 maps."""
     return nn.GroupNorm(channels // gcd(channels, 16), channels)
 
 
 Stem = Literal["imagenet", "cifar", "strided"]
 _STRIDES = {"cifar": 1, "strided": 2}
-NORMS: dict[str, Norm] = {"batch": nn.BatchNorm2d, "group": group_norm}
+NORMS: dict[str, Norm] = {"batch": nn.BatchNorm2d, "group": _group_norm}
 
 
 def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
@@ -45,7 +45,7 @@ def shortcut(inputs: int, outputs: int, stride: int, norm: Norm) -> nn.Module:
     return nn.Sequential(conv(inputs, outputs, 1, stride), norm(outputs))
 
 
-class BasicBlock(nn.Module):
+class _BasicBlock(nn.Module):
     """Two 3x3 convolutions; (B, inputs, h, w) -> (B, width, h / stride, w / stride)."""
 
     expansion = 1
@@ -62,7 +62,7 @@ class BasicBlock(nn.Module):
         return relu(self.bn2(self.conv2(inner)) + self.downsample(maps))
 
 
-class Bottleneck(nn.Module):
+class _Bottleneck(nn.Module):
     """1x1, 3x3 and 1x1 convolutions; (B, inputs, h, w) -> (B, 4 * width, h / stride, w / stride)."""
 
     expansion = 4
@@ -82,12 +82,12 @@ class Bottleneck(nn.Module):
         return relu(self.bn3(self.conv3(inner)) + self.downsample(maps))
 
 
-Block = type[BasicBlock] | type[Bottleneck]
+Block = type[_BasicBlock] | type[_Bottleneck]
 BLOCKS: dict[int, tuple[Block, tuple[int, ...]]] = {
-    10: (BasicBlock, (1, 1, 1, 1)),
-    18: (BasicBlock, (2, 2, 2, 2)),
-    34: (BasicBlock, (3, 4, 6, 3)),
-    50: (Bottleneck, (3, 4, 6, 3)),
+    10: (_BasicBlock, (1, 1, 1, 1)),
+    18: (_BasicBlock, (2, 2, 2, 2)),
+    34: (_BasicBlock, (3, 4, 6, 3)),
+    50: (_Bottleneck, (3, 4, 6, 3)),
 }
 
 

@@ -32,7 +32,7 @@ from cophenet.paper.variants import BREEDS
 if TYPE_CHECKING:
     from cophenet.paper.claims import Claim
 
-__all__ = ["Judgement", "RegimeVerdict", "Verdict", "combine", "judge", "judge_claim", "most"]
+__all__ = ["Judgement", "RegimeVerdict", "Verdict", "judge", "judge_claim", "most"]
 
 Verdict = Literal["holds", "does not hold", "cannot be told"]
 _SEEDS = 3
@@ -88,17 +88,17 @@ def judge(
         return _Judge(observations, recipe, untrained).compare(criterion)
     parts = [judge(part, observations, recipe, untrained=untrained) for part in criterion.parts]
     known = [part for part in parts if part is not None]
-    return combine(known, max if isinstance(criterion, AnyOf) else min) if known else None
+    return _combine(known, max if isinstance(criterion, AnyOf) else min) if known else None
 
 
 _ORDER: tuple[Verdict, ...] = ("does not hold", "cannot be told", "holds")
 
 
-def combine(parts: Sequence[Judgement], choose: Callable[[Iterable[int]], int] = min) -> Judgement:
+def _combine(parts: Sequence[Judgement], choose: Callable[[Iterable[int]], int] = min) -> Judgement:
     """One judgement of several: by default that all hold.
 
     Example:
-        >>> combine([Judgement("holds"), Judgement("cannot be told", ("1 seed",))]).verdict
+        >>> _combine([Judgement("holds"), Judgement("cannot be told", ("1 seed",))]).verdict
         'cannot be told'
     """
     verdict = _ORDER[choose(_ORDER.index(part.verdict) for part in parts)]
@@ -118,7 +118,7 @@ def most(parts: Sequence[Judgement]) -> Judgement:
         >>> most([held, held, lost]).verdict, most([held, lost]).verdict
         ('holds', 'does not hold')
     """
-    both = combine(parts)
+    both = _combine(parts)
     held, lost = (sum(part.verdict == v for part in parts) for v in ("holds", "does not hold"))
     if 2 * held > len(parts):
         return replace(both, verdict="holds", reasons=())
@@ -161,7 +161,7 @@ def judge_claim(claim: Claim, observations: Observations) -> list[RegimeVerdict]
     for regime in observations.regimes:
         table = observations.at([regime])
         if parts := _judge_data(claim, table):
-            together = (most if claim.most else combine)(list(parts.values()))
+            together = (most if claim.most else _combine)(list(parts.values()))
             data = tuple(recipe_label(recipe) for recipe in parts if recipe)
             scale, pretrained = table.conditions[0].scale, bool(table.conditions[0].pretrained)
             verdicts.append(RegimeVerdict(regime, scale, together, data, pretrained))

@@ -24,7 +24,7 @@ from cophenet.report import Table
 from cophenet.report.published_numbers import published_tables
 from cophenet.report.table import with_spread
 
-__all__ = ["claims_page", "evidence", "item_page", "read_documents", "results_page"]
+__all__ = ["claims_page", "evidence", "item_page", "results_page"]
 
 # Data sets that a laptop trains on in minutes; the others have large images, or too many.
 _ON_A_LAPTOP = ("cifar10", "cifar100")
@@ -52,14 +52,14 @@ have none: the paper measures them by l2. Where they are compared, the verdict i
 """
 
 
-def read_documents(folder: Path) -> list[Document]:
+def _read_documents(folder: Path) -> list[Document]:
     """The documents of all items, and those in folders below that have the name of a scale.
 
     Args:
         folder: Where items were written to.
 
     Example:
-        >>> read_documents(Path("/nowhere"))
+        >>> _read_documents(Path("/nowhere"))
         []
     """
     places = [folder, *(folder / scale for scale in get_args(Scale))]
@@ -94,7 +94,7 @@ def claims_page(folder: Path) -> str:
     for proof in PROOFS:
         tests = "; ".join(f"`{test}`" for test in proof.tests)
         lines.append(f"| {proof.text} | {proof.where} | {tests} | {proof.reason} | {proof.verdict} |")
-    documents = read_documents(folder)
+    documents = _read_documents(folder)
     for claim in claims.CLAIMS:
         measured, verdict = _judged(claim, documents)
         lines.append(f"| {claim.text} | {claim.where} | {claim.item} | {measured} | {verdict} |")
@@ -201,7 +201,7 @@ def results_page(folder: Path) -> str:
         >>> print(results_page(Path("/nowhere")).splitlines()[0])
         # The paper, reproduced
     """
-    documents = read_documents(folder)
+    documents = _read_documents(folder)
     judged = [
         (claim, one) for claim in claims.CLAIMS for one in judge_claim(claim, evidence(claim, documents))
     ]

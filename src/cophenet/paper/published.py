@@ -17,7 +17,7 @@ from cophenet.report.published_numbers import Published, published_tables
 if TYPE_CHECKING:
     from cophenet.paper.items import Number
 
-__all__ = ["TRANSFER", "cell", "is_transfer", "printed", "printed_under", "published_notes"]
+__all__ = ["TRANSFER", "cell", "is_transfer", "printed", "published_notes"]
 
 # Beside numbers of target classes by a pretrained backbone.
 TRANSFER = (
@@ -55,7 +55,7 @@ def printed(
     return None
 
 
-def printed_under(condition: Condition, metric: str) -> Published | None:
+def _printed_under(condition: Condition, metric: str) -> Published | None:
     """What the paper printed, if it means the same as a number under a condition."""
     if not condition.comparable or condition.control:
         return None
@@ -76,7 +76,7 @@ def cell(
 ) -> Cell | None:
     """A number over seeds, beside what was published if that is wanted; None if there is neither."""
     measured = observations.summary(condition, metric)
-    published = printed_under(condition, metric) if paper and condition else None
+    published = _printed_under(condition, metric) if paper and condition else None
     if measured is None and published is None:
         return None
     known = measured or {"mean": None, "std": None}
@@ -97,7 +97,7 @@ def published_notes(
     wanted = [n for n in numbers if n.paper and not n.control]
     reasons: dict[str, dict[str, None]] = {}
     for c in measured if wanted else ():
-        absent = [n.heading for n in wanted if printed_under(c, n.metric) is None]
+        absent = [n.heading for n in wanted if _printed_under(c, n.metric) is None]
         if c.differs and absent:
             reasons.setdefault(c.differs, {})[recipe_label(c.recipe)] = None
         elif absent:

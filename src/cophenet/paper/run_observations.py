@@ -23,7 +23,7 @@ from cophenet.transport import distance_names
 if TYPE_CHECKING:
     from cophenet.recipes.settings import Scale
 
-__all__ = ["coarse_level", "mean_metric", "metric_average", "observed_names", "read_runs", "run_metrics"]
+__all__ = ["mean_metric", "metric_average", "observed_names", "read_runs"]
 
 Results = Mapping[str, Any]
 _SIDES = ("source", "target")
@@ -52,7 +52,7 @@ def read_runs(planned: Sequence[VariantRuns], folder: Path) -> Observations:
         condition = _condition(runs)
         conditions.append(condition)
         for seed, run, results in _finished(runs, folder):
-            numbers = {**run_metrics(results), **_steps(run)}
+            numbers = {**_run_metrics(results), **_steps(run)}
             rows += [Observation(condition, seed, *pair) for pair in numbers.items()]
     return Observations(tuple(conditions), tuple(rows))
 
@@ -136,12 +136,12 @@ def observed_names(key: str, objective: str | None, levels: Sequence[str]) -> li
         return [f"{metric}/{detail}", *([f"{metric}/own"] if detail == own else [])]
     if not levels:
         return [key]
-    roles = (("fine", levels[-1]), ("coarse", coarse_level(levels)))
+    roles = (("fine", levels[-1]), ("coarse", _coarse_level(levels)))
     names = [role for role, level in roles if level == detail] or [detail]
     return ["/".join(filter(None, (domain, metric, name))) for name in names]
 
 
-def run_metrics(results: Results) -> dict[str, float | None]:
+def _run_metrics(results: Results) -> dict[str, float | None]:
     """Numbers of a run of one seed by metric, as `Observation` names them.
 
     Args:
@@ -149,7 +149,7 @@ def run_metrics(results: Results) -> dict[str, float | None]:
 
     Example:
         >>> numbers = {"source/accuracy/digit": {"values": [0.75]}, "source/cpcc/l2": {"values": [0.5]}}
-        >>> list(run_metrics({"metrics": numbers, "levels": ["shape", "digit"], "objective": "flat"}))
+        >>> list(_run_metrics({"metrics": numbers, "levels": ["shape", "digit"], "objective": "flat"}))
         ['source/accuracy/fine', 'cpcc/l2', 'cpcc/own', 'mean/fine', 'mean/source']
     """
     numbers: dict[str, float | None] = {}
@@ -185,13 +185,13 @@ def mean_metric(results: Sequence[Results], key: str) -> dict[str, Any] | None:
     return summary(values) if values else None
 
 
-def coarse_level(levels: Sequence[str]) -> str:
+def _coarse_level(levels: Sequence[str]) -> str:
     """Name of the level that tables call coarse: the one of that name above the classes, else the coarsest.
 
     Example:
-        >>> coarse_level(["coarser", "coarse", "fine"]), coarse_level(["shape", "digit"])
+        >>> _coarse_level(["coarser", "coarse", "fine"]), _coarse_level(["shape", "digit"])
         ('coarse', 'shape')
-        >>> coarse_level(["coarser", "coarse"])
+        >>> _coarse_level(["coarser", "coarse"])
         'coarser'
     """
     return "coarse" if "coarse" in levels[:-1] else str(levels[0])

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from torch import device as Device
 
 __all__ = [
-    "checkpoint_step",
     "is_good",
     "list_checkpoints",
     "newest_good",
@@ -31,14 +30,14 @@ _NAME = re.compile(r"step(\d+)-([0-9a-f]{16})\.ckpt")
 def list_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a folder, the newest first; damaged ones too."""
     paths = (path for path in folder.glob("*.ckpt") if _NAME.fullmatch(path.name) and path.is_file())
-    return sorted(paths, key=checkpoint_step, reverse=True)
+    return sorted(paths, key=_checkpoint_step, reverse=True)
 
 
-def checkpoint_step(path: Path) -> int:
+def _checkpoint_step(path: Path) -> int:
     """How many steps a checkpoint has seen, by its name.
 
     Example:
-        >>> checkpoint_step(Path("step00000120-0123456789abcdef.ckpt"))
+        >>> _checkpoint_step(Path("step00000120-0123456789abcdef.ckpt"))
         120
     """
     match = _NAME.fullmatch(path.name)

@@ -32,7 +32,6 @@ __all__ = [
     "Machine",
     "check_free",
     "check_same_data",
-    "check_seed_free",
     "check_wandb_settings",
     "describe_data",
     "lock_run_folder",
@@ -91,10 +90,10 @@ def check_free(recipe: Recipe, output: Path, data_dir: Path | None = None) -> No
     parts = {f"seed{seed}": seed for seed in seeds}
     _check_entries(output, {path.name for path in output.iterdir()} - set(parts))
     for name, seed in parts.items():
-        check_seed_free(recipe_of_seed(recipe, seed), output / name)
+        _check_seed_free(recipe_of_seed(recipe, seed), output / name)
 
 
-def check_seed_free(recipe: Recipe, folder: Path) -> None:
+def _check_seed_free(recipe: Recipe, folder: Path) -> None:
     """Refuse a folder for one seed in which anything was trained, or that holds anything else.
 
     Raises:
@@ -119,7 +118,7 @@ def _check_run(recipe: Recipe, output: Path, data_dir: Path | None) -> None:
     _check_equal(recipe, run)
     _check_place_of_data(run, data_dir)
     for seed in run.missing_seeds:
-        check_seed_free(recipe_of_seed(recipe, seed), output / f"seed{seed}")
+        _check_seed_free(recipe_of_seed(recipe, seed), output / f"seed{seed}")
     expected = [run] if run.is_single else [Run(output / f"seed{seed}") for seed in recipe.seeds]
     parts = [part for part in expected if (part.path / "recipe.yaml").is_file()]
     for part in parts:
@@ -219,7 +218,7 @@ def restore_seed_folders(run: Run, experiment: Experiment) -> None:
     """
     info = {key: value for key, value in run.info.items() if key != "seeds"}
     for seed in run.missing_seeds:
-        check_seed_free(recipe_of_seed(run.recipe, seed), run.path / f"seed{seed}")
+        _check_seed_free(recipe_of_seed(run.recipe, seed), run.path / f"seed{seed}")
         _write_seed(run.path, run.recipe, seed, info, experiment)
 
 
