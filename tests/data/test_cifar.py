@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
+from cophenet._common.pickles import read_plain_pickle
 from cophenet.data.cifar import CIFAR100, Cifar10, Cifar100, cifar10_split, cifar100_split, cifar100_tree
-from cophenet.data.safe_unpickler import read_plain_pickle
 from support import SHARED, needs_shared
 
 from . import written

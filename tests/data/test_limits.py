@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cophenet._common.pickles import read_plain_pickle
 from cophenet.data.augmentation import CentreCrop, RandomCrop
 from cophenet.data.cifar_files import CIFAR100_LAYOUTS, read_batches
 from cophenet.data.fashion_mnist import read_idx
 from cophenet.data.image_files import ImageFiles
-from cophenet.data.safe_unpickler import read_plain_pickle
 
 from .written import idx_bytes, pack, write_cifar100_python
 

@@ -8,7 +8,7 @@ import pickletools
 import numpy as np
 import pytest
 
-from cophenet.data.safe_unpickler import read_plain_pickle
+from cophenet._common.pickles import read_plain_pickle
 
 from .written import python2_pickle
 

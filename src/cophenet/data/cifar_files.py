@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cophenet._common.limits import UNPACKED_BYTES, Unpacked, read_stream, reading, size_text
+from cophenet._common.pickles import read_plain_pickle
 from cophenet.data.dataset import Requirement
-from cophenet.data.safe_unpickler import read_plain_pickle
 
 __all__ = [
     "CIFAR10_LAYOUTS",

@@ -1,7 +1,7 @@
 """A scikit-learn estimator on vectors made elsewhere: an adapter that reshapes them to follow a label tree.
 
 `embedder` is the estimator. Beside it: `validation`, `labels` and `scaling` of what users give, `training` of
-`network`, `prediction` by one of the `decisions`, `familiarity` of what it is given, `search`, a `scorer`;
+`network`, `prediction` by one of the `decisions`, `familiarity` of what it is given, `search`, `scores`;
 `storage`, `onnx` and `from_run` for models in files, and `files` for vectors in files.
 """
 
@@ -11,7 +11,7 @@ except ImportError as error:
     raise ImportError("cophenet.estimator needs scikit-learn: pip install 'cophenet[embed]'") from error
 
 from cophenet.estimator.embedder import HierarchicalEmbedder
-from cophenet.estimator.scorer import TreeDistanceScorer
+from cophenet.estimator.scores import TreeDistanceScorer
 from cophenet.estimator.search import Group, SearchResult
 
 __all__ = ["Group", "HierarchicalEmbedder", "SearchResult", "TreeDistanceScorer"]

@@ -1,9 +1,10 @@
-"""What embedding a file of labelled vectors gives: the scores that `cophenet embed` ends with."""
+"""Scores that know the tree: those that `cophenet embed` ends with, and one for searches of scikit-learn."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,10 +15,10 @@ from cophenet import metrics
 from cophenet._common.checks import UndefinedWarning
 from cophenet.cpcc import cpcc
 from cophenet.estimator.embedder import HierarchicalEmbedder
-from cophenet.estimator.labels import class_positions, find_known
+from cophenet.estimator.labels import class_positions, find_known, find_nodes, to_tree
 from cophenet.tree import Hierarchy
 
-__all__ = ["FileScores"]
+__all__ = ["FileScores", "TreeDistanceScorer"]
 
 Floats = NDArray[np.floating]
 
@@ -106,3 +107,42 @@ class _ClassMeans:
             warnings.simplefilter("ignore", UndefinedWarning)
             value = float(cpcc(distances, target))
         return None if math.isnan(value) else value
+
+
+class TreeDistanceScorer:
+    """Minus the mean tree distance of answer and truth; higher is better, 0 is best.
+
+    For `GridSearchCV(..., scoring=TreeDistanceScorer(tree))`, over this or any other classifier or pipeline.
+
+    Args:
+        tree: As for `HierarchicalEmbedder`.
+        labels: What labels are: "names" of classes of the tree, or "positions" in them.
+
+    Example:
+        >>> from sklearn.dummy import DummyClassifier
+        >>> rows, names = np.zeros((4, 1)), np.array(["cat", "cat", "dog", "bus"])
+        >>> always_cat = DummyClassifier().fit(rows, names)
+        >>> TreeDistanceScorer({"pet": ["cat", "dog"], "car": ["bus"]})(always_cat, rows, names)
+        -1.5
+    """
+
+    def __init__(self, tree: Any, labels: str = "names") -> None:
+        self.tree, self.labels = to_tree(tree), labels
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:  # noqa: N803
+        """The score of a fitted classifier on vectors with labels.
+
+        Raises:
+            ValueError: If a label or an answer is no class of the tree.
+        """
+        truth, answers = (self._classes(given) for given in (y, estimator.predict(X)))
+        return -float(self.tree.pair_distances(truth, answers).mean())
+
+    def _classes(self, given: Any) -> Any:
+        present, inverse = np.unique(np.asarray(given), return_inverse=True)
+        nodes, missing = find_nodes(present, self.tree, self.labels)
+        found = class_positions(self.tree)[nodes]
+        if missing or (found < 0).any():
+            wrong = missing or present[found < 0].tolist()
+            raise ValueError(f"tree distances need classes of the tree, got {wrong[:5]!r}")
+        return found[inverse]

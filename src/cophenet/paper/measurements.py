@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import squareform
 
 from cophenet._common.checks import check_whole
 from cophenet._common.files import read_json, write_json
@@ -26,7 +27,7 @@ from cophenet.paper.queue import missing_data
 from cophenet.paper.variants import SUBTREE
 from cophenet.recipes import load_recipe
 from cophenet.report.embedding import embed
-from cophenet.report.matrices import square, tree_order
+from cophenet.report.matrices import tree_order
 from cophenet.runs import Run
 from cophenet.tree import Hierarchy
 from cophenet.vectors import map_arrays
@@ -39,15 +40,12 @@ if TYPE_CHECKING:
 __all__ = [
     "ORDERS",
     "OUTLIER",
-    "block_ratios",
-    "block_share",
     "correlations",
     "data_sizes",
     "matrices",
     "modes",
     "order_study",
     "orders",
-    "shared_variance",
     "umap",
 ]
 
@@ -141,7 +139,7 @@ def umap(observations: Observations, planned: Sequence[VariantRuns], folder: Pat
         nodes, group = np.unique(run.tree.ancestors(1), return_inverse=True)
         groups = group[placed.labels]
         rows.append(
-            Observation(condition, seed, "map/between-groups", shared_variance(placed.points, groups))
+            Observation(condition, seed, "map/between-groups", _shared_variance(placed.points, groups))
         )
         if first:
             points = [[round(float(x), 4), round(float(y), 4)] for x, y in placed.points]
@@ -151,11 +149,11 @@ def umap(observations: Observations, planned: Sequence[VariantRuns], folder: Pat
     return observations.extended(rows), arrays
 
 
-def shared_variance(points: NDArray[Any], groups: NDArray[Any]) -> float:
+def _shared_variance(points: NDArray[Any], groups: NDArray[Any]) -> float:
     """The share of the variance of points that is between groups.
 
     Example:
-        >>> round(shared_variance(np.array([[0, 0], [0, 2], [9, 0], [9, 2]]), np.array([0, 0, 1, 1])), 3)
+        >>> round(_shared_variance(np.array([[0, 0], [0, 2], [9, 0], [9, 2]]), np.array([0, 0, 1, 1])), 3)
         0.953
     """
     inside = sum(((points[groups == g] - points[groups == g].mean(0)) ** 2).sum() for g in np.unique(groups))
@@ -236,8 +234,8 @@ def order_study(
 def matrices(observations: Observations, planned: Sequence[VariantRuns], folder: Path) -> Measured:
     """Class distances in the order of the tree, and how much its blocks show in them.
 
-    "blocks/<depth>": as in `block_ratios`, for each level but the classes; "block-share": as in
-    `block_share`, of the subtree that one study changes.
+    "blocks/<depth>": as in `_block_ratios`, for each level but the classes; "block-share": as in
+    `_block_share`, of the subtree that one study changes.
     """
     rows, arrays = [], []
     for condition, seed, run, first in _runs(observations, planned, folder):
@@ -246,11 +244,11 @@ def matrices(observations: Observations, planned: Sequence[VariantRuns], folder:
             continue
         order = tree_order(run.tree)
         condensed = [np.nan if v is None else v for v in details["class_distances"][condition.objective]]
-        matrix = square(np.array(condensed), len(order))
-        numbers = {f"blocks/{depth}": ratio for depth, ratio in block_ratios(matrix, run.tree).items()}
+        matrix = squareform(np.array(condensed))
+        numbers = {f"blocks/{depth}": ratio for depth, ratio in _block_ratios(matrix, run.tree).items()}
         names = [run.tree.names[node] for node in run.tree.ancestors(1)]
         if SUBTREE in names:
-            numbers["block-share"] = block_share(matrix, np.array([name == SUBTREE for name in names]))
+            numbers["block-share"] = _block_share(matrix, np.array([name == SUBTREE for name in names]))
         rows += [Observation(condition, seed, *pair) for pair in numbers.items()]
         if first:
             placed = matrix[np.ix_(order, order)]
@@ -273,7 +271,7 @@ def _cuts(groups: NDArray[Any]) -> list[int]:
     return [int(place) + 1 for place in np.flatnonzero(groups[1:] != groups[:-1])]
 
 
-def block_ratios(matrix: Floats, tree: Hierarchy) -> dict[int, float]:
+def _block_ratios(matrix: Floats, tree: Hierarchy) -> dict[int, float]:
     """Mean distance inside the blocks of a level over that outside of them, level by level.
 
     Outside, but in the same block of the next higher level; levels without pairs of both kinds are left out.
@@ -287,7 +285,7 @@ def block_ratios(matrix: Floats, tree: Hierarchy) -> dict[int, float]:
 
     Example:
         >>> tree = Hierarchy.from_paths([("a", "x"), ("a", "y"), ("b", "z"), ("b", "w")])
-        >>> block_ratios(np.where(np.kron(np.eye(2), np.ones((2, 2))) > 0, 1.0, 4.0), tree)
+        >>> _block_ratios(np.where(np.kron(np.eye(2), np.ones((2, 2))) > 0, 1.0, 4.0), tree)
         {1: 0.25}
     """
     above = np.ones(matrix.shape, dtype=bool)
@@ -302,12 +300,12 @@ def block_ratios(matrix: Floats, tree: Hierarchy) -> dict[int, float]:
     return ratios
 
 
-def block_share(matrix: Floats, members: NDArray[np.bool_]) -> float:
+def _block_share(matrix: Floats, members: NDArray[np.bool_]) -> float:
     """Mean distance between some classes over the mean of the whole matrix.
 
     Example:
         >>> distances = np.array([[0, 2, 4], [2, 0, 4], [4, 4, 0.0]])
-        >>> round(block_share(distances, np.array([True, True, False])), 2)
+        >>> round(_block_share(distances, np.array([True, True, False])), 2)
         0.9
     """
     block = matrix[np.ix_(members, members)]

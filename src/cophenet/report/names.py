@@ -1,11 +1,14 @@
-"""Names that fit a chart: shortened in the middle, and never made equal by it."""
+"""Names and colours of charts: names shortened but still different, colours all eyes can tell apart."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-__all__ = ["short_names"]
+__all__ = ["COLORS", "short_names"]
+
+# The palette of Okabe and Ito without black and yellow, which a dark or light page would swallow, and a grey.
+COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#868e96")
 
 
 def short_names(names: Sequence[str], length: int) -> list[str]:

@@ -17,11 +17,10 @@ from cophenet._common.packages import import_optional
 from cophenet._common.shell import command
 from cophenet.evaluation.keys import describe
 from cophenet.report.answer import Answer, Candidate, answer, aspects
-from cophenet.report.colors import COLORS
 from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs, unit_of
 from cophenet.report.details import Mistake, details_tree, mistake_paths
 from cophenet.report.formats import legend
-from cophenet.report.names import short_names
+from cophenet.report.names import COLORS, short_names
 from cophenet.report.noise import level_identities
 from cophenet.report.setups import data_labels
 from cophenet.report.table import Cell, Table, number

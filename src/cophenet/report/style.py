@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import PercentFormatter
 
-from cophenet.report.colors import COLORS
+from cophenet.report.names import COLORS
 
 __all__ = [
     "COLORS",

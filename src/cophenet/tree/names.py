@@ -21,11 +21,11 @@ def fresh_names(taken: Iterable[str], count: int) -> list[str]:
     return result
 
 
-def free_names(wanted: Iterable[str], taken: Iterable[str]) -> list[str]:
+def _free_names(wanted: Iterable[str], taken: Iterable[str]) -> list[str]:
     """The wanted names in order; one that is taken gets a number, as in ``name (2)``, ``name (3)``, ...
 
     Example:
-        >>> free_names(["cat", "dog", "dog"], taken=["cat"])
+        >>> _free_names(["cat", "dog", "dog"], taken=["cat"])
         ['cat (2)', 'dog', 'dog (2)']
     """
     used = set(taken)
@@ -66,7 +66,7 @@ def tell_apart(
         alike = [node for node in family if counts[names[node]] > 1 and node in inner]
         renamed = set(alike)
         taken = [names[node] for node in family if node not in renamed]
-        for node, name in zip(alike, free_names([longer[node] for node in alike], taken), strict=True):
+        for node, name in zip(alike, _free_names([longer[node] for node in alike], taken), strict=True):
             result[node] = name
     return result
 
@@ -95,7 +95,7 @@ def class_names(parents: Sequence[int], names: Sequence[str], classes: Sequence[
     # A class may have siblings that are inner nodes, whose names are taken too.
     taken = [names[node] for node, above in enumerate(parents) if above in families and node not in chosen]
     taken += [name for name, count in counts.items() if count == 1]
-    for node, name in zip(alike, free_names(_joined_paths(parents, names, alike), taken), strict=True):
+    for node, name in zip(alike, _free_names(_joined_paths(parents, names, alike), taken), strict=True):
         result[node] = name
     return result
 

@@ -1,4 +1,4 @@
-"""Trees in files: one module per format, each a pair of functions between text and the parts of a tree."""
+"""Trees in files: for each format a pair of functions between text and the parts of a tree."""
 
 from __future__ import annotations
 
@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cophenet._common.files import write_text
 from cophenet._common.limits import read_text, reading
-from cophenet.tree.formats import (
-    codes,
-    darwin_core,
-    document,
-    edges,
-    google,
-    newick,
-    parent_table,
-    skos,
-    table,
-)
+from cophenet.tree.formats import document, edges, newick, skos, table, taxonomies
 from cophenet.tree.parts import Parts
 
 if TYPE_CHECKING:
@@ -43,10 +33,10 @@ FORMATS = {
     "edges": Format((".edges", ".txt"), edges.parse, edges.dump),
     "newick": Format((".newick", ".nwk", ".tree"), newick.parse, newick.dump),
     # Files of other programs, whose endings say nothing: to be read by the name of the format.
-    "google": Format((), google.parse, None),
-    "parents": Format((), parent_table.parse, None),
-    "darwin-core": Format((), darwin_core.parse, None),
-    "codes": Format((), codes.parse, None),
+    "google": Format((), taxonomies.parse_google, None),
+    "parents": Format((), taxonomies.parse_parents, None),
+    "darwin-core": Format((), taxonomies.parse_darwin_core, None),
+    "codes": Format((), taxonomies.parse_codes, None),
     "skos": Format((".ttl", ".jsonld"), skos.parse, None),
 }
 

@@ -32,7 +32,7 @@ def _parse(text: str, header: bool | None = None, *, sep: str) -> Parts:
         first, _, text = text.partition("\n")
         root, skipped = _parse_root(first), 1
         header = True if header is None else header
-    rows, lines = _rows(text, sep, skipped)
+    rows, lines = read_rows(text, sep, skipped)
     if header is None and rows:
         first_row = f"line {lines[0]}: {rows[0]!r} may be a header or a class"
         raise ValueError(f"{first_row}: say header=True or header=False")
@@ -54,9 +54,16 @@ def _parse(text: str, header: bool | None = None, *, sep: str) -> Parts:
     return parts_from_paths(paths, root=root, level_names=level_names, weights=weights, lines=lines)
 
 
-def _rows(text: str, sep: str, skipped: int) -> tuple[list[list[str]], list[int]]:
-    """The rows that are not blank and the line on which each begins."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=sep, strict=True)
+def read_rows(
+    text: str, sep: str, skipped: int = 0, *, quotes: bool = True
+) -> tuple[list[list[str]], list[int]]:
+    """The rows that are not blank and the line on which each begins, after some lines that were skipped."""
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=sep,
+        quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
+        strict=True,
+    )
     rows, lines = [], []
     start = skipped + 1
     try:
