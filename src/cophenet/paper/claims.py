@@ -1,8 +1,9 @@
-"""Claims of the paper that are measured, and some beyond it, as data.
+"""Claims of the paper that are measured, as data.
 
 A claim asks for expressions over the observations of an item (`expressions`), which the judge decides on
 every data set and at every scale (`judge`). Thresholds are ours, as the paper has none. Claims that are
-proved are in `proofs`, those about times and errors of distances in `cost_claims`. To add one, add an entry.
+proved are in `proofs`, those about times and errors of distances in `cost_claims`, those beyond the paper in
+`beyond_claims`. To add one, add an entry.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise, permutations
 from typing import Any
 
+from cophenet.paper.beyond_claims import BEYOND_CLAIMS
 from cophenet.paper.cost_claims import COST_CLAIMS
 from cophenet.paper.expressions import (
     AllOf,
@@ -33,8 +35,6 @@ from cophenet.paper.variants import (
     CPCC_WEIGHTS,
     DEPTHS,
     DISTANCES,
-    MEMORY_BATCH_SIZES,
-    ORDER_VARIANTS,
     PAPER_DATA,
     SUBTREE_WEIGHTS,
 )
@@ -356,42 +356,6 @@ _SETTINGS: tuple[Claim, ...] = (
         "flow-weights",
         AllOf(AnyOf(_trade(name, scheme) for scheme in ("distance", "inverse")) for name in STUDIED),
     ),
-    Claim(
-        "(Beyond the paper) The knowledge in the tree helps, not the regularizer alone.",
-        "-",
-        "shuffled",
-        AllOf(
-            value(name, "source/map/coarse") > value(name, "source/map/coarse", control=True)
-            for name in DISTANCES
-        ),
-    ),
-    Claim(
-        "(Beyond the paper) A shuffled tree is learned less well than the true one.",
-        "-",
-        "shuffled",
-        AllOf(value(name, OWN) > value(name, "cpcc-trained-tree/own", control=True) for name in DISTANCES),
-    ),
-    Claim(
-        "(Beyond the paper) Principal order brings FastFT closer to EMD.",
-        "-",
-        "orders",
-        AllOf(
-            value(variant.objective, "order-error/principal order", variant.setting)
-            < value(variant.objective, "order-error/batch order", variant.setting)
-            for variant in ORDER_VARIANTS
-        ),
-    ),
-    Claim(
-        "(Beyond the paper) A memory of earlier batches raises TestCPCC at every batch size.",
-        "-",
-        "memory",
-        AllOf(
-            value(name, OWN, {"batch_size": size, "memory": 4096})
-            > value(name, OWN, {"batch_size": size, "memory": 0})
-            for name in STUDIED
-            for size in MEMORY_BATCH_SIZES
-        ),
-    ),
 )
 
-CLAIMS: tuple[Claim, ...] = (*COST_CLAIMS, *_OBJECTIVES, *_SETTINGS)
+CLAIMS: tuple[Claim, ...] = (*COST_CLAIMS, *_OBJECTIVES, *_SETTINGS, *BEYOND_CLAIMS)

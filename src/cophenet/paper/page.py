@@ -176,14 +176,15 @@ def _coverage(claim: Claim, verdict: RegimeVerdict) -> str:
 _INTRODUCTION = "reading.md"
 # Items with a picture of what objectives give for what, the fullest first.
 _PICTURES = ("pareto", "objectives", "scatter", "coarse")
-# What somebody may want, by the metric that shows it.
+# What somebody may want, by the metric that shows it on the classes that were trained.
 _PURPOSES = {
-    "the right class": "source/accuracy/fine",
-    "the right coarse class": "source/accuracy/coarse",
-    "retrieval of the same class": "source/map/fine",
-    "retrieval of the same coarse class": "source/map/coarse",
+    "the right class": "{}/accuracy/fine",
+    "the right coarse class": "{}/accuracy/coarse",
+    "retrieval of the same class": "{}/map/fine",
+    "retrieval of the same coarse class": "{}/map/coarse",
     "the same among classes never seen": "target/map/coarse",
     "the tree in the features (CPCC by l2)": "cpcc/l2",
+    "the tree in unit vectors (CPCC by FastFT)": "cpcc/fastft-unit",
 }
 _SEEDS = 3
 
@@ -282,7 +283,9 @@ def _uses(documents: Sequence[Document]) -> str:
     return Table.from_rows(names, rows, title="The best objectives", notes=notes).to_markdown()
 
 
-def _best(table: Observations, conditions: Sequence[Condition], metric: str) -> str:
+def _best(table: Observations, conditions: Sequence[Condition], purpose: str) -> str:
+    names = (purpose.format(domain) for domain in ("source", "full"))
+    metric = next((name for name in names if any(table.summary(c, name) for c in conditions)), purpose)
     known = {c: s for c in conditions if (s := table.summary(c, metric)) and s["mean"] is not None}
     enough = {c: s for c, s in known.items() if len(s["values"]) >= _SEEDS}
     ranked = sorted(enough or known, key=lambda c: -known[c]["mean"])

@@ -29,6 +29,7 @@ _PURPOSES = (
     ("CPCC of unit vectors", "cpcc/fastft-unit", False),
     ("shuffled: coarse MAP", "{}/map/coarse", True),
     ("shuffled: CPCC by FastFT", "cpcc/fastft", True),
+    ("shuffled: CPCC of unit vectors", "cpcc/fastft-unit", True),
 )
 _YARDSTICKS = ("l2", "emd", "fastft", "l2-unit", "emd-unit", "fastft-unit")
 _TRIED = ("fine accuracy", "coarse accuracy", "fine MAP", "coarse MAP")
