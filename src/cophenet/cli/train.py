@@ -50,6 +50,13 @@ def train(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting of the recipe.")
     ] = None,
+    keep_best: Annotated[
+        bool,
+        typer.Option("--keep-best", help="Keep the weights of the best epoch on a tenth of the samples."),
+    ] = False,
+    patience: Annotated[
+        int | None, typer.Option(min=1, help="The same, and stop after so many epochs without a better one.")
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -109,18 +116,25 @@ def train(
     machine = {name: value for name, value in machine.items() if value is not None}
     if resume is not None:
         chosen = {"RECIPE": recipe, "--objective": objective, "--scale": scale, "--seeds": seeds}
-        _refuse_beside_resume({**chosen, "--set": settings, "--output": output, **_as_options(machine)})
+        _refuse_beside_resume({**chosen, "--set": settings, "--output": output})
+        _refuse_beside_resume({"--keep-best": keep_best, "--patience": patience, **_as_options(machine)})
         run = _guarded("resume", resume, {"trust": trust, **common})
     else:
         if trust:
             raise ValueError("--trust is for --resume: a recipe that you give is your own")
-        made = load_for(recipe or "digits", scale, objective, seeds, settings or ())
+        changes = [*(settings or ()), *_stopping(keep_best, patience)]
+        made = load_for(recipe or "digits", scale, objective, seeds, changes)
         folder = output or _folder(made)
         run = _guarded("train", folder, {"recipe": made, **machine, **common})
     if is_first_process():
         trusted = ("--trust",) if own_code(run.recipe) else ()
         typer.echo(f"next: {command('evaluate', run.path, *trusted)}")
         typer.echo(f"      {command('report', run.path, '-o', 'report.html')}")
+
+
+def _stopping(keep_best: bool, patience: int | None) -> list[str]:
+    """The setting for the best epoch."""
+    return [f"stopping={{patience: {patience or 'null'}}}"] if keep_best or patience else []
 
 
 def _folder(recipe: Recipe) -> Path:

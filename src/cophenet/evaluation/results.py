@@ -103,6 +103,7 @@ def seed_results(
         "threads": info["threads"],
         "seconds_per_epoch": statistics.fmean(seconds) if seconds else None,
         "epochs": len(seconds),
+        "kept": [kept] if (kept := info.get("kept")) else [],
         "samples": dict(samples),
         "metrics": {key: summary([numbers.values[key]]) for key in sorted(numbers.values, key=key_order)},
         "missing": dict(numbers.missing),
@@ -119,7 +120,9 @@ def run_results(run: Run, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "seeds": [seed for part in parts for seed in part["seeds"]],
         **{name: first[name] for name in ("levels", "versions", "threads")},
         "seconds_per_epoch": summary(seconds)["mean"],
-        **{name: first[name] for name in ("epochs", "samples")},
+        "epochs": max(part["epochs"] for part in parts),
+        "kept": [kept for part in parts for kept in part.get("kept", [])],
+        "samples": first["samples"],
         "metrics": {key: summary([_value(part, key) for part in parts]) for key in keys},
         "missing": {key: reason for key in keys if (reason := _reason(parts, key))},
     }

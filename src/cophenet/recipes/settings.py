@@ -257,6 +257,7 @@ class CpccSettings(Settings):
         memory: Samples of earlier batches that count as well, the same number for each class; 0 for none.
         memory_age: Steps after which a sample leaves the memory.
         normalize: Compare unit vectors: each feature vector divided by its norm.
+        warmup: Share of all steps in which the weight rises from 0 to its value, in a straight line.
         inside_factors: Factor of the distances that classes below a node shall have from each other, by name
             or path of the node; what is asked for is then no distance in a tree.
     """
@@ -267,6 +268,7 @@ class CpccSettings(Settings):
     memory: Annotated[int, Field(ge=0)] = 0
     memory_age: Count = 100
     normalize: bool = False
+    warmup: Annotated[float, Field(ge=0, le=1)] = 0.0
     inside_factors: dict[str, Positive] = {}
 
 
@@ -355,6 +357,18 @@ class ScheduleSettings(Settings):
         return self
 
 
+class StoppingSettings(Settings):
+    """The weights of the best epoch are kept, by the accuracy on a part of the training samples.
+
+    Attributes:
+        share: Of the training samples of every class, which is put aside for it.
+        patience: Epochs without a better one after which the training ends; None to train all of them.
+    """
+
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    patience: Count | None = None
+
+
 class OneShotSettings(Settings):
     """A new linear head for the target classes, on the frozen encoder.
 
@@ -420,6 +434,7 @@ class Recipe(Settings):
         one_shot: The transfer to the target classes; None for data whose domains share their classes.
         evaluation: How the trained model is measured.
         save_features_every: Epochs between two saves of the test features; 0 for only at the end.
+        stopping: Which epoch's weights are kept, and when the training ends; None for the last of all epochs.
         seeds: One run for each.
     """
 
@@ -439,6 +454,7 @@ class Recipe(Settings):
     one_shot: OneShotSettings | None = None
     evaluation: EvaluationSettings = EvaluationSettings()
     save_features_every: Annotated[int, Field(ge=0)] = 0
+    stopping: StoppingSettings | None = None
     seeds: Seeds = (0,)
     # The folder it was read from, if that is data of somebody else.
     _untrusted: Path | None = PrivateAttr(None)
@@ -455,6 +471,14 @@ class Recipe(Settings):
         if len(set(seeds)) < len(seeds):
             raise refusal([Problem((), f"must differ, got {list(seeds)}")])
         return seeds
+
+    @field_validator("stopping")
+    @classmethod
+    def _check_stopping(cls, given: StoppingSettings | None, info: ValidationInfo) -> StoppingSettings | None:
+        if given is not None and info.data.get("save_features_every"):
+            text = "looks at no test samples during training: set save_features_every to 0"
+            raise refusal([Problem((), text, depends=("save_features_every",))])
+        return given
 
     @model_validator(mode="after")
     def _check(self) -> Recipe:
@@ -517,7 +541,7 @@ class Recipe(Settings):
         name, options = self.objective.name, self.objective.options.get(self.objective.name, {})
         shared: dict[str, Any] = {}
         if objective_class(name) is None:
-            shared = self.objective.cpcc.model_dump(exclude={"inside_factors"})
+            shared = self.objective.cpcc.model_dump(exclude={"inside_factors", "warmup"})
             shared["target"] = target_distances(tree, self.objective.cpcc.inside_factors)
         with arguments_of(f"objective.options.{name}", options):
             return create(name, tree, **shared, **options)

@@ -41,7 +41,7 @@ class Quantity:
     percent: bool
 
 
-ACCURACY = Quantity("Accuracy on test samples", percent=True)
+ACCURACY = Quantity("Accuracy on samples that are not trained on", percent=True)
 CPCC = Quantity("CPCC of training batches", percent=True)
 LOSS = Quantity("Training loss", percent=False)
 

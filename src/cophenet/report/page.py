@@ -349,7 +349,9 @@ def _facts(entry: Entry) -> Iterable[tuple[str, str]]:
     if entry.measured is None:
         return
     results = entry.measured.results
-    yield "Epochs", str(results["epochs"])
+    kept = ", ".join(str(one["epoch"]) for one in results.get("kept", ()))
+    chosen = f", the weights are those of epoch {kept}, chosen on validation samples"
+    yield "Epochs", f"{results['epochs']}{chosen * bool(kept)}"
     if results["seconds_per_epoch"] is not None:
         yield "Time per epoch", f"{results['seconds_per_epoch']:.3g} s"
     samples = (f"{count:,} {part.replace('-', ' ')}" for part, count in results["samples"].items())

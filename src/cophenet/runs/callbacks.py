@@ -93,7 +93,7 @@ class CheckpointSaver(_TrainingCallback, Checkpoint):
     def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         """At the end of an epoch."""
         self._save(trainer)
-        if _any_process(trainer, self.stop.wanted) and self.module.epoch < self.module.total_epochs:
+        if _any_process(trainer, self.stop.wanted) and not self.module.ends:
             raise InterruptionError
 
     def _save(self, trainer: pl.Trainer) -> None:
@@ -147,7 +147,7 @@ class EpochRecorder(_TrainingCallback):
             "seconds": round(time.monotonic() - self._began, 3),
             "lr": self.module.learning_rate,
             **{f"train/{name}": value for name, value in losses.items()},
-            "test/accuracy": self.module.accuracy,
+            f"{self.module.watched_part}/accuracy": self.module.accuracy,
         }
         self.rows.append(row)
         if not trainer.is_global_zero:
@@ -302,9 +302,9 @@ def _line(row: Mapping[str, float | str | None], module: TrainingModule, left: s
     if len(module.stages) > 1:
         parts.append(f"phase {row['phase']}")
     parts += _values({name: value for name, value in values.items() if isinstance(value, float)})
-    accuracy = row["test/accuracy"]
+    accuracy = row[f"{module.watched_part}/accuracy"]
     if isinstance(accuracy, float):
-        parts.append(f"test accuracy {accuracy:.3f}")
+        parts.append(f"{module.watched_part} accuracy {accuracy:.3f}")
     return "  ".join([*parts, f"{row['seconds']:.1f} s", f"{left} left"])
 
 

@@ -80,6 +80,13 @@ class _Samples(TypedDict, total=False):
     inputs: _Text
 
 
+class _Kept(TypedDict):
+    """The epoch whose weights were kept, where it was chosen on a part of the training samples."""
+
+    epoch: _Count
+    validation_accuracy: _Number
+
+
 class _Info(TypedDict, total=False):
     """`run.json`."""
 
@@ -96,6 +103,7 @@ class _Info(TypedDict, total=False):
     input_shape: Annotated[list[Annotated[_Count, Field(ge=1)]], Field(min_length=1, max_length=8)]
     samples: dict[_Text, _Samples]
     seconds_per_epoch: list[_Number | None]
+    kept: _Kept | None
 
 
 class _Metric(TypedDict):
@@ -119,6 +127,7 @@ class _Results(TypedDict, total=False):
     threads: _Count
     seconds_per_epoch: _Number | None
     epochs: _Count
+    kept: list[_Kept]
     samples: dict[_Text, _Count]
     metrics: dict[_Text, _Metric]
     missing: dict[_Text, _Text]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Experiment", "build_network", "load_experiment", "load_network"]
 
-_VALIDATION_SEED = 0
+_VALIDATION_SEED, _STOPPING_SEED = 0, 1
 
 
 class Preprocessing(NamedTuple):
@@ -65,6 +65,8 @@ class Experiment:
         objective: The loss on that tree, in its first state; training takes `fresh_objective`.
         train: What is trained on.
         test: What is tested on: the test part, or the part set aside if the recipe has `data.validation`.
+        validation: By which the best epoch is chosen, if the recipe has `stopping`: a part of the training
+            samples that is not trained on.
         trunk: The frozen backbone of the recipe, whose vectors the samples then are; None if the backbone is
             trained.
         images: The data set before the trunk; None if there is none.
@@ -76,6 +78,7 @@ class Experiment:
     objective: Objective
     train: Samples
     test: Samples
+    validation: Samples | None = None
     trunk: Trunk | None = None
     images: DataSet | None = None
     _loaders: dict[Any, Loader] = field(default_factory=dict, init=False, repr=False)
@@ -251,10 +254,14 @@ def load_experiment(
         train, test = train.subset(rest), train.subset(aside)
     else:
         test = data.samples("test", recipe.data.domain)
+    validation = None
+    if recipe.stopping is not None:
+        rest, aside = stratified_split(train.labels, recipe.stopping.share, _STOPPING_SEED)
+        train, validation = train.subset(rest), train.subset(aside)
     tree = shaped_tree(train.tree, recipe.tree)
     objective = recipe.create_objective(tree)
     phase_lengths(objective.phases, recipe.epochs)  # refuses too few epochs before a folder is made
-    return Experiment(recipe, data, tree, objective, train, test, trunk, images)
+    return Experiment(recipe, data, tree, objective, train, test, validation, trunk, images)
 
 
 def build_network(

@@ -17,7 +17,7 @@ from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor
 
 from cophenet._common.limits import one_line
-from cophenet.data import Loader
+from cophenet.data import Loader, Samples
 from cophenet.models import Network, cached_backward
 from cophenet.objectives import Objective, Phase, StepOutput, phase_lengths
 from cophenet.runs.experiment import Experiment
@@ -106,7 +106,8 @@ class TrainingModule(pl.LightningModule):
         step: Steps of the present epoch that are complete.
         seconds: Time spent in the present epoch before the checkpoint it goes on from.
         meter: Loss terms of the present epoch.
-        accuracy: Of the last evaluation on the test part; None in phases that do not train the classes.
+        accuracy: Of the last evaluation on `watched`; None in phases that do not train the classes.
+        best: Of the best epoch so far its number, accuracy and weights, if the recipe has `stopping`.
         saved: Features and logits of that evaluation, batch by batch, if asked for.
     """
 
@@ -118,6 +119,7 @@ class TrainingModule(pl.LightningModule):
         self.epoch, self.step, self.seconds = 0, 0, 0.0
         self.meter = Meter()
         self.accuracy: float | None = None
+        self.best: dict[str, Any] = {}
         self.saved: list[dict[str, Tensor]] = []
         self._correct: list[Tensor] = []
         self.automatic_optimization = self.recipe.chunk_size is None
@@ -149,6 +151,30 @@ class TrainingModule(pl.LightningModule):
         return learning_rate(self.recipe.optimizer, self.recipe.schedule, self.epoch - start, end - start)
 
     @property
+    def watched(self) -> Samples:
+        """What is looked at after every epoch: the test part, unless an epoch is to be chosen."""
+        return self.experiment.test if self.experiment.validation is None else self.experiment.validation
+
+    @property
+    def watched_part(self) -> str:
+        """What it is called: "test" or "validation"."""
+        return "test" if self.experiment.validation is None else "validation"
+
+    @property
+    def warmup(self) -> float:
+        """The share of its weight that the CPCC term has in the present step."""
+        steps = self.recipe.objective.cpcc.warmup * self.total_epochs * self.steps_per_epoch
+        return min(1.0, (self.total_step + 1) / steps) if steps else 1.0
+
+    @property
+    def ends(self) -> bool:
+        """Whether no epoch is left, or `stopping.patience` is at its end."""
+        stopping = self.recipe.stopping
+        patience = None if stopping is None else stopping.patience
+        tired = patience is not None and self.best and self.epoch - self.best["epoch"] >= patience
+        return self.epoch >= self.total_epochs or bool(tired)
+
+    @property
     def saves_features(self) -> bool:
         """Whether the features after the present epoch are to be saved."""
         every = self.recipe.save_features_every
@@ -170,9 +196,9 @@ class TrainingModule(pl.LightningModule):
         return EpochRest(loader, self.epoch, self.step)
 
     def val_dataloader(self) -> EpochRest:
-        """The test part, whole on every device."""
+        """What is watched, whole on every device."""
         device = self.trainer.strategy.root_device
-        return EpochRest(self.experiment.evaluation_loader(self.experiment.test, device=device), 0, 0)
+        return EpochRest(self.experiment.evaluation_loader(self.watched, device=device), 0, 0)
 
     def on_train_epoch_start(self) -> None:
         """The learning rate of the epoch; a phase begins with an optimizer that remembers nothing."""
@@ -221,8 +247,8 @@ class TrainingModule(pl.LightningModule):
             if torch.isfinite(features).all():
                 raise
             raise diverged_features(self.total_step) from error
-        self.meter.add(self.total_step, terms, len(labels))
-        return terms
+        self.meter.add(self.total_step, terms, len(labels))  # with the whole weight, to be compared
+        return {**terms, "cpcc": self.warmup * terms["cpcc"]} if "cpcc" in terms else terms
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Count right answers, and collect features if they are to be saved."""
@@ -244,19 +270,32 @@ class TrainingModule(pl.LightningModule):
         if self.objective.finest not in self.stage.phase.heads:
             self.accuracy = None
             return
-        self.accuracy = int(torch.stack(self._correct).sum()) / len(self.experiment.test)
+        self.accuracy = int(torch.stack(self._correct).sum()) / len(self.watched)
 
     def on_train_epoch_end(self) -> None:
         """The epoch is complete; callbacks that record it come before this, checkpoints after."""
         self.epoch, self.step, self.seconds = self.epoch + 1, 0, 0.0
         self.meter.reset()
         self.saved = []
+        if self.recipe.stopping is not None:
+            self._keep_best()
+
+    def _keep_best(self) -> None:
+        """Remember the weights if they are the best so far; at the end, go back to the best."""
+        if self.accuracy is not None and self.accuracy > self.best.get("accuracy", -1.0):
+            state = {name: value.detach().cpu().clone() for name, value in self.state_dict().items()}
+            self.best = {"epoch": self.epoch, "accuracy": self.accuracy, "state": state}
+        if self.ends and self.best:
+            self.load_state_dict(self.best["state"])
+            self.trainer.should_stop = True
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """The position in the training, in place of Lightning's own."""
         del checkpoint["loops"]
         checkpoint["epoch"], checkpoint["global_step"] = self.epoch, self.total_step
-        checkpoint["position"] = {"epoch": self.epoch, "step": self.step, "seconds": self.seconds}
+        epoch = self.total_epochs if self.ends else self.epoch
+        checkpoint["position"] = {"epoch": epoch, "step": self.step, "seconds": self.seconds}
+        checkpoint["best"] = {**self.best, "state": {}} if self.ends else self.best
         checkpoint["meter"] = self.meter.state()
 
     def load_state_dict(
@@ -276,6 +315,7 @@ class TrainingModule(pl.LightningModule):
         """Go on at the position of the checkpoint."""
         position = checkpoint["position"]
         self.epoch, self.step, self.seconds = position["epoch"], position["step"], position["seconds"]
+        self.best = checkpoint.get("best", {})
         self.meter.restore(checkpoint["meter"], self.trainer.strategy.root_device)
 
 

@@ -160,9 +160,16 @@ def _train_one(
             plugins=[CheckpointFiles()],
         )
         trainer.fit(module, ckpt_path=checkpoint)
+    best = module.best or ({} if checkpoint is None else read_checkpoint(checkpoint).get("best", {}))
     if is_first_process():
         seconds = [row["seconds"] for row in run.metrics]
-        write_json(run.path / "run.json", {**run.info, "finished": True, "seconds_per_epoch": seconds})
+        kept = {"epoch": best["epoch"], "validation_accuracy": best["accuracy"]} if best else None
+        if best:
+            log.write(
+                f"kept the weights of epoch {best['epoch']}: validation accuracy {best['accuracy']:.3f}"
+            )
+        ended = {"finished": True, "seconds_per_epoch": seconds, "kept": kept}
+        write_json(run.path / "run.json", {**run.info, **ended})
 
 
 def _plan(module: TrainingModule) -> str:
