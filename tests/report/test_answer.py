@@ -1,13 +1,12 @@
 """The answer in sentences."""
 
+import numpy as np
 import pytest
 
-from cophenet.report.answer import Candidate, answer, aspects
+from cophenet.report.answer import Candidate, answer, aspects, find_gaps
 from cophenet.report.noise import Measured
-from cophenet.tree import Hierarchy
 
-TREE = Hierarchy.from_paths(["a/1", "a/2", "b/3", "b/4"], sep="/", level_names=("coarse", "fine"))
-CHANCES = [{"chance": 0.5, "majority": 0.5}, {"chance": 0.25, "majority": 0.3}]
+NAMED = aspects("full", ("coarse", "fine"), "coarse")
 
 
 def candidate(name, objective="fastft", *, fine=0.8, map_=0.5, severity=1.5, control=False, seeds=(0, 1, 2)):
@@ -25,7 +24,7 @@ def candidate(name, objective="fastft", *, fine=0.8, map_=0.5, severity=1.5, con
 
 
 def said(*candidates):
-    return answer(candidates, TREE, "full", "coarse", CHANCES)
+    return answer(candidates, NAMED, {"chance": 0.25, "majority": 0.3})
 
 
 FLAT = candidate("flat", "flat")
@@ -37,7 +36,7 @@ def test_a_gain_beyond_noise_with_its_price():
     text = " ".join(result.sentences)
     assert "retrieval at coarse (MAP) +10.0 points [+10.0, +10.0]" in text
     assert "distance of mistakes -0.30 levels" in text
-    assert "The price: accuracy at fine -1.0 points" in text
+    assert "The price: accuracy of classes -1.0 points" in text
     assert "Guessing is right for 25.0% of the samples, always answering the largest class for 30.0%" in text
 
 
@@ -45,14 +44,15 @@ def test_no_gain_is_an_answer():
     result = said(FLAT, candidate("tree", fine=0.7))
     assert (result.verdict, result.chosen) == ("does not help", "")
     assert result.sentences[0].startswith("The tree does not help here")
-    assert "tree against Flat: accuracy at fine -10.0 points" in result.sentences[1]
+    assert "tree against Flat: worse at accuracy of classes -10.0 points" in result.sentences[1]
 
 
-@pytest.mark.parametrize(("shuffled", "words"), [(0.5, "It is this tree"), (0.6, "gives as much")])
+@pytest.mark.parametrize(("shuffled", "words"), [(0.5, "It is this tree"), (0.6, "It is not the tree")])
 def test_a_control_tells_whether_it_is_the_tree(shuffled, words):
     control = candidate("tree-shuffled", map_=shuffled, control=True)
     result = said(FLAT, candidate("tree", map_=0.6), control)
     assert any(words in sentence for sentence in result.sentences)
+    assert (result.verdict, result.chosen) == ("helps" if shuffled == 0.5 else "does not help", "tree")
 
 
 def test_what_cannot_be_told():
@@ -66,3 +66,15 @@ def test_what_cannot_be_told():
 def test_new_classes_are_aspects_of_a_source():
     assert "target/accuracy/coarse" in aspects("source", ("coarse", "fine"), "coarse")
     assert not any(key.startswith("target") for key in aspects("full", ("coarse", "fine"), "coarse"))
+
+
+def test_equal_differences_of_seeds_are_no_certainty_on_few_test_samples():
+    gap = find_gaps(candidate("tree", fine=0.82).measured, FLAT.measured, NAMED)[0]
+    assert gap.better == 1
+    one, other = candidate("tree", fine=0.82).measured, candidate("flat", "flat").measured
+    draws = np.random.default_rng(0).normal(size=(2, 401)) * 0.02
+    one.__dict__["resampled"] = {"full/accuracy/fine": 0.82 + draws[0]}
+    other.__dict__["resampled"] = {"full/accuracy/fine": 0.8 + draws[1]}
+    wide = find_gaps(one, other, NAMED)[0]
+    assert wide.better == 0
+    assert wide.gap.high - wide.gap.low == pytest.approx(4 * 0.02 * 2**0.5, rel=0.2)

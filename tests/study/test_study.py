@@ -2,12 +2,14 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from cophenet.cli import main
 from cophenet.recipes.load import Override
+from cophenet.report.noise import Measured
 from cophenet.runs import Run
 from cophenet.study import find_data, pipeline, plan, run_study
 from cophenet.study.plan import CANDIDATES, FLAT, stage_runs, train_command
@@ -107,7 +109,12 @@ def test_a_study_ends_with_an_answer_and_a_page(finished):
     folder, result, lines, *_ = finished
     assert result.verdict in ("helps", "does not help")
     assert result.page == folder / "report.html"
-    assert "cophenet report" in result.page.read_text()
+    page = result.page.read_text()
+    assert "<h1>Does the tree of digits help?</h1>" in page
+    assert (
+        page.index(result.sentences[0]) < page.index(f"<pre>{result.command}</pre>") < page.index("All runs")
+    )
+    assert "choose-" not in page.partition('id="data"')[0]
     assert result.command.startswith("cophenet train digits --objective ")
     assert (folder / "answer.txt").read_text().splitlines()[-1] == result.command
     assert sum(": train" in line for line in lines) == 2 + 3 * 2
@@ -126,3 +133,32 @@ def test_the_same_call_goes_on_and_trains_nothing_again(finished):
     _, result, _, second, again = finished
     assert not any(": train" in line for line in again)
     assert second == result
+
+
+class FlatRun(str):
+    """A name with what is asked of the run without a tree."""
+
+    recipe = SimpleNamespace(data=SimpleNamespace(domain="full"))
+    parts = (SimpleNamespace(details={}),)
+
+
+def test_new_classes_of_own_runs_count_in_the_answer(monkeypatch):
+    runs, new = ({name: f"{kind}{name}" for name in ("flat", "mtl")} for kind in ("", "new-"))
+
+    def measured(run):
+        keys = ("target/accuracy/b",) if run.startswith("new-") else ("full/accuracy/b", "target/map/b")
+        gain = 0.1 * run.endswith("mtl") * run.startswith("new-")
+        metrics = {
+            key: {"mean": 0.5, "values": [0.5 + gain + 0.01 * seed for seed in range(3)]} for key in keys
+        }
+        return Measured({"objective": run.removeprefix("new-"), "seeds": [0, 1, 2], "metrics": metrics})
+
+    tree = Hierarchy.from_paths(["x/1", "y/2"], sep="/", level_names=("a", "b"))
+    monkeypatch.setattr(pipeline, "_measured", measured)
+    monkeypatch.setattr(pipeline, "_tree", lambda _: tree)
+    monkeypatch.setattr(pipeline, "level_chances", lambda *_: [{"chance": 0.5, "majority": 0.5}])
+    runs["flat"] = FlatRun("flat")
+    said = pipeline._answer(runs, new, (FLAT, CANDIDATES[0]))
+    assert said.verdict == "helps"
+    gained = "new classes from one example each +10.0 points [+10.0, +10.0]"
+    assert said.sentences[1] == f"mtl against Flat is better at: {gained}."

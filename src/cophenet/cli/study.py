@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
@@ -75,7 +77,9 @@ def study(
         typer.echo("stopped; the same command goes on where it stopped", err=True)
         raise typer.Exit(1) from error
     typer.echo("")
+    width = min(shutil.get_terminal_size().columns, 110)
     for sentence in result.sentences:
-        typer.echo(sentence)
+        indent = "    " if sentence.startswith(" ") else "  "
+        typer.echo(textwrap.fill(sentence, width, subsequent_indent=indent))
     typer.echo(f"  {result.command}")
     typer.echo(f"wrote {result.page}")

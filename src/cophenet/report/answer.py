@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from cophenet.evaluation.intervals import Interval
 from cophenet.evaluation.keys import describe
 from cophenet.report.comparison import reference
 from cophenet.report.noise import Measured, difference
 
-if TYPE_CHECKING:
-    from cophenet.tree import Hierarchy
-
-__all__ = ["Answer", "Candidate", "Finding", "answer", "aspects", "find_gaps", "recommend"]
+__all__ = [
+    "Answer",
+    "Candidate",
+    "Finding",
+    "answer",
+    "aspects",
+    "find_gaps",
+    "new_class_aspects",
+    "recommend",
+]
 
 Verdict = Literal["helps", "does not help", "cannot be told", ""]
 
@@ -71,7 +77,7 @@ class Answer:
     Attributes:
         verdict: Whether the tree helps; empty where nothing was compared.
         sentences: The answer.
-        chosen: Name of the run to take; empty if there is none.
+        chosen: Name of the run to take; empty if none is better than the one without a tree.
     """
 
     verdict: Verdict
@@ -87,7 +93,7 @@ def aspects(domain: str, levels: Sequence[str], coarse: str) -> dict[str, str]:
         levels: Names of the levels.
         coarse: The level that stands for the coarse ones.
     """
-    named = {f"{domain}/accuracy/{levels[-1]}": f"accuracy at {levels[-1]}"}
+    named = {f"{domain}/accuracy/{levels[-1]}": "accuracy of classes"}
     if coarse != levels[-1]:
         named |= {
             f"{domain}/accuracy/{coarse}": f"accuracy at {coarse}",
@@ -95,10 +101,14 @@ def aspects(domain: str, levels: Sequence[str], coarse: str) -> dict[str, str]:
             f"{domain}/calibration/{coarse}": f"calibration error at {coarse}",
         }
     named[f"{domain}/severity"] = "distance of mistakes"
-    if domain == "source":
-        named[f"target/accuracy/{levels[-1]}"] = "new classes from a few examples"
-        if coarse != levels[-1]:
-            named[f"target/accuracy/{coarse}"] = "new classes put under the right known group"
+    return named | (new_class_aspects(levels, coarse) if domain == "source" else {})
+
+
+def new_class_aspects(levels: Sequence[str], coarse: str) -> dict[str, str]:
+    """What a tree is asked to help at for classes that were not trained on; see `aspects`."""
+    named = {f"target/accuracy/{levels[-1]}": "new classes from one example each"}
+    if coarse != levels[-1]:
+        named[f"target/accuracy/{coarse}"] = "new classes put under the right known group"
     return named
 
 
@@ -144,24 +154,15 @@ def recommend(candidates: Sequence[Candidate], flat: Candidate, named: Mapping[s
     return None if best is None or rank(best)[0] <= 0 else best
 
 
-def answer(
-    candidates: Sequence[Candidate],
-    tree: Hierarchy,
-    domain: str,
-    coarse: str,
-    chances: Sequence[Mapping[str, Any]],
-) -> Answer:
+def answer(candidates: Sequence[Candidate], named: Mapping[str, str], guess: Mapping[str, Any]) -> Answer:
     """The answer of runs on the same data and tree.
 
     Args:
         candidates: The evaluated runs.
-        tree: Their tree.
-        domain: Domain of the classes that were trained on.
-        coarse: The level that stands for the coarse ones.
-        chances: For each level the accuracy of guessing, as `level_chances` gives.
+        named: What the tree is asked to help at, as `aspects` gives.
+        guess: The accuracy of guessing classes, the last of `level_chances`.
     """
-    named = aspects(domain, tree.level_names, coarse)
-    finest, guess = next(iter(named)), chances[-1]
+    finest = next(iter(named))
     guessing = (
         f"Guessing is right for {guess['chance']:.1%} of the samples, "
         f"always answering the largest class for {guess['majority']:.1%}."
@@ -185,7 +186,39 @@ def answer(
     chosen = recommend(trained, flat, named)
     if chosen is None:
         return Answer("does not help", (*_no_gain(trained, flat, named), base))
-    return Answer("helps", (*_gain(chosen, candidates, flat, named), base), chosen.name)
+    return _gained(chosen, flat, _control(chosen, candidates), named, base)
+
+
+def _gained(
+    chosen: Candidate, flat: Candidate, control: Candidate | None, named: Mapping[str, str], base: str
+) -> Answer:
+    """The answer where a run is better than Flat: whether it is the tree, and at what price."""
+    gaps = find_gaps(chosen.measured, flat.measured, named)
+    better = f"{chosen.name} against Flat is better at: {_texts(gaps, 1)}."
+    sentences = ["The tree helps here.", better]
+    price = "; ".join(filter(None, (_texts(gaps, -1), _slower(chosen.measured, flat.measured))))
+    sentences.append(f"The price: {price}." if price else "There is no price: it is worse at nothing.")
+    if noise := _texts(gaps, 0):
+        sentences.append(f"No more than noise: {noise}.")
+    if control is None:
+        return Answer("helps", (*sentences, base), chosen.name)
+    gained = {gap.key: gap.about for gap in gaps if gap.better == 1}
+    if real := _texts(find_gaps(chosen.measured, control.measured, gained), 1):
+        sentences.append(f"It is this tree: against {control.name}, with a shuffled one, {real}.")
+        return Answer("helps", (*sentences, base), chosen.name)
+    instead = f"It is not the tree that helps here: with a shuffled one, {control.name} is as good."
+    return Answer("does not help", (instead, *sentences[1:], base), chosen.name)
+
+
+def _control(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate | None:
+    """The run with a shuffled tree to compare with, of the same objective if there is one."""
+    controls = [one for one in candidates if one.control]
+    same = [one for one in controls if one.objective == chosen.objective]
+    return next(iter(same or controls), None)
+
+
+def _texts(gaps: Iterable[Finding], better: int) -> str:
+    return "; ".join(gap.text for gap in gaps if gap.better == better)
 
 
 def _no_gain(trained: Sequence[Candidate], flat: Candidate, named: Mapping[str, str]) -> list[str]:
@@ -194,34 +227,10 @@ def _no_gain(trained: Sequence[Candidate], flat: Candidate, named: Mapping[str, 
         "by more than noise."
     ]
     for one in trained[:5]:
-        gaps = [gap for gap in find_gaps(one.measured, flat.measured, named) if gap.better]
-        texts = "; ".join(gap.text for gap in gaps) or "no difference beyond noise"
-        sentences.append(f"{one.name} against Flat: {texts}.")
-    return sentences
-
-
-def _gain(
-    chosen: Candidate, candidates: Sequence[Candidate], flat: Candidate, named: Mapping[str, str]
-) -> list[str]:
-    gaps = find_gaps(chosen.measured, flat.measured, named)
-    parts = {sign: "; ".join(gap.text for gap in gaps if gap.better == sign) for sign in (1, 0, -1)}
-    sentences = [f"The tree helps here. {chosen.name} against Flat is better at: {parts[1]}."]
-    slower = _slower(chosen.measured, flat.measured)
-    price = "; ".join(filter(None, (parts[-1], slower)))
-    sentences.append(f"The price: {price}." if price else "There is no price: it is worse at nothing.")
-    if parts[0]:
-        sentences.append(f"No more than noise: {parts[0]}.")
-    controls = [one for one in candidates if one.control]
-    same = [one for one in controls if one.objective == chosen.objective]
-    for control in (same or controls)[:1]:
-        gained = {gap.key: gap.about for gap in gaps if gap.better == 1}
-        real = find_gaps(chosen.measured, control.measured, gained)
-        better = "; ".join(gap.text for gap in real if gap.better == 1)
-        sentences.append(
-            f"It is this tree that helps: against {control.name}, with a shuffled tree, {better}."
-            if better
-            else f"A shuffled tree ({control.name}) gives as much: it is not this tree that helps."
-        )
+        gaps = find_gaps(one.measured, flat.measured, named)
+        said = {1: "better at", -1: "worse at", 0: "no more than noise:"}
+        parts = [f"{words} {texts}" for sign, words in said.items() if (texts := _texts(gaps, sign))]
+        sentences.append(f"{one.name} against Flat: {'; '.join(parts)}.")
     return sentences
 
 

@@ -27,7 +27,7 @@ class Measured:
 
     Args:
         results: Content of its `results.json`.
-        run: The run, whose test samples are read where it has one seed; None to do without.
+        run: The run, whose test samples are read for their share of the noise; None to do without.
         tree: The tree that it was measured by; None to read it where it is needed.
 
     Example:
@@ -59,12 +59,12 @@ class Measured:
 
     @cached_property
     def resampled(self) -> dict[str, Floats]:
-        """Metrics that are means over test samples, over samples drawn again; empty if it has several seeds.
+        """Metrics that are means over test samples, over samples drawn again, of all seeds together.
 
         These are the accuracy of every level, and how far off an answer (hierarchical-distance@1) and a wrong
         answer (severity) is.
         """
-        if self.run is None or len(self.results["seeds"]) != 1:
+        if self.run is None:
             return {}
         return dict(_resample(self.run, self._tree or measured_tree(self.run)))
 
@@ -72,8 +72,9 @@ class Measured:
 def difference(one: Measured, other: Measured, key: str) -> Interval | None:
     """How much a metric of one run is above that of another, with its interval.
 
-    Paired over the seeds that both have, if there are two or more; else over the test samples of the same
-    data, if each has one seed. None where neither is known.
+    Paired over the seeds that both have, if there are two or more, and then no narrower than the noise of
+    the test samples; else over the test samples of the same data, if each has one seed. None where neither
+    is known.
 
     Example:
         >>> def run(*values):
@@ -84,33 +85,35 @@ def difference(one: Measured, other: Measured, key: str) -> Interval | None:
     """
     mine, others = one.by_seed(key), other.by_seed(key)
     common = [seed for seed in mine if seed in others]
-    if len(common) > 1:
-        return mean_interval([mine[seed] - others[seed] for seed in common])
-    if len(mine) != 1 or len(others) != 1:
+    gaps = [mine[seed] - others[seed] for seed in common]
+    if len(common) < 2 and (len(mine) != 1 or len(others) != 1):
         return None
     left, right = one.resampled.get(key), other.resampled.get(key)
-    return None if left is None or right is None else resampled_interval(left - right)
+    samples = None if left is None or right is None else resampled_interval(left - right)
+    if len(common) < 2:
+        return samples
+    return mean_interval(gaps, 0.0 if samples is None else (samples.high - samples.low) / 2)
 
 
 def _resample(run: Run, tree: Hierarchy) -> Iterator[tuple[str, Floats]]:
     """Keys with resampled means, from the saved logits of the test samples; none if they are not there."""
     from cophenet.vectors import map_arrays
 
-    part, domain = run.parts[0], run.recipe.data.domain
-    path = part.features_path(f"{domain}-test")
-    if not path.is_file():
+    domain, scores = run.recipe.data.domain, []
+    for part in run.parts:
+        try:
+            arrays = map_arrays(part.features_path(f"{domain}-test"))
+            logits, labels = arrays["logits"].numpy(), np.array(arrays["labels"].numpy())
+        except (OSError, ValueError, KeyError):  # what is wrong with it is said where it is drawn
+            return
+        if logits.shape != (len(labels), tree.num_classes) or not len(labels):
+            return
+        if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= tree.num_classes:
+            return
+        scores.append(np.column_stack(_scores(np.asarray(logits), labels, tree)))
+    if len({len(one) for one in scores}) != 1:
         return
-    try:
-        arrays = map_arrays(path)
-        logits, labels = arrays["logits"].numpy(), np.array(arrays["labels"].numpy())
-    except (ValueError, KeyError):  # what is wrong with it is said where it is drawn
-        return
-    if logits.shape != (len(labels), tree.num_classes) or not len(labels):
-        return
-    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= tree.num_classes:
-        return
-    hits, heights = _scores(np.asarray(logits), labels, tree)
-    means = resampled_means(np.column_stack([hits, heights]))
+    means = resampled_means(np.mean(scores, axis=0))
     for place, level in enumerate(tree.level_names):
         yield f"{domain}/accuracy/{level}", means[:, place]
     wrong = 1 - means[:, len(tree.level_names) - 1]

@@ -16,7 +16,8 @@ from cophenet._common.files import write_text
 from cophenet._common.packages import import_optional
 from cophenet._common.shell import command
 from cophenet.evaluation.keys import describe
-from cophenet.report.answer import Answer, Candidate, answer, aspects
+from cophenet.report.answer import Answer, Candidate, aspects
+from cophenet.report.answer import answer as answer_of
 from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs, unit_of
 from cophenet.report.details import Mistake, details_tree, mistake_paths
 from cophenet.report.formats import legend
@@ -122,13 +123,20 @@ class Comparison:
 
 
 def write_report(
-    runs: Sequence[Run | str | Path], output: str | Path, *, progress: Progress | None = None
+    runs: Sequence[Run | str | Path],
+    output: str | Path,
+    *,
+    title: str = "",
+    answer: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> Path:
     """Write the page about some runs.
 
     Args:
         runs: Runs or their folders, of one seed or several, evaluated or not.
         output: File to write, ending in .html or .htm.
+        title: Of the page; empty for the names of the runs.
+        answer: Sentences to begin with, in place of the answers that the runs give.
         progress: Called with what is being done, how much is done and all of it.
 
     Returns:
@@ -148,11 +156,17 @@ def write_report(
         raise ValueError(f"output must end in .html or .htm, got {str(output)!r}")
     if not output.parent.is_dir():
         raise ValueError(f"output must be in a folder that exists, got {str(output)!r}")
-    write_text(output, render_report(runs, progress=progress))
+    write_text(output, render_report(runs, title=title, answer=answer, progress=progress))
     return output
 
 
-def render_report(runs: Sequence[Run | str | Path], *, progress: Progress | None = None) -> str:
+def render_report(
+    runs: Sequence[Run | str | Path],
+    *,
+    title: str = "",
+    answer: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> str:
     """The page about some runs, as text; see `write_report`."""
     opened = open_runs(runs)
     for package in ("jinja2", "plotly", "safetensors"):
@@ -172,7 +186,8 @@ def render_report(runs: Sequence[Run | str | Path], *, progress: Progress | None
     library = (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
     charts = {comparison.anchor: comparison.charts for comparison in comparisons}
     return environment.get_template("report.html").render(
-        title=_title(names),
+        title=title or _title(names),
+        answer=answer,
         comparisons=comparisons,
         # "<" would end the element in which the data is.
         data=json.dumps({"palette": COLORS, "comparisons": charts}, separators=(",", ":")).replace(
@@ -265,8 +280,9 @@ def _answered(evaluated: Sequence[Entry], table: Table, charts: dict[str, Any]) 
         for entry in evaluated
         if entry.measured is not None
     ]
-    said = answer(candidates, tree, domain, coarse, charts["levels"])
-    return said, _headline(evaluated, table, charts, aspects(domain, tree.level_names, coarse))
+    named = aspects(domain, tree.level_names, coarse)
+    said = answer_of(candidates, named, charts["levels"][-1])
+    return said, _headline(evaluated, table, charts, named)
 
 
 def _headline(
@@ -309,7 +325,7 @@ def _shown_gap(cell: Cell) -> str:
     """A difference with its interval, as the cell's number is shown."""
     if cell.against is None or cell.unit is None:
         return ""
-    scale, digits = (100, 2) if cell.unit == "percent" else (1, 3)
+    scale, digits = (100, 1) if cell.unit == "percent" else (1, 2)
     mean, low, high = (f"{scale * end:+.{digits}f}" for end in cell.against)
     return f"{mean} [{low}, {high}]"
 

@@ -35,7 +35,14 @@ def data_identity(run: Run) -> dict[str, Any]:
         sorted(run.tree.classes),
     ]
     digest = hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()
-    return {"data": settings.name, "data_dir": info.get("data_dir"), "data_id": digest[:16]}
+    classes = "all" if settings.domain == "full" else settings.domain
+    part = "validation" if settings.validation else "test"
+    return {
+        "data": settings.name,
+        "data_dir": info.get("data_dir"),
+        "data_part": f"{classes} classes, {part} samples",
+        "data_id": digest[:16],
+    }
 
 
 def data_labels(described: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -50,17 +57,23 @@ def data_labels(described: Sequence[Mapping[str, Any]]) -> list[str]:
         ['folder in /pets', 'folder in /cars']
         >>> data_labels([one, {**one, "data_dir": "/moved"}, {"data": "digits"}])
         ['folder', 'folder', 'digits']
+        >>> parts = ({"data_id": part, "data_part": f"{part} samples"} for part in ("test", "validation"))
+        >>> data_labels([{**one, **part} for part in parts])
+        ['folder, test samples', 'folder, validation samples']
     """
-    folders: dict[tuple[str, str], str] = {}
+    first: dict[tuple[str, str], Mapping[str, Any]] = {}
     for one in described:
-        folders.setdefault(_identity(one), one.get("data_dir") or "")
+        first.setdefault(_identity(one), one)
     labels = {}
-    for (name, key), folder in folders.items():
-        others = [where for (other, its), where in folders.items() if other == name and its != key]
+    for (name, key), one in first.items():
+        others = [other for (its, _), other in first.items() if its == name and other is not one]
+        folder, part = one.get("data_dir"), one.get("data_part")
         if not others:
             labels[name, key] = name
-        elif folder and folder not in others:
+        elif folder and all(other.get("data_dir") != folder for other in others):
             labels[name, key] = f"{name} in {folder}"
+        elif part and all(other.get("data_part") != part for other in others):
+            labels[name, key] = f"{name}, {part}"
         else:
             labels[name, key] = f"{name} #{key[:8]}" + f" in {folder}" * bool(folder)
     return [labels[_identity(one)] for one in described]

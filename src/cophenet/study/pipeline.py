@@ -17,10 +17,11 @@ from cophenet.evaluation.intervals import mean_interval
 from cophenet.evaluation.keys import describe
 from cophenet.evaluation.results import run_results
 from cophenet.paper.queue import Queue, one_line
-from cophenet.report.answer import Answer, Finding, answer, aspects, find_gaps
+from cophenet.report.answer import Answer, Finding, answer, aspects, new_class_aspects
 from cophenet.report.answer import Candidate as Answered
 from cophenet.report.comparison import measure_run
 from cophenet.report.details import details_tree
+from cophenet.report.noise import Measured
 from cophenet.report.page import write_report
 from cophenet.report.page_data import headline_level, level_chances
 from cophenet.runs import Run
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cophenet.data import Samples
-    from cophenet.report.noise import Measured
 
 __all__ = ["StudyResult", "run_study"]
 
@@ -93,28 +93,34 @@ def run_study(
     data, notes, train, test = _prepared(data, output, tell)
     work = _Work(data, output, threads, tell)
     tried = (FLAT, *CANDIDATES)
-    work.planned = len(tried) + 3 * len(seeds)
-    chosen = _choose(work, tried)
-    tell(f"chosen on a part of the training samples: {chosen.name}")
+    domain = data.load().data.domain
+    work.planned = len(tried) + (6 if domain == "full" else 3) * len(seeds)
+    chosen, gains = _choose(work, tried)
+    tell(gains)
     finalists = (FLAT, chosen, chosen.shuffled())
     final = work.make("final", finalists, seeds)
-    said, domain = _answered(final, finalists)
-    sentences = list(said.sentences)
-    runs = list(final.values())
+    new: dict[str, Run] = {}
     if domain == "full":
-        work.planned += 3 * len(seeds)
-        transfer, why = _transfer(work, finalists, seeds)
-        sentences += transfer if isinstance(transfer, list) else [why]
-        runs += work.made("transfer", finalists)
+        try:
+            new = work.make("transfer", finalists, seeds)
+        except ValueError as error:
+            notes.append(f"New classes were not measured: {one_line(error)}.")
+    said = _answer(final, new, finalists)
+    sentences = [*said.sentences, gains]
     if estimator:
         sentences += _estimator(train, test, output, seeds, tell)
-    runs += work.made("choose", tried)
-    best = chosen if said.verdict == "helps" else FLAT
-    sentences += [*notes, _advice(said, chosen)]
-    page = write_report(runs, output / "report.html", progress=lambda what, *_: tell(what))
-    result = StudyResult(said.verdict, tuple(sentences), best.name, train_command(data, best), page)
-    write_text(output / "answer.txt", "\n".join((*sentences, result.command, "")))
-    return result
+    best = chosen if said.chosen else FLAT
+    sentences += [*notes, f"Take {best.label}. The command that trains it for good:"]
+    command = train_command(data, best)
+    tell("drawing the page")
+    page = write_report(
+        [*final.values(), *new.values()],
+        output / "report.html",
+        title=f"Does the tree of {data.name} help?",
+        answer=[*sentences, command],
+    )
+    write_text(output / "answer.txt", "\n".join((*sentences, command, "")))
+    return StudyResult(said.verdict, tuple(sentences), best.name, command, page)
 
 
 class _Work:
@@ -138,11 +144,6 @@ class _Work:
             one.name: _join_seeds(self.output / runs.name, runs.recipe, seeds)
             for one, runs in zip(tried, wanted, strict=True)
         }
-
-    def made(self, stage: Stage, tried: Iterable[Candidate]) -> list[Run]:
-        """The runs of a stage that are there."""
-        names = [one.name if stage == "final" else f"{stage}-{one.name}" for one in tried]
-        return [Run.open(self.output / name) for name in names if (self.output / name / "run.json").is_file()]
 
     def _line(self, line: str) -> None:
         """A line of the queue, with the time that the rest would take at the rate so far."""
@@ -221,43 +222,52 @@ def _misplaced(vectors: NDArray[np.float32] | None, samples: Samples) -> list[st
     if not found:
         return []
     return [
-        f"{len(found)} of the classes look misplaced in the tree, by the vectors of the training samples:",
+        f"Perhaps misplaced in the tree, by the vectors of the training samples ({len(found)}):",
         *(f"  {one.sentence}" for one in found),
     ]
 
 
-def _choose(work: _Work, tried: Sequence[Candidate]) -> Candidate:
-    """The candidate with the largest mean gain over Flat on the part of the training samples put aside."""
-    runs = {name: _measured(run) for name, run in work.make("choose", tried, (0,)).items()}
-    run = work.made("choose", tried[:1])[0]
-    tree = _tree(run)
-    named = aspects(run.recipe.data.domain, tree.level_names, headline_level(tree))
-    return max(tried[1:], key=lambda one: mean_gain(runs[one.name].results, runs["flat"].results, named))
+def _choose(work: _Work, tried: Sequence[Candidate]) -> tuple[Candidate, str]:
+    """The candidate with the largest mean gain over Flat on samples put aside, and the gains of all."""
+    runs = work.make("choose", tried, (0,))
+    tree, domain = _tree(runs["flat"]), runs["flat"].recipe.data.domain
+    results = {name: _measured(run).results for name, run in runs.items()}
+    named = aspects(domain, tree.level_names, headline_level(tree))
+    del named[f"{domain}/severity"]  # there may be few mistakes; over all samples it is less noisy
+    keys = [*named, f"{domain}/hierarchical-distance@1"]
+    gains = {one: mean_gain(results[one.name], results["flat"], keys, tree.height) for one in tried[1:]}
+    chosen = max(gains, key=lambda one: gains[one])
+    texts = ", ".join(f"{one.name} {100 * gain:+.1f}" for one, gain in gains.items())
+    return chosen, (
+        f"{chosen.label} was chosen on a part of the training samples, by the mean gain over Flat in points "
+        f"({texts})."
+    )
 
 
-def mean_gain(one: Mapping[str, Any], other: Mapping[str, Any], named: Iterable[str]) -> float:
-    """How much better one run is than another: the mean over metrics, of lengths the relative change.
+def mean_gain(one: Mapping[str, Any], other: Mapping[str, Any], keys: Iterable[str], height: float) -> float:
+    """How much better one run is than another: the mean over metrics, lengths as shares of the tree's height.
 
     Args:
         one: Content of `results.json`.
         other: The same of the other run.
-        named: Keys of metrics.
+        keys: Of metrics.
+        height: Of the tree.
 
     Example:
-        >>> def run(accuracy, severity):
-        ...     values = {"source/accuracy/fine": accuracy, "source/severity": severity}
+        >>> def run(accuracy, distance):
+        ...     values = {"source/accuracy/fine": accuracy, "source/hierarchical-distance@1": distance}
         ...     return {"metrics": {key: {"mean": value} for key, value in values.items()}}
-        >>> named = ("source/accuracy/fine", "source/severity")
-        >>> round(mean_gain(run(0.6, 1.8), run(0.5, 2.0), named), 3)
+        >>> keys = ("source/accuracy/fine", "source/hierarchical-distance@1")
+        >>> round(mean_gain(run(0.6, 0.8), run(0.5, 1.0), keys, 2), 3)
         0.1
     """
     gains = []
-    for key in named:
+    for key in keys:
         values = [run["metrics"].get(key, {}).get("mean") for run in (one, other)]
         if None in values:
             continue
         info = describe(key)
-        gain = (values[0] - values[1]) / (1 if info.percent else max(values[1], 1e-12))
+        gain = (values[0] - values[1]) / (1 if info.percent else height)
         gains.append(gain if info.higher_is_better else -gain)
     return sum(gains) / len(gains) if gains else 0.0
 
@@ -276,38 +286,23 @@ def _tree(run: Run) -> Hierarchy:
     return details_tree(details)
 
 
-def _answered(runs: Mapping[str, Run], finalists: Sequence[Candidate]) -> tuple[Answer, str]:
-    """The answer of the finalists on the test part, and the domain they were trained on."""
-    first = runs[finalists[0].name]
+def _answer(runs: Mapping[str, Run], new: Mapping[str, Run], finalists: Sequence[Candidate]) -> Answer:
+    """The answer of the finalists: on the test part, and on new classes where these have own runs."""
+    first = runs["flat"]
     tree, details, domain = _tree(first), first.parts[0].details, first.recipe.data.domain
-    answered = [Answered(one.name, _measured(runs[one.name]), one.control) for one in finalists]
-    chances = level_chances(tree, details or {})
-    return answer(answered, tree, domain, headline_level(tree), chances), domain
-
-
-def _transfer(
-    work: _Work, finalists: Sequence[Candidate], seeds: Sequence[int]
-) -> tuple[list[str] | None, str]:
-    """What the tree gives for classes that were not trained on; or why that cannot be measured."""
-    try:
-        runs = work.make("transfer", finalists, seeds)
-    except ValueError as error:
-        return None, f"New classes were not measured: {one_line(error)}."
-    tree = _tree(runs["flat"])
-    named = aspects("source", tree.level_names, headline_level(tree))
-    named = {key: about for key, about in named.items() if key.startswith("target/")}
-    measured = [_measured(runs[one.name]) for one in finalists]
-    sentences = [
-        f"On classes that were not trained on, {_gaps(measured[1], measured[0], named)} against Flat."
-    ]
-    if len(measured) > 2:
-        sentences.append(f"The same against the shuffled tree: {_gaps(measured[1], measured[2], named)}.")
-    return sentences, ""
-
-
-def _gaps(one: Measured, other: Measured, named: Mapping[str, str]) -> str:
-    gaps = find_gaps(one, other, named)
-    return "; ".join(gap.text + " (noise)" * (gap.better == 0) for gap in gaps) or "nothing can be told"
+    named, candidates = aspects(domain, tree.level_names, headline_level(tree)), []
+    if new:
+        other = _tree(new["flat"])
+        named |= new_class_aspects(other.level_names, headline_level(other))
+    for one in finalists:
+        measured = _measured(runs[one.name])
+        if new:
+            metrics = _measured(new[one.name]).results["metrics"]
+            more = {key: value for key, value in metrics.items() if key.startswith("target/")}
+            metrics = {**measured.results["metrics"], **more}
+            measured = Measured({**measured.results, "metrics": metrics}, measured.run)
+        candidates.append(Answered(one.name, measured, one.control))
+    return answer(candidates, named, level_chances(tree, details or {})[-1])
 
 
 def _estimator(train: Samples, test: Samples, output: Path, seeds: Sequence[int], tell: Tell) -> list[str]:
@@ -332,24 +327,17 @@ def _estimator(train: Samples, test: Samples, output: Path, seeds: Sequence[int]
         for name in methods:
             scores[name].append(made[name])
     levels = shown_levels(train.tree)
-    keys = {
-        f"accuracy {levels[-1]}": f"source/accuracy/{levels[-1]}",
-        f"MAP {levels[0]}": f"source/map/{levels[0]}",
+    about = {
+        f"accuracy {levels[-1]}": "accuracy of classes",
+        f"MAP {levels[0]}": f"retrieval at {levels[0]} (MAP)",
     }
     texts = []
-    for key, metric in keys.items():
+    for key, words in about.items():
         pairs = zip(scores["cophenet"], scores[methods[0]], strict=True)
         gap = mean_interval([one[key] - other[key] for one, other in pairs])
-        texts.append(Finding(key, metric, gap, gap.sign).text)
+        texts.append(Finding(words, "source/accuracy", gap, gap.sign).text)
     reached = float(np.mean([one[f"accuracy {levels[-1]}"] for one in scores["cophenet"]]))
     return [
-        f"The estimator (`cophenet embed`), with its defaults, reaches {reached:.1%} accuracy at "
-        f"{levels[-1]}; its tree gives {'; '.join(texts)}."
+        f"The estimator (`cophenet embed`), with its defaults, reaches {reached:.1%} accuracy of classes; "
+        f"the tree gives it {'; '.join(texts)}."
     ]
-
-
-def _advice(said: Answer, chosen: Candidate) -> str:
-    if said.verdict == "helps":
-        settings = f" with {', '.join(chosen.overrides)}" if chosen.overrides else ""
-        return f"Take {chosen.objective}{settings}:"
-    return "Take what has no tree; its command:"

@@ -50,6 +50,11 @@ class Candidate:
     overrides: tuple[str, ...] = ()
     control: bool = False
 
+    @property
+    def label(self) -> str:
+        """Objective and settings in words."""
+        return f"{self.objective} with {', '.join(self.overrides)}" if self.overrides else self.objective
+
     def shuffled(self) -> Candidate:
         """The same with classes at random places of the tree."""
         return Candidate(

@@ -62,14 +62,19 @@ function choice(chart, label, options, first) {
 const KINDS = {
   levels(chart, c) {
     const families = [...new Set(Object.values(c.metrics).filter((m) => m.level).map((m) => m.family))];
-    const family = choice(chart, "Metric", families.map((name) => [name, name]));
+    const preferred = c.metrics[Object.keys(c.metrics).find((key) => key.endsWith(`/map/${c.coarse}`))]?.family;
+    const family = choice(chart, "Metric", families.map((name) => [name, name]), preferred);
+    const shows = [["value", "values"]];
+    if (Object.values(c.against).some((gaps) => Object.keys(gaps).length)) shows.push(["gap", "differences to Flat"]);
+    const gaps = choice(chart, "Show", shows, "gap") === "gap";
     const keys = Object.fromEntries(
       Object.entries(c.metrics).filter(([, m]) => m.family === family).map(([key, m]) => [m.level, key]));
     const levels = c.levels.filter((level) => level.name in keys);
     const percent = Object.values(c.metrics).find((m) => m.family === family).percent;
-    const x = levels.map((_, place) => place);
+    const x = levels.map((_, place) => place), format = percent ? (gaps ? ":+.2%" : ":.2%") : gaps ? ":+.3f" : ":.3f";
     const traces = Object.entries(c.values).map(([place, values], order) => {
-      const run = c.runs[place], points = levels.map((level) => values[keys[level.name]] ?? [null, null, null]);
+      const own = !gaps ? values : Number(place) === c.reference ? null : c.against[place];
+      const run = c.runs[place], points = levels.map((level) => (own ? own[keys[level.name]] ?? [null, null, null] : [0, null, null]));
       return {
         type: "scatter", mode: "lines+markers", name: text(run.short), x, y: points.map((p) => p[0]),
         visible: order < MOST_LINES ? true : "legendonly",
@@ -80,16 +85,11 @@ const KINDS = {
           array: points.map((p) => (p[2] === null ? 0 : p[2] - p[0])),
           arrayminus: points.map((p) => (p[1] === null ? 0 : p[0] - p[1])),
         },
-        customdata: points.map((p, i) => {
-          const gap = c.against[place]?.[keys[levels[i].name]];
-          const sign = (value) => (value > 0 ? "+" : "") + shown(value, percent);
-          return (p[1] === null || p[0] === null ? "" : ` [${shown(p[1], percent)}, ${shown(p[2], percent)}]`) +
-            (gap ? `<br>against Flat ${sign(gap[0])} [${sign(gap[1])}, ${sign(gap[2])}]` : "");
-        }),
-        hovertemplate: `<b>${text(run.name)}</b><br>%{y${percent ? ":.2%" : ":.3f"}}%{customdata}<extra></extra>`,
+        customdata: points.map((p) => (p[1] === null || p[0] === null ? "" : ` [${shown(p[1], percent)}, ${shown(p[2], percent)}]`)),
+        hovertemplate: `<b>${text(run.name)}</b><br>%{y${format}}%{customdata}<extra></extra>`,
       };
     });
-    if (keys[levels[0]?.name] && c.metrics[keys[levels[0].name]].chance) {
+    if (!gaps && keys[levels[0]?.name] && c.metrics[keys[levels[0].name]].chance) {
       const guesses = [["chance", "by chance"]];
       if (family.startsWith("accuracy")) guesses.push(["majority", "always the largest"]);
       for (const [kind, name] of guesses) {
@@ -103,7 +103,7 @@ const KINDS = {
     return [traces, layout({
       height: narrow() ? 440 : 460, ...legend(c.runs.length),
       xaxis: axis({ tickvals: x, ticktext: names, range: [-0.3, x.length - 0.7], tickangle: x.length > 4 && narrow() ? -60 : "auto", tickfont: { size: 11 } }),
-      yaxis: axis({ tickformat: percent ? ".0%" : "", rangemode: "tozero" }),
+      yaxis: axis(gaps ? { tickformat: percent ? "+.1%" : "+.2f" } : { tickformat: percent ? ".0%" : "", rangemode: "tozero" }),
     })];
   },
 
@@ -190,14 +190,14 @@ const KINDS = {
         colors: values.map((value, node) => (node ? value : null) ?? (change ? 0 : null)),
         colorscale: change ? [[0, "#d55e00"], [0.5, "#f2f2f2"], [1, "#0072b2"]] : "Cividis",
         cmin: change ? -largest : Math.min(...values.filter((value) => value !== null)), cmax: change ? largest : 1,
-        showscale: true, colorbar: { tickformat: change ? "+.0%" : ".0%", thickness: 10, outlinewidth: 0 }, line: { width: 0.5, color: color("--card") },
+        showscale: true, colorbar: { tickformat: change ? (largest < 0.05 ? "+.1%" : "+.0%") : ".0%", thickness: 10, outlinewidth: 0 }, line: { width: 0.5, color: color("--card") },
       },
     }], layout({ height: Math.min(900, Math.max(420, 4.2 * counts[0])) })];
   },
 
   matrix(chart, c) {
     const options = c.matrices.map((m, place) => [place, m.run === null ? m.name : `${c.runs[m.run].short} · ${m.name}`]);
-    const chosen = c.matrices[choice(chart, "Distances", options, c.matrices.length > 1 ? 1 : 0)];
+    const chosen = c.matrices[choice(chart, "Distances", options, Math.max(0, c.matrices.findIndex((m) => m.run !== null && m.run !== c.reference)))];
     const { order, classes, leaves, shorts, groups } = c.tree, n = order.length, distances = unpack(chosen);
     const names = order.map((label) => text(classes[label]));
     const at = (i, j) => (i === j ? 0 : distances[Math.min(i, j) * n - (Math.min(i, j) * (Math.min(i, j) + 1)) / 2 + Math.max(i, j) - Math.min(i, j) - 1]);
@@ -244,7 +244,7 @@ const KINDS = {
 
   map(chart, c) {
     if (!c.maps.length) return null;
-    const drawn = c.maps[choice(chart, "Run", c.maps.map((m, place) => [place, c.runs[m.run].short]))];
+    const drawn = c.maps[choice(chart, "Run", c.maps.map((m, place) => [place, c.runs[m.run].short]), Math.max(0, c.maps.findIndex((m) => m.run !== c.reference)))];
     const levels = c.levels.map((level) => level.name);
     const level = choice(chart, "Colour by", levels.map((name) => [name, name]), c.coarse);
     const labels = Array.from(new Uint32Array(bytes(drawn.labels).buffer)), x = unpack(drawn.x), y = unpack(drawn.y);

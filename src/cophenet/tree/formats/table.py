@@ -35,7 +35,8 @@ def _parse(text: str, header: bool | None = None, *, sep: str) -> Parts:
     rows, lines = read_rows(text, sep, skipped)
     if header is None and rows:
         first_row = f"line {lines[0]}: {rows[0]!r} may be a header or a class"
-        raise ValueError(f"{first_row}: say header=True or header=False")
+        how = "on the command line `cophenet tree convert FILE tree.yaml --header` or `--no-header`"
+        raise ValueError(f"{first_row}: say header=True or header=False ({how})")
     level_names: list[str] | None = None
     weighted = False
     if header:
