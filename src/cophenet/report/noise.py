@@ -99,7 +99,7 @@ def _resample(run: Run, tree: Hierarchy) -> Iterator[tuple[str, Floats]]:
     """Keys with resampled means, from the saved logits of the test samples; none if they are not there."""
     from cophenet.vectors import map_arrays
 
-    domain, scores = run.recipe.data.domain, []
+    domain, scores = run.recipe.data.domain, list[Floats]()
     for part in run.parts:
         try:
             arrays = map_arrays(part.features_path(f"{domain}-test"))
@@ -110,7 +110,7 @@ def _resample(run: Run, tree: Hierarchy) -> Iterator[tuple[str, Floats]]:
             return
         if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= tree.num_classes:
             return
-        scores.append(np.column_stack(_scores(np.asarray(logits), labels, tree)))
+        scores.append(np.column_stack(_scores(np.asarray(logits), labels, tree)).astype(np.float64))
     if len({len(one) for one in scores}) != 1:
         return
     means = resampled_means(np.mean(scores, axis=0))
