@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -160,7 +161,7 @@ def test_a_data_set_of_vectors(images: ArrayInputs, tmp_path: Path) -> None:
     }
     data = DataSet("two", tree, lambda part, _: parts[part], (0.5,) * 3, (0.2,) * 3)
     net = Sums()
-    made = vector_data_set(data, trunk(net), cache=tmp_path, show=False)
+    made = vector_data_set(data, partial(TrunkVectors, trunk=trunk(net), cache=tmp_path, show=False))
     one, labels = made.samples("train").take(np.array([3]))
     assert one.shape == (1, 3)
     assert labels.tolist() == [1]
@@ -169,7 +170,7 @@ def test_a_data_set_of_vectors(images: ArrayInputs, tmp_path: Path) -> None:
     assert net.seen == COUNT  # both parts have the same images
     assert (made.mean, made.std) == ((), ())
     assert made.samples("train").fingerprint() != parts["train"].fingerprint()
-    other = vector_data_set(data, trunk(Sums(1.5)), cache=tmp_path, show=False)
+    other = vector_data_set(data, partial(TrunkVectors, trunk=trunk(Sums(1.5)), cache=tmp_path, show=False))
     assert made.samples("train").fingerprint() != other.samples("train").fingerprint()
 
 

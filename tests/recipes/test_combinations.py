@@ -9,7 +9,7 @@ from cophenet._common.checks import check_whole
 from cophenet.data.digits import Digits
 from cophenet.data.source import SOURCES, create_source, source_names
 from cophenet.recipes import load_recipe
-from cophenet.recipes.errors import explain
+from cophenet.recipes.errors import recipe_error
 from cophenet.recipes.options import Member, check_member_options
 
 
@@ -77,7 +77,7 @@ def problems_with(made, options) -> str:
         check_member_options(Member("data", "toy", made), options)
     except ValidationError as error:
         places = [".".join(map(str, problem["loc"])) for problem in error.errors()]
-        return explain(error, BaseModel, ", ".join(places))
+        return str(recipe_error(error, BaseModel, ", ".join(places)))
     return ""
 
 

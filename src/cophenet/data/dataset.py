@@ -64,6 +64,11 @@ class Inputs(ABC):
         return
 
     @property
+    def originals(self) -> Inputs:
+        """What these are computed from, row by row; usually themselves."""
+        return self
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one input; reads one unless a subclass knows it."""
         return tuple(self.take(np.zeros(1, dtype=np.int64)).shape[1:])

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -109,10 +109,11 @@ class Trunk:
             self.backbone.to("cpu")
 
 
+@dataclass(eq=False)
 class TrunkVectors(Inputs):
     """The vectors of images, computed when they are first asked for, or read from a cache.
 
-    Args:
+    Attributes:
         images: The images.
         trunk: What computes vectors.
         name: Name of the data set, for the bar and the folder of the cache.
@@ -125,25 +126,18 @@ class TrunkVectors(Inputs):
         show: Whether to show a bar: None for one on a terminal and lines elsewhere.
     """
 
-    in_memory = True
+    in_memory: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        images: Inputs,
-        trunk: Trunk,
-        *,
-        name: str = "images",
-        part: str = "",
-        augment: str = "none",
-        views: int = 0,
-        workers: int = 0,
-        cache: Path | None = None,
-        show: bool | None = None,
-    ) -> None:
-        self.images, self.trunk, self.name, self.part = images, trunk, name, part
-        self.augment, self.views, self.workers = augment, views, workers
-        self.cache, self.show = cache, show
-        self._values: dict[int, Tensor] = {}
+    images: Inputs
+    trunk: Trunk
+    name: str = "images"
+    part: str = ""
+    augment: str = "none"
+    views: int = 0
+    workers: int = 0
+    cache: Path | None = None
+    show: bool | None = None
+    _values: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         """How many there are."""
@@ -153,6 +147,11 @@ class TrunkVectors(Inputs):
     def shape(self) -> tuple[int, ...]:
         """Shape of a vector."""
         return (self.trunk.backbone.num_features,)
+
+    @property
+    def originals(self) -> Inputs:
+        """The images."""
+        return self.images
 
     def take(self, rows: Labels) -> Tensor:
         """The vectors of some images as they are."""
@@ -246,55 +245,32 @@ class TrunkVectors(Inputs):
         return f"vectors of {what} by {self.trunk.name}" + (f", view {view}/{self.views}" if view else "")
 
 
-def vector_data_set(
-    data: DataSet,
-    trunk: Trunk,
-    *,
-    augment: str = "none",
-    views: int = 0,
-    workers: int = 0,
-    cache: Path | None = None,
-    show: bool | None = None,
-) -> DataSet:
+def vector_data_set(data: DataSet, vectors: Callable[..., TrunkVectors]) -> DataSet:
     """A data set of images as one of vectors, with the same classes, parts and domains.
 
     Args:
         data: The images.
-        trunk: What computes their vectors.
-        augment: How training images vary, as the argument of `Loader`.
-        views: How many augmented views of each training image there are beside the image itself.
-        workers: Processes that read image files.
-        cache: Folder of caches; None to keep vectors in memory only.
-        show: Whether to show a bar, as for `TrunkVectors`.
+        vectors: Makes their vectors: `TrunkVectors` with a trunk, and what else is wanted of it.
 
     Example:
+        >>> from functools import partial
         >>> from cophenet.data import create_source
         >>> from cophenet.models import create_backbone
         >>> digits = create_source("digits").load(None)
         >>> images = ImageInputs(digits.mean, digits.std)
         >>> trunk = Trunk("mlp", create_backbone("mlp", input_shape=(1, 8, 8)), images)
-        >>> vectors = vector_data_set(digits, trunk, show=False).samples("test", "target")
-        >>> vectors.take(np.arange(5))[0].shape, vectors.tree.num_classes
-        (torch.Size([5, 256]), 3)
+        >>> made = vector_data_set(digits, partial(TrunkVectors, trunk=trunk, show=False))
+        >>> made.samples("test", "target").take(np.arange(5))[0].shape
+        torch.Size([5, 256])
     """
     # Domains share their images; those of the test part have no views.
     made: dict[tuple[int, int], TrunkVectors] = {}
 
     def make(part: Part, domain: Domain) -> Samples:
         samples = data.samples(part, domain)
-        key = id(samples.inputs), views if part == "train" else 0
-        if key not in made:
-            made[key] = TrunkVectors(
-                samples.inputs,
-                trunk,
-                name=data.name,
-                part=part,
-                augment=augment,
-                views=key[1],
-                workers=workers,
-                cache=cache,
-                show=show,
-            )
-        return Samples(made[key], samples.rows, samples.labels, samples.tree)
+        no_views = {} if part == "train" else {"views": 0}
+        one = vectors(samples.inputs, name=data.name, part=part, **no_views)
+        one = made.setdefault((id(samples.inputs), one.views), one)
+        return Samples(one, samples.rows, samples.labels, samples.tree)
 
     return DataSet(data.name, data.tree, make)

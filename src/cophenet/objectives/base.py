@@ -138,7 +138,7 @@ class Objective(nn.Module, ABC):
         heads: The heads to build: one that tells the classes apart, unless a subclass sets others.
         gather: "all"; or "none" for the loss of each process's own batch, without any exchange.
         generator: What random numbers of its terms are drawn from, if any are; alike on all processes.
-        default_cpcc: Arguments of `CPCCLoss` that `create` adds CPCC with, if none are given; None for none.
+        default_cpcc: Arguments of `CPCCLoss` that `create` adds CPCC with, unless given; empty for none.
         level_options: Options that name a level of the tree, which only the tree of the data can confirm.
         compares_features: Whether NaN and inf must be refused, because comparisons would hide them.
         compares_samples: Whether it has `batch_terms`; true for every subclass that defines them.
@@ -146,7 +146,7 @@ class Objective(nn.Module, ABC):
 
     name: str
     order_dependent: bool = False
-    default_cpcc: ClassVar[Mapping[str, Any] | None] = None
+    default_cpcc: ClassVar[Mapping[str, Any]] = {}
     level_options: tuple[str, ...] = ("level",)
     compares_features: bool = False
     compares_samples: bool = False
@@ -175,6 +175,10 @@ class Objective(nn.Module, ABC):
     def cpcc(self) -> CPCCLoss | None:
         """The CPCC that was added to it; None if there is none."""
         return None
+
+    def name_with(self, distance: str) -> str:
+        """What it is called with CPCC of a distance added."""
+        return f"{self.name}+{distance}"
 
     @property
     def finest(self) -> str:

@@ -52,6 +52,10 @@ class Cosine(Objective):
         self.heads = level_heads(tree, scale=scale)
         self.maps = LevelMaps(tree)
 
+    def name_with(self, distance: str) -> str:
+        """Its own name with the distance that it comes with."""
+        return self.name if distance == self.default_cpcc["distance"] else super().name_with(distance)
+
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """Cross entropy of the classes, and of each coarser level under its name, times its share."""
         return level_terms(step, self.heads, self.maps, self.coarse_weight / max(1, len(self.heads) - 1))

@@ -35,12 +35,7 @@ class WithCPCC(Objective):
         self.base, self.heads = base, base.heads
         self.criterion = CPCCLoss(base.tree, **cpcc_arguments(cpcc))
         distance = self.criterion.distance
-        if base.name == "flat":
-            self.name = distance.name
-        elif (base.default_cpcc or {}).get("distance") == distance.name:
-            self.name = base.name
-        else:
-            self.name = f"{base.name}+{distance.name}"
+        self.name = base.name_with(distance.name)
         self.gather = self.criterion.gather
         self.generator = getattr(distance, "generator", None)
         self.order_dependent = base.order_dependent or distance.order_dependent

@@ -27,6 +27,10 @@ class Flat(Objective):
 
     name = "flat"
 
+    def name_with(self, distance: str) -> str:
+        """The objectives of the paper are called by their distance alone."""
+        return distance
+
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """Cross entropy."""
         return {"cross_entropy": cross_entropy(step.logits[self.finest], step.labels)}

@@ -116,18 +116,9 @@ def create(
         return WithCPCC(OBJECTIVES.get("flat")(tree), {"distance": name, **gathered, **options})
     check_options(f"objective {name!r}", cls, options)
     objective = cls(tree, **options)
-    cpcc = _with_defaults(cls, cpcc)
-    if cpcc is not None:
-        return WithCPCC(objective, {**gathered, **cpcc_arguments(cpcc)})
+    if cpcc is not None or cls.default_cpcc:
+        given = {} if cpcc is None else cpcc_arguments(cpcc)
+        return WithCPCC(objective, {**gathered, **cls.default_cpcc, **given})
     if gather is not None:
         objective.gather = gather
     return objective
-
-
-def _with_defaults(
-    cls: type[Objective], cpcc: str | Mapping[str, Any] | None
-) -> str | Mapping[str, Any] | None:
-    """CPCC to add to an objective that comes with one: its own arguments where none are given."""
-    if cls.default_cpcc is None:
-        return cpcc
-    return {**cls.default_cpcc, **({} if cpcc is None else cpcc_arguments(cpcc))}

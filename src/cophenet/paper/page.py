@@ -294,8 +294,8 @@ def _best(table: Observations, conditions: Sequence[Condition], purpose: str) ->
     best, *others = ranked
     as_good = []
     for other in others if enough else ():
-        found = judge(value(best.objective, metric) > value(other.objective, metric), table, best.recipe)
-        if found is not None and found.verdict != "holds":
+        judgement = judge(value(best.objective, metric) > value(other.objective, metric), table, best.recipe)
+        if judgement is not None and judgement.verdict != "holds":
             as_good.append(other.label)
     shown = with_spread(known[best]["mean"], known[best]["std"], "percent")
     count = len(known[best]["values"])

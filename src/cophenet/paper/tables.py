@@ -156,10 +156,8 @@ def _without_std(cell: Cell) -> Cell:
     return replace(cell, std=None, published=cell.published and replace(cell.published, std=None))
 
 
-def curve_points(
-    observations: Observations, metric: str = "cpcc/own"
-) -> dict[tuple[str, bool], dict[str, Cell | None]]:
-    """A metric by the setting that is varied, for every objective and its control.
+def curve_points(observations: Observations) -> dict[tuple[str, bool], dict[str, Cell | None]]:
+    """TestCPCC by the setting that is varied, for every objective and its control.
 
     Returns:
         Label and whether it is the control -> a cell for each setting of which anything was measured.
@@ -170,7 +168,7 @@ def curve_points(
     lines: dict[tuple[str, bool], dict[str, Cell | None]] = {}
     for c in measured:
         points = lines.setdefault((c.label, c.control), dict.fromkeys(settings))
-        points[setting_name(c.setting)] = cell(observations, c, metric)
+        points[setting_name(c.setting)] = cell(observations, c, "cpcc/own")
     return lines
 
 

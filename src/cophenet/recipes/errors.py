@@ -14,7 +14,6 @@ from cophenet._common.checks import argument_of, nearest_hint
 __all__ = [
     "Problem",
     "RecipeError",
-    "explain",
     "keys_involved",
     "recipe_error",
     "refusal",
@@ -69,7 +68,7 @@ def refusal(problems: Iterable[Problem]) -> ValidationError:
         >>> try:
         ...     Step(every=3)
         ... except ValidationError as error:
-        ...     print(explain(error, Step, "my.yaml"))
+        ...     print(recipe_error(error, Step, "my.yaml"))
         my.yaml: every must be even, got 3
     """
     details = [
@@ -102,8 +101,10 @@ class RecipeError(ValueError):
         return ": ".join(self.args)
 
 
-def explain(error: ValidationError, model: type[BaseModel], where: str, also: Sequence[str] = ()) -> str:
-    """The first problem of a validation, and how many more there are.
+def recipe_error(
+    error: ValidationError, model: type[BaseModel], where: str, also: Sequence[str] = ()
+) -> RecipeError:
+    """The error to raise for one of pydantic's: its first problem, and how many more there are.
 
     Args:
         error: The result of the validation.
@@ -117,16 +118,9 @@ def explain(error: ValidationError, model: type[BaseModel], where: str, also: Se
         >>> try:
         ...     Step.model_validate({"evry": 1, "every": 2})
         ... except ValidationError as error:
-        ...     print(explain(error, Step, "my.yaml"))
+        ...     print(recipe_error(error, Step, "my.yaml"))
         my.yaml: unknown key 'evry'; allowed: every; did you mean 'every'?
     """
-    return str(recipe_error(error, model, where, also))
-
-
-def recipe_error(
-    error: ValidationError, model: type[BaseModel], where: str, also: Sequence[str] = ()
-) -> RecipeError:
-    """The error to raise for one of pydantic's, as `explain` says it."""
     problems = error.errors(include_url=False)
     # A misspelt key is also reported as a missing one: the misspelling comes first.
     first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")

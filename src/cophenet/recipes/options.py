@@ -132,11 +132,11 @@ def check_member_options(member: Member, options: Mapping[str, Any], place: tupl
         ValidationError: With the place of every problem.
 
     Example:
-        >>> from cophenet.recipes.errors import explain
+        >>> from cophenet.recipes.errors import recipe_error
         >>> try:
         ...     check_member_options(data_member("living17"), {"mid": "yes"})
         ... except ValidationError as error:
-        ...     print(explain(error, BaseModel, "my.yaml"))
+        ...     print(recipe_error(error, BaseModel, "my.yaml"))
         my.yaml: mid must be a boolean, got 'yes'
     """
     for name in member.elsewhere.keys() & options.keys():

@@ -124,7 +124,6 @@ def scatter_groups(
     groups: npt.NDArray[np.int64],
     *,
     size: float,
-    alpha: float | None = None,
     names: Sequence[str] | None = None,
 ) -> None:
     """Samples as points, with the colour and marker of their group.
@@ -134,7 +133,6 @@ def scatter_groups(
         points: Places in the plane, shape (N, 2).
         groups: Groups of the samples, shape (N,).
         size: Of a point.
-        alpha: How opaque a point is.
         names: Names of the groups, for a legend.
     """
     for group in np.unique(groups).tolist():
@@ -142,6 +140,4 @@ def scatter_groups(
         x, y = points[groups == group].T
         label = None if names is None else names[group]
         # Pixels instead of thousands of shapes.
-        axes.scatter(
-            x, y, s=size, c=color, marker=marker, linewidths=0, alpha=alpha, rasterized=True, label=label
-        )
+        axes.scatter(x, y, s=size, c=color, marker=marker, linewidths=0, rasterized=True, label=label)

@@ -17,7 +17,7 @@ from cophenet.data import DataSet, HierarchicalBatchSampler, Loader, Samples, st
 from cophenet.data.augmentation import CentreCrop
 from cophenet.models import Network, build_heads, create_backbone
 from cophenet.models.base import ImageInputs
-from cophenet.models.trunk import Necked, Trunk, TrunkVectors, create_neck
+from cophenet.models.trunk import Necked, Trunk, create_neck
 from cophenet.objectives import Objective, phase_lengths
 from cophenet.recipes import Recipe, shaped_tree
 from cophenet.recipes.own_code import check_trust
@@ -121,8 +121,7 @@ class Experiment:
     @property
     def raw_test(self) -> Samples:
         """What is tested on as the data set has it, before any trunk, in the order of `test`."""
-        inputs = self.test.inputs
-        return replace(self.test, inputs=inputs.images) if isinstance(inputs, TrunkVectors) else self.test
+        return replace(self.test, inputs=self.test.inputs.originals)
 
     def prepare(self) -> None:
         """Compute what is computed once before any training: the vectors of a frozen backbone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,7 +15,7 @@ from cophenet.data import DataSet
 from cophenet.models import create_backbone, image_inputs
 from cophenet.models.base import ImageInputs
 from cophenet.models.registry import PRETRAINED
-from cophenet.models.trunk import Trunk, vector_data_set
+from cophenet.models.trunk import Trunk, TrunkVectors, vector_data_set
 from cophenet.models.vector_cache import cache_folder
 from cophenet.recipes import Recipe
 from cophenet.recipes.own_code import check_trust
@@ -51,16 +52,16 @@ def load_data(recipe: Recipe, folder: Path | None, progress: bool | None) -> _Lo
     loaded: _Loaded = (source.load(folder), None, None)
     if model.frozen:
         trunk = _load_trunk(recipe, loaded[0], folder)
-        vectors = vector_data_set(
-            loaded[0],
-            trunk,
+        vectors = partial(
+            TrunkVectors,
+            trunk=trunk,
             augment=data.augment,
             views=model.views,
             workers=data.workers,
             cache=cache_folder(folder),
             show=progress,
         )
-        loaded = (vectors, loaded[0], trunk)
+        loaded = (vector_data_set(loaded[0], vectors), loaded[0], trunk)
     if shared is not None:
         shared.clear()
         shared[key] = loaded
