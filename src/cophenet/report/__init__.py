@@ -1,7 +1,7 @@
 """The report room: tables, pictures and the HTML page, from result files only.
 
-Nothing is trained or measured here. The paper's own numbers are data in `facts`; every picture is a function
-that returns a matplotlib figure in the style of `style`, so that others can be made from the same parts.
+Nothing is trained or measured here. The paper's own numbers are data in `published_numbers.json`; charts of
+the page are drawn in the browser from `page_data`, and matplotlib figures elsewhere have the look of `style`.
 """
 
 from __future__ import annotations
