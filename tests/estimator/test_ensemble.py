@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import normalize
 
 from cophenet import HierarchicalEmbedder, Hierarchy, class_distances, cpcc
-from cophenet.estimator.ensemble import MEMBERS, SCALE, Members, final_ensemble
+from cophenet.estimator.ensemble import MEMBERS, Members, final_ensemble
 from cophenet.estimator.ensemble_training import EnsembleTrainer
 from cophenet.estimator.scaling import fit_scale
 from cophenet.estimator.tree_strength import TreeWeights
@@ -16,6 +16,7 @@ ROWS, NAMES = clouds()
 CODES = np.array([TREE.index(name) for name in NAMES])
 
 
+_SCALE = 20.0
 AUTO, NO_TREE = TreeWeights(0.5, 0.1), TreeWeights(0.0, 0.0)
 
 
@@ -24,7 +25,7 @@ def start(targets=CODES, held_out=(), weights=AUTO, inner=()):
     scale, held = fit_scale(ROWS, np.arange(len(ROWS))), np.array(held_out, dtype=np.int64)
     nodes, device = np.array(inner, dtype=np.int64), torch.device("cpu")
     trainer = EnsembleTrainer(ROWS, targets, nodes, TREE, scale, weights, held, 0, device)
-    return trainer, Members(ROWS.shape[1], 8, trainer.levels.members.shape[1], 0.0, seed=0)
+    return trainer, Members(ROWS.shape[1], 8, trainer.levels.members.shape[1], 0.0, _SCALE, seed=0)
 
 
 def slow_loss(trainer, members, chosen, labels):
@@ -38,7 +39,7 @@ def slow_loss(trainer, members, chosen, labels):
         for depth in depths:
             level, place = TREE.cut(depth)
             rows = [[*TREE.classes, "pet", "car", "dog"].index(name) for name in level.classes]
-            p = (SCALE * vectors[m] @ normalize(members.prototypes[m, rows], dim=1).T).softmax(1)
+            p = (_SCALE * vectors[m] @ normalize(members.prototypes[m, rows], dim=1).T).softmax(1)
             paid = []
             for i, label in enumerate(labels):
                 below = [c for c, leaf in enumerate(TREE.leaves) if label in TREE.path(leaf)]
@@ -47,7 +48,7 @@ def slow_loss(trainer, members, chosen, labels):
                     paid.append(-p[i, below].sum().log())
                 elif len(nodes) == 1:
                     paid.append(-p[i, nodes.pop()].log())
-            share = 1 if depth == TREE.height else 0.5 / (len(depths) - 1)
+            share = 1 if depth == TREE.height else 0.5
             total = total + share * torch.stack(paid).mean()
         known = [i for i, label in enumerate(labels) if label in TREE.classes]
         codes = torch.tensor([TREE.index(labels[i]) for i in known])
@@ -85,12 +86,19 @@ def test_the_final_network_computes_what_the_members_do():
     inputs = trainer._inputs(np.arange(10))
     vectors = members(inputs)
     mean = torch.arange(32.0)
-    network = final_ensemble(members, 5, mean, torch.eye(32))
+    network = final_ensemble(members, trainer._class_rows(members), mean, torch.eye(32))
     features, logits = network(inputs)
     torch.testing.assert_close((features * 2 + mean).view(10, MEMBERS, 8).transpose(0, 1), vectors)
-    torch.testing.assert_close(logits, members.logits(vectors, 5).mean(0))
+    # Half of the mean logit of a class's ancestors counts too; rows are the classes, pet, car and dog.
+    every, names = members.logits(vectors), [*TREE.classes, "pet", "car", "dog"]
+    wanted = torch.empty(MEMBERS, 10, 5)
+    for c, leaf in enumerate(TREE.leaves):
+        path = TREE.path(leaf)
+        above = [path[min(depth, len(path)) - 1] for depth in range(1, TREE.height)]
+        wanted[:, :, c] = every[:, :, c] + 0.5 * every[:, :, [names.index(name) for name in above]].mean(2)
+    torch.testing.assert_close(logits, wanted.mean(0))
     member = torch.arange(10) % MEMBERS
-    expected = members.logits(vectors, 5)[member, torch.arange(10)]
+    expected = wanted[member, torch.arange(10)]
     torch.testing.assert_close(network.held_out(inputs, member), expected)
 
 

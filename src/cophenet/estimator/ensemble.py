@@ -1,10 +1,10 @@
 """The network of the default: small networks side by side, with unit vectors and a cosine head for each.
 
-Member m maps a standardised vector x to the unit vector z_m = u(drop(relu(norm(A_m x)))), u(v) = v / |v|. Its
-logit of class c is s cos(z_m, w_mc), with a fixed s; while it trains, it has such a row w for every node of
-the tree. The logits of the whole are the means of the members'. The reshaped vector is the members' unit
-vectors in a row, divided by the root of their number, less their mean over the training samples, in the
-directions that keep most of their variance.
+Member m maps a standardised vector x to the unit vector z_m = u(drop(relu(norm(A_m x)))), u(v) = v / |v|.
+While it trains, its logit of a node v of the tree is s cos(z_m, w_mv), with a fixed s; afterwards that of a
+class c is 16 <z_m, v_mc>, v_mc made of its own row w and those of the nodes above it. The logits of the whole
+are the means of the members'. The reshaped vector is the members' unit vectors in a row, divided by the root
+of their number, less their mean over the training samples, in the directions that keep most of their variance.
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ class Members(nn.Module):
         hidden: Size of a member's hidden layer; 0 for linear members that keep the size of a vector.
         outputs: Number of logits, those of the classes first.
         dropout: Share of hidden values that are left out at random.
+        scale: What cosines are multiplied by to be logits.
         seed: Decides the start; torch's global random numbers are left alone.
 
     Example:
-        >>> Members(5, 8, 3, 0.3, seed=0).eval()(torch.zeros(7, 5)).shape
+        >>> Members(5, 8, 3, 0.3, 16.0, seed=0).eval()(torch.zeros(7, 5)).shape
         torch.Size([4, 7, 8])
     """
 
-    def __init__(self, inputs: int, hidden: int, outputs: int, dropout: float, seed: int) -> None:
+    def __init__(
+        self, inputs: int, hidden: int, outputs: int, dropout: float, scale: float, seed: int
+    ) -> None:
         super().__init__()
-        self.dropout = dropout
+        self.dropout, self.scale = dropout, scale
         self.is_linear, self.size = hidden == 0, hidden or inputs
         with torch.device("meta"):
             self.hidden = nn.Linear(inputs, MEMBERS * self.size)
@@ -62,8 +65,12 @@ class Members(nn.Module):
     def logits(self, vectors: Tensor, count: int | None = None) -> Tensor:
         """All or the first: (members, B, size) -> (members, B, count)."""
         # The scale goes to the few rows: no pass over all logits is needed for it.
-        rows = normalize(self.prototypes[:, :count], dim=2) * SCALE
+        rows = self.unit_prototypes()[:, :count] * self.scale
         return torch.bmm(vectors, rows.transpose(1, 2))
+
+    def unit_prototypes(self) -> Tensor:
+        """(members, nodes, size), of length one."""
+        return normalize(self.prototypes, dim=2)
 
 
 def _drop(values: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
@@ -123,19 +130,19 @@ class EnsembleNetwork(nn.Module):
         return logits[member, torch.arange(len(member), device=member.device)]
 
 
-def final_ensemble(members: Members, classes: int, mean: Tensor, directions: Tensor) -> EnsembleNetwork:
+def final_ensemble(members: Members, rows: Tensor, mean: Tensor, directions: Tensor) -> EnsembleNetwork:
     """What predictions need of trained members; batch norm becomes part of the hidden layer.
 
     Args:
         members: As trained.
-        classes: Their number.
+        rows: (members, C, size), 1 / `SCALE` of what unit vectors are multiplied by to be logits.
         mean: (members * size,) of the unit vectors in a row.
         directions: (outputs, members * size) of `main_directions`.
     """
     layer, norm = members.hidden, members.norm
     with torch.device("meta"):
         network = EnsembleNetwork(
-            layer.in_features, members.size, len(directions), classes, linear=members.is_linear
+            layer.in_features, members.size, len(directions), rows.shape[1], linear=members.is_linear
         )
     network = network.to_empty(device=layer.weight.device)
     assert norm.running_mean is not None
@@ -144,7 +151,7 @@ def final_ensemble(members: Members, classes: int, mean: Tensor, directions: Ten
     with torch.no_grad():
         network.hidden.weight.copy_(layer.weight * gain[:, None])
         network.hidden.bias.copy_((layer.bias - norm.running_mean) * gain + norm.bias)
-        network.prototypes.copy_(normalize(members.prototypes[:, :classes], dim=2))
+        network.prototypes.copy_(rows)
         network.projection.weight.copy_(directions)
         network.projection.bias.copy_(directions @ mean * -(MEMBERS**-0.5))
     return network

@@ -3,11 +3,14 @@
 With s_v the logit of node v of the tree, p_l(v) = exp(s_v) / sum of exp(s_u) over the nodes u of level l, and
 m_c the mean of a member's unit vectors of class c in the batch, each member has
 
-    loss = -log p_classes(y) - a mean_l log p_l(y_l) + b (1 - CPCC(|m_c - m_d|, t_cd))
+    loss = -log p_classes(y) - a sum_l log p_l(y_l) + b (1 - CPCC(|m_c - m_d|, t_cd))
 
 where l are the levels above the classes, and t_cd is the distance of two classes in the tree; `tree_strength`
-sets a and b. A node of several levels, such as a class high up in the tree, is the same in all of them. All
-samples train: of those that calibrate decisions each is left out by one member only, which then scores it.
+sets a and b. A node of several levels, such as a class high up in the tree, is the same in all of them.
+Answers listen to all levels: the trained logit of class c is s_c + a mean_l s_{c_l}, with c_l the ancestor of
+c at level l, so that p(c) is in proportion to p_classes(c) times the geometric mean of p_l(c_l) to the power
+a. All samples train: of those that calibrate decisions each is left out by one member only, which then scores
+it.
 """
 
 from __future__ import annotations
@@ -25,7 +28,14 @@ from torch.nn.functional import cross_entropy
 
 from cophenet._common.progress import Progress
 from cophenet.cpcc.pearson import correlation, unit_vector
-from cophenet.estimator.ensemble import MEMBERS, EnsembleNetwork, Members, final_ensemble, main_directions
+from cophenet.estimator.ensemble import (
+    MEMBERS,
+    SCALE,
+    EnsembleNetwork,
+    Members,
+    final_ensemble,
+    main_directions,
+)
 from cophenet.estimator.labels import classes_below
 from cophenet.estimator.scaling import Scale, blocks
 from cophenet.estimator.tree_strength import TreeWeights
@@ -52,6 +62,8 @@ _CPCC_STEPS = 2
 # Below so many samples per class on average, more is left out at random.
 _FEW = 15
 _DROPOUT, _DROPOUT_FEW = 0.3, 0.5
+# Cosines of many classes need a larger scale, for a class to outweigh the sum of all others.
+_LEAST_SCALE, _SCALE_PER_LOG = 16.0, 4.5
 # As many directions as classes keep what tells these apart, and lose noise; so few would lose their groups.
 _COMPONENTS = 64
 
@@ -142,7 +154,7 @@ class EnsembleTrainer:
             targets, members = targets[-1:], members[-1:, : self.tree.num_classes]
         self.levels = Levels(targets.to(self.device), members.to(self.device))
         above = len(targets) - 1
-        shares = torch.tensor([self.weights.levels / max(1, above)] * above + [1.0])
+        shares = torch.tensor([self.weights.levels] * above + [1.0])
         self.level_weights = shares.to(self.device)
         self.below = torch.from_numpy(classes_below(self.tree, self.inner)).to(self.device)
         self.left_out_by = np.full(len(self.rows), -1)
@@ -162,7 +174,8 @@ class EnsembleTrainer:
         few = len(self.rows) < _FEW * self.tree.num_classes
         dropout, hidden = _DROPOUT_FEW if few else _DROPOUT, settings.hidden_size
         nodes = self.levels.members.shape[1]
-        members = Members(self.rows.shape[1], hidden, nodes, dropout, self.seed).to(self.device)
+        scale = max(_LEAST_SCALE, _SCALE_PER_LOG * math.log(self.tree.num_classes))
+        members = Members(self.rows.shape[1], hidden, nodes, dropout, scale, self.seed).to(self.device)
         optimizer, schedule = _optimizer(members, settings, epochs * steps)
         history: list[dict[str, float]] = []
         with torch.enable_grad(), Progress("", epochs, show=bool(settings.verbose), count=_nothing) as bar:
@@ -217,7 +230,7 @@ class EnsembleTrainer:
         classes, codes = self.tree.num_classes, self.targets[chosen]
         labels = torch.from_numpy(codes).to(self.device)
         targets = self.levels.targets[:, labels].T
-        # Logits are at most SCALE, so that their exponentials can be added as they are.
+        # Logits are at most their scale, so that their exponentials can be added as they are.
         exponentials = logits.exp()
         own = logits.gather(2, targets.clamp(min=0).expand(len(logits), -1, -1))
         known = targets >= 0
@@ -298,7 +311,14 @@ class EnsembleTrainer:
         most = max(_COMPONENTS, min(self.tree.num_classes, self.rows.shape[1]))
         outputs = settings.n_components or min(most, width)
         directions = main_directions(moments, outputs).float()
-        return final_ensemble(members, self.tree.num_classes, mean.float(), directions)
+        return final_ensemble(members, self._class_rows(members), mean.float(), directions)
+
+    def _class_rows(self, members: Members) -> Tensor:
+        """Rows of the classes, with a share of those of their ancestors, for `final_ensemble`."""
+        rows = members.unit_prototypes()
+        above = self.levels.targets[:-1, : self.tree.num_classes]
+        ancestors = rows[:, above].sum(1) / max(1, len(above))
+        return (rows[:, : self.tree.num_classes] + self.weights.levels * ancestors) * (members.scale / SCALE)
 
 
 def _optimizer(members: Members, settings: HierarchicalEmbedder, steps: int) -> tuple[Any, Any]:

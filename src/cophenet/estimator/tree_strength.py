@@ -16,7 +16,7 @@ class TreeWeights(NamedTuple):
     """Weights of the terms of the loss that know the tree.
 
     Attributes:
-        levels: Of the mean cross entropy of the levels above the classes.
+        levels: Of the cross entropy of each level above the classes.
         cpcc: Of 1 - CPCC of the class means.
     """
 
