@@ -4,7 +4,7 @@ Member m maps a standardised vector x to the unit vector z_m = u(drop(relu(norm(
 While it trains, its logit of a node v of the tree is s cos(z_m, w_mv), with a fixed s; afterwards that of a
 class c is 16 <z_m, v_mc>, v_mc made of its own row w and those of the nodes above it. The logits of the whole
 are the means of the members'. The reshaped vector is the members' unit vectors in a row, divided by the root
-of their number, less their mean over the training samples, in the directions that keep most of their variance.
+of their number, less their mean over the training samples, in the directions that keep most variance.
 """
 
 from __future__ import annotations
