@@ -156,12 +156,15 @@ def test_the_error_target_is_kept_on_average(target):
 
 
 def test_decisions_of_the_estimator(fitted):
-    rows, names = clouds(per_class=60, spread=2.5, seed=4)
-    fitted.calibrate(rows, names)
-    assert fitted.decision_report_["threshold"] > 0
-    new, truth = clouds(per_class=60, spread=2.5, seed=6)
-    strict, loose = (fitted.decision_report(new, truth, error_target=t) for t in (0.02, 0.3))
-    assert strict["error"] < 0.06 < loose["error"] + 0.06
+    errors = []
+    for seed in range(10, 40, 2):
+        fitted.calibrate(*clouds(per_class=60, spread=2.5, seed=seed))
+        assert fitted.decision_report_["threshold"] > 0
+        new, truth = clouds(per_class=60, spread=2.5, seed=seed + 1)
+        strict, loose = (fitted.decision_report(new, truth, error_target=t) for t in (0.02, 0.3))
+        errors.append((strict["error"], loose["error"]))
+    # On average over draws, each of which has its own luck.
+    assert np.mean(errors, axis=0)[0] < 0.03 < 0.2 < np.mean(errors, axis=0)[1] < 0.35
     assert strict["coverage"] < loose["coverage"]
     assert strict["depth"] < loose["depth"]
     answers = fitted.predict(new, "specific-if-confident")

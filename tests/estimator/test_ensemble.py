@@ -48,7 +48,7 @@ def slow_loss(trainer, members, chosen, labels):
                     paid.append(-p[i, below].sum().log())
                 elif len(nodes) == 1:
                     paid.append(-p[i, nodes.pop()].log())
-            share = 1 if depth == TREE.height else 0.5
+            share = 1 if depth == TREE.height else 0.5 / (len(depths) - 1) ** 0.5
             total = total + share * torch.stack(paid).mean()
         known = [i for i, label in enumerate(labels) if label in TREE.classes]
         codes = torch.tensor([TREE.index(labels[i]) for i in known])
@@ -86,20 +86,40 @@ def test_the_final_network_computes_what_the_members_do():
     inputs = trainer._inputs(np.arange(10))
     vectors = members(inputs)
     mean = torch.arange(32.0)
-    network = final_ensemble(members, trainer._class_rows(members), mean, torch.eye(32))
+    rows = trainer._class_rows(members, torch.zeros(MEMBERS, 5, 8))
+    network = final_ensemble(members, rows, mean, torch.eye(32))
     features, logits = network(inputs)
     torch.testing.assert_close((features * 2 + mean).view(10, MEMBERS, 8).transpose(0, 1), vectors)
     # Half of the mean logit of a class's ancestors counts too; rows are the classes, pet, car and dog.
     every, names = members.logits(vectors), [*TREE.classes, "pet", "car", "dog"]
-    wanted = torch.empty(MEMBERS, 10, 5)
+    wanted = every[:, :, :5].clone()
     for c, leaf in enumerate(TREE.leaves):
         path = TREE.path(leaf)
         above = [path[min(depth, len(path)) - 1] for depth in range(1, TREE.height)]
-        wanted[:, :, c] = every[:, :, c] + 0.5 * every[:, :, [names.index(name) for name in above]].mean(2)
+        wanted[:, :, c] += 0.5 * every[:, :, [names.index(name) for name in above]].mean(2)
+    wanted /= 1.25
     torch.testing.assert_close(logits, wanted.mean(0))
     member = torch.arange(10) % MEMBERS
     expected = wanted[member, torch.arange(10)]
     torch.testing.assert_close(network.held_out(inputs, member), expected)
+
+
+def test_with_few_samples_class_means_have_a_say_but_not_of_samples_left_out():
+    trainer, members = start(held_out=np.arange(8))
+    trainer.is_few, count = True, len(ROWS)
+    members.eval()
+    vectors = members(trainer._inputs(np.arange(count))).detach()
+    sums = torch.zeros(MEMBERS, 5, 8)
+    trainer._add_to_classes(sums, vectors, np.arange(count))
+    rows = trainer._class_rows(members, sums)
+    for m in range(MEMBERS):
+        for c in range(5):
+            own = [i for i in range(count) if CODES[i] == c and not (i < 8 and i % MEMBERS == m)]
+            both = normalize(vectors[m, own].sum(0), dim=0) + members.unit_prototypes()[m, c]
+            torch.testing.assert_close(rows[m, c], both / 2 * (_SCALE / 16))
+    # Without samples of its own a class has its prototype.
+    rows = trainer._class_rows(members, torch.zeros(MEMBERS, 5, 8))
+    torch.testing.assert_close(rows, members.unit_prototypes()[:, :5] * (_SCALE / 16))
 
 
 def test_the_dial_goes_from_no_tree_to_distances_that_follow_it():

@@ -3,14 +3,14 @@
 With s_v the logit of node v of the tree, p_l(v) = exp(s_v) / sum of exp(s_u) over the nodes u of level l, and
 m_c the mean of a member's unit vectors of class c in the batch, each member has
 
-    loss = -log p_classes(y) - a sum_l log p_l(y_l) + b (1 - CPCC(|m_c - m_d|, t_cd))
+    loss = -log p_classes(y) - a / sqrt(L) sum_l log p_l(y_l) + b (1 - CPCC(|m_c - m_d|, t_cd))
 
-where l are the levels above the classes, and t_cd is the distance of two classes in the tree; `tree_strength`
-sets a and b. A node of several levels, such as a class high up in the tree, is the same in all of them.
-Answers listen to all levels: the trained logit of class c is s_c + a mean_l s_{c_l}, with c_l the ancestor of
-c at level l, so that p(c) is in proportion to p_classes(c) times the geometric mean of p_l(c_l) to the power
-a. All samples train: of those that calibrate decisions each is left out by one member only, which then scores
-it.
+where l are the L levels above the classes, and t_cd is the distance of two classes in the tree;
+`tree_strength` sets a and b. A node of several levels, such as a class high up in the tree, is the same in
+all of them. Answers listen to all levels: then the logit of class c is (s_c + a mean_l s_{c_l}) / (1 + a / 2)
+with c_l the ancestor of c at level l. With few samples it is (s_c + s cos(z, m_c)) / 2 instead, m_c over all
+samples of the class. All samples train: of those that calibrate decisions each is left out by one member
+only, which then scores it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, normalize
 
 from cophenet._common.progress import Progress
 from cophenet.cpcc.pearson import correlation, unit_vector
@@ -59,7 +59,7 @@ _BATCH, _LARGE_BATCH, _LARGE = 256, 512, 40_000
 _COMPARED = 64
 # CPCC is part of one step of so many, with so many times the weight.
 _CPCC_STEPS = 2
-# Below so many samples per class on average, more is left out at random.
+# Below so many samples per class on average, more is left out at random, and class means have a say.
 _FEW = 15
 _DROPOUT, _DROPOUT_FEW = 0.3, 0.5
 # Cosines of many classes need a larger scale, for a class to outweigh the sum of all others.
@@ -154,7 +154,7 @@ class EnsembleTrainer:
             targets, members = targets[-1:], members[-1:, : self.tree.num_classes]
         self.levels = Levels(targets.to(self.device), members.to(self.device))
         above = len(targets) - 1
-        shares = torch.tensor([self.weights.levels] * above + [1.0])
+        shares = torch.tensor([self.weights.levels / max(1, above) ** 0.5] * above + [1.0])
         self.level_weights = shares.to(self.device)
         self.below = torch.from_numpy(classes_below(self.tree, self.inner)).to(self.device)
         self.left_out_by = np.full(len(self.rows), -1)
@@ -162,6 +162,7 @@ class EnsembleTrainer:
         self.generator = torch.Generator(self.device).manual_seed(self.seed)
         self.rng = np.random.default_rng(self.seed)
         self.steps = itertools.count()
+        self.is_few = len(self.rows) < _FEW * self.tree.num_classes
         self.has_cpcc = bool(self.weights.cpcc) and not self.tree.is_equidistant
 
     def fit(self, settings: HierarchicalEmbedder) -> tuple[EnsembleNetwork, list[dict[str, float]]]:
@@ -171,8 +172,7 @@ class EnsembleTrainer:
             The network; and the number, loss and held-out loss of every epoch (NaN if nothing is held out).
         """
         steps, epochs = self._plan(settings)
-        few = len(self.rows) < _FEW * self.tree.num_classes
-        dropout, hidden = _DROPOUT_FEW if few else _DROPOUT, settings.hidden_size
+        dropout, hidden = _DROPOUT_FEW if self.is_few else _DROPOUT, settings.hidden_size
         nodes = self.levels.members.shape[1]
         scale = max(_LEAST_SCALE, _SCALE_PER_LOG * math.log(self.tree.num_classes))
         members = Members(self.rows.shape[1], hidden, nodes, dropout, scale, self.seed).to(self.device)
@@ -300,25 +300,42 @@ class EnsembleTrainer:
         members.eval()
         width = MEMBERS * members.size
         moments, total = torch.zeros(width, width, dtype=torch.float64), torch.zeros(width).double()
+        sums = torch.zeros_like(members.prototypes[:, : self.tree.num_classes])
         with torch.no_grad():
             for part in blocks(len(self.rows), self.rows.shape[1] + 2 * width):
-                vectors = members(self._inputs(np.arange(part.start, part.stop)))
+                chosen = np.arange(part.start, part.stop)
+                vectors = members(self._inputs(chosen))
                 row = vectors.transpose(0, 1).reshape(-1, width)
                 moments += (row.T @ row).double().cpu()
                 total += row.sum(0).double().cpu()
+                self._add_to_classes(sums, vectors, chosen)
         mean = total / len(self.rows)
         moments -= torch.outer(total, mean)
         most = max(_COMPONENTS, min(self.tree.num_classes, self.rows.shape[1]))
         outputs = settings.n_components or min(most, width)
         directions = main_directions(moments, outputs).float()
-        return final_ensemble(members, self._class_rows(members), mean.float(), directions)
+        return final_ensemble(members, self._class_rows(members, sums), mean.float(), directions)
 
-    def _class_rows(self, members: Members) -> Tensor:
-        """Rows of the classes, with a share of those of their ancestors, for `final_ensemble`."""
-        rows = members.unit_prototypes()
-        above = self.levels.targets[:-1, : self.tree.num_classes]
-        ancestors = rows[:, above].sum(1) / max(1, len(above))
-        return (rows[:, : self.tree.num_classes] + self.weights.levels * ancestors) * (members.scale / SCALE)
+    def _add_to_classes(self, sums: Tensor, vectors: Tensor, chosen: Ints) -> None:
+        """Add unit vectors to the sums of their classes, but for members that have left them out."""
+        known = np.flatnonzero(self.targets[chosen] < self.tree.num_classes)
+        labels, at = (torch.from_numpy(each).to(self.device) for each in (self.targets[chosen[known]], known))
+        used = self._weights(chosen[known])[:, :, None]
+        sums.index_add_(1, labels, vectors[:, at] * used)
+
+    def _class_rows(self, members: Members, sums: Tensor) -> Tensor:
+        """Rows of the classes for `final_ensemble`, from trained prototypes and sums of unit vectors.
+
+        (members, C, size) -> (members, C, size). A class without samples of its own has no mean.
+        """
+        rows, share = members.unit_prototypes(), self.weights.levels
+        own = rows[:, : self.tree.num_classes]
+        if self.is_few:
+            own = (own + torch.where(sums.any(2, keepdim=True), normalize(sums, dim=2), own)) / 2
+        elif len(self.levels.targets) > 1:
+            above = self.levels.targets[:-1, : self.tree.num_classes]
+            own = (own + share * rows[:, above].mean(1)) / (1 + share / 2)
+        return own * (members.scale / SCALE)
 
 
 def _optimizer(members: Members, settings: HierarchicalEmbedder, steps: int) -> tuple[Any, Any]:

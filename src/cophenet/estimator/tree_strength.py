@@ -16,7 +16,7 @@ class TreeWeights(NamedTuple):
     """Weights of the terms of the loss that know the tree.
 
     Attributes:
-        levels: Of the cross entropy of each level above the classes.
+        levels: Of the cross entropies of L levels above the classes, each divided by the root of L.
         cpcc: Of 1 - CPCC of the class means.
     """
 
