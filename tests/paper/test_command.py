@@ -1,6 +1,7 @@
 """The command, with real runs on digits."""
 
 import json
+import re
 import signal
 import threading
 import time
@@ -161,6 +162,9 @@ def test_list_and_wrong_arguments(run):
     code, out, _ = run("--list")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()[1:4]] == ["data", "testcpcc", "coarse"]
+    assert "Together, shared runs once: cifar10 " in out
+    twice = run("rank", "scatter", "baselines", "--list")[1].splitlines()[-1]
+    assert re.fullmatch(r"Together, shared runs once: cifar100 103 in \d+ min; 0 min to .*", twice)
     assert run("tables")[0] == 2
     assert run()[0] == 2
     assert run("rank", "--set", "epoch=1")[0] == 2

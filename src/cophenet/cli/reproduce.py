@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from cophenet.cli.train import parse_seeds
 
 if TYPE_CHECKING:
     from cophenet.paper import Outcome
+    from cophenet.paper.items import Item
     from cophenet.paper.plan import Settings
 
 __all__ = ["reproduce"]
@@ -148,6 +150,27 @@ def _print_items(names: tuple[str, ...], settings: Settings) -> None:
         "time is of one core, by measured epochs or steps, without the vectors of a frozen backbone. Runs of "
         "--scale paper need a GPU."
     )
+    if settings.scale != "paper":
+        _print_total(items, settings)
+
+
+def _print_total(items: Sequence[Item], settings: Settings) -> None:
+    """Runs and time on each data set, runs that items share counted once."""
+    from cophenet.paper.plan import laptop_minutes, wanted
+
+    entries = {
+        (recipe, variant.objective, frozenset(variant.overrides), seed): (recipe, variant, (seed,))
+        for item in items
+        for recipe, variant, seeds in wanted(item, settings)
+        for seed in seeds
+    }
+    parts = []
+    for recipe in dict.fromkeys(key[0] for key in entries):
+        own = [entry for key, entry in entries.items() if key[0] == recipe]
+        minutes = laptop_minutes(own, settings.overrides, settings.scale)
+        parts.append(f"{recipe} {len(own)}" + ("" if minutes is None else f" in {_hours(minutes)}"))
+    other = _hours(sum(item.minutes for item in items))
+    typer.echo(f"Together, shared runs once: {'; '.join(parts) or 'no runs'}; {other} to measure and draw.")
 
 
 def _hours(minutes: float) -> str:
