@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cophenet.transport import blocks
+from cophenet.transport import blocks, bures
 from cophenet.transport.base import create_distance
 from cophenet.transport.bures import Bures
 from cophenet.transport.grouping import group_by_class
@@ -124,3 +124,32 @@ def test_has_no_plan():
     z, y = random_batch(0, [2, 2])
     with pytest.raises(ValueError, match="'bures' has no transport plan"):
         create_distance("bures").with_plan(group_by_class(z, y))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_classes_larger_than_the_width_give_the_same_gradients(weighted, monkeypatch):
+    """By (d, d) matrices and by cross-Gram matrices; so do matrices by squares and by values."""
+    z, y = random_batch(5, [9, 3, 20, 8, 1], width=4)
+    scheme = random_weights(0, len(y)) if weighted else "uniform"
+    slope = double(np.linspace(-1, 2, 10))
+    results = []
+    for form in ("smaller", "cross-Gram", "squares"):
+        if form == "cross-Gram":
+            monkeypatch.setattr(bures, "_triangles", lambda rows, batch: (rows, batch, {}))
+        if form == "squares":
+            monkeypatch.setattr(bures, "_by_values", bures._by_squares)
+        x = z.clone().requires_grad_()
+        rho = rho_of(x, y, scheme)
+        results.append((rho.detach(), *torch.autograd.grad(rho, x, slope)))
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            torch.testing.assert_close(one, two, rtol=1e-8, atol=1e-9)
+
+
+def test_squares_lost_to_rounding_are_not_used():
+    singular = torch.tensor([[1.0, 0.5, 1e-7, 0.0], [1.0, 0.5, 0.1, 0.0]], dtype=torch.float64)
+    rotations = [torch.linalg.qr(torch.randn(2, 4, 4, dtype=torch.float64)).Q for _ in "uv"]
+    blocks = rotations[0] @ (singular[:, :, None] * rotations[1])
+    norms, factors = bures._by_squares(blocks)
+    torch.testing.assert_close(norms, singular.sum(1), rtol=0, atol=1e-13)
+    torch.testing.assert_close(factors, bures._by_values(blocks)[1], rtol=0, atol=1e-7)

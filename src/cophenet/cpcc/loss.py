@@ -27,7 +27,7 @@ from cophenet.cpcc.module_setup import Setup, setup_of
 from cophenet.cpcc.pearson import correlation, is_constant, unit_vector
 from cophenet.cpcc.target import check_target
 from cophenet.transport.base import ClassDistance, create_distance
-from cophenet.transport.batch import ClassBatch, refuse_transforms
+from cophenet.transport.batch import ClassBatch, refuse_transforms, without_autocast
 from cophenet.transport.ground import first_order
 from cophenet.transport.grouping import (
     Scheme,
@@ -35,7 +35,6 @@ from cophenet.transport.grouping import (
     group_checked,
     regrouped,
     unit_rows,
-    without_autocast,
 )
 from cophenet.tree import Hierarchy
 

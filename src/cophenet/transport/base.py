@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from cophenet._common.checks import check_options, wrong_argument
 from cophenet._common.registry import Registry
-from cophenet.transport.batch import ClassBatch, times_power_of_two
+from cophenet.transport.batch import ClassBatch, times_power_of_two, without_autocast
 from cophenet.transport.ground import planned_cost
-from cophenet.transport.grouping import FlowWeights, group_by_class, without_autocast
+from cophenet.transport.grouping import FlowWeights, group_by_class
 from cophenet.transport.plan import TransportPlan
 from cophenet.tree import Hierarchy
 
@@ -84,7 +84,7 @@ class ClassDistance(nn.Module, ABC):
 
     def magnitude(self, batch: ClassBatch) -> Tensor:
         """How large the features are, as the distance measures them: a scalar, 0 if it is of no matter."""
-        return batch.largest_norm() if self.degree else batch.features.new_zeros(())
+        return batch.largest_norm() if self.degree else batch.given.new_zeros(())
 
     def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
         """The distances and the plan behind them.
@@ -147,7 +147,7 @@ class SeededDistance(ClassDistance):
 
     def skip(self, batch: ClassBatch) -> None:
         """Draw all the same, so that ranks that see other batches go on alike."""
-        self.draw(batch.features.shape[1])
+        self.draw(batch.given.shape[1])
 
     def get_extra_state(self) -> Tensor:
         """The generator's state, for `state_dict`."""
@@ -226,7 +226,8 @@ def create_distance(
             raise ValueError(f"distance {distance.name!r} was made for another tree; give its name instead")
         return distance
     cls = DISTANCES.get(distance)
-    check_options(f"distance {distance!r}", cls, options, also)
+    if options:  # looking at a signature takes longer than a small batch
+        check_options(f"distance {distance!r}", cls, options, also)
     return cls(tree=tree, **options) if cls.needs_tree else cls(**options)
 
 

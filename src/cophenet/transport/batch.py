@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -12,6 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cophenet.transport.means import class_means
+
 __all__ = [
     "ClassBatch",
     "is_host",
@@ -20,6 +23,7 @@ __all__ = [
     "refuse_transforms",
     "resolution",
     "times_power_of_two",
+    "without_autocast",
 ]
 
 # Largest entries of features from 2^-range to 2^range are computed with as they are: squares, their sums and
@@ -52,6 +56,14 @@ def refuse_transforms(*values: object) -> None:
             "which samples are matched is read from their values; call them on plain tensors and use "
             "backward(), torch.autograd.grad or torch.autograd.functional.jacobian"
         )
+
+
+def without_autocast(values: object) -> AbstractContextManager[None]:
+    """Context in which nothing on the device of a tensor is computed in half precision."""
+    device = getattr(values, "device", None)
+    kind = device.type if isinstance(device, torch.device) else "cpu"
+    # Nothing is made where there is nothing to end, which is far cheaper.
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 class _TimesPowerOfTwo(torch.autograd.Function):
@@ -119,8 +131,8 @@ class ClassBatch:
     arrays; what is computed with (features, weights) stays on its device.
 
     Attributes:
-        features: (B, d) float32 or float64, rows of one class contiguous; carries gradient.
-        order: (B,) position in the caller's batch of every row.
+        given: (N, d) float32 or float64 features as the caller has them; carries gradient.
+        order: (B,) position in them of every row; there may be some that do not belong to the batch.
         classes: (k,) labels present, ascending.
         counts: (k,) samples of every class.
         weights: (B,) flow weights, summing to one in every class; None means uniform.
@@ -132,7 +144,7 @@ class ClassBatch:
         exponent: The features are those that were given divided by 2^exponent; see `rescaled`.
     """
 
-    features: Tensor
+    given: Tensor
     order: Tensor
     classes: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -144,12 +156,17 @@ class ClassBatch:
     peak: float = 1.0
     exponent: int = 0
 
+    @cached_property
+    def features(self) -> Tensor:
+        """(B, d) the features, rows of one class contiguous; carries gradient."""
+        return self.given.index_select(0, self.order)
+
     @property
     def on_host(self) -> ClassBatch:
         """The batch where its values can be read freely."""
         if self.copy is not None:
             return self.copy
-        if is_host(self.features):
+        if is_host(self.given):
             return self
         raise RuntimeError("the batch was grouped without a copy on the host")
 
@@ -178,7 +195,7 @@ class ClassBatch:
         """(B,) the flow weights, uniform ones written out."""
         if self.weights is not None:
             return self.weights
-        return self.on_device(np.repeat(1.0 / self.counts, self.counts)).to(self.features.dtype)
+        return self.on_device(np.repeat(1.0 / self.counts, self.counts)).to(self.given.dtype)
 
     @cached_property
     def exact_mass(self) -> Tensor:
@@ -194,7 +211,7 @@ class ClassBatch:
     @cached_property
     def excess(self) -> int:
         """The power of two to divide the features by, so that what is computed of them stays in range."""
-        return out_of_range(self.peak, self.features.dtype)
+        return out_of_range(self.peak, self.given.dtype)
 
     def rescaled(self, straight: bool = False) -> ClassBatch:
         """The batch with features of about 1 where theirs are very large or very small, else as it is.
@@ -209,7 +226,7 @@ class ClassBatch:
             return self
         return replace(
             self,
-            features=times_power_of_two(self.features, -excess, straight),
+            given=times_power_of_two(self.given, -excess, straight),
             copy=None if self.copy is None else self.copy.rescaled(),
             peak=math.ldexp(self.peak, -excess),
             exponent=self.exponent + excess,
@@ -218,13 +235,14 @@ class ClassBatch:
     @property
     def resolution(self) -> float:
         """What of the features' magnitude is rounding, see `resolution`."""
-        return resolution(self.features.dtype, int(self.counts.max()))
+        return resolution(self.given.dtype, int(self.counts.max()))
 
     def largest_norm(self, order: Literal[1, 2] = 2) -> Tensor:
         """The largest norm of a sample that carries mass, a scalar."""
-        z = self.features.detach()
+        z = self.given.detach()
         # torch's own norm of order 1 is five times slower than this.
         norms: Tensor = z.abs().sum(dim=1) if order == 1 else torch.linalg.vector_norm(z, dim=1)
+        norms = norms.index_select(0, self.order)
         if self.weights is not None:
             norms = norms * (self.weights > 0)
         largest: Tensor = norms.amax()
@@ -232,7 +250,7 @@ class ClassBatch:
 
     def on_device(self, array: NDArray[np.generic]) -> Tensor:
         """Move a host array to the device of the features."""
-        return torch.from_numpy(array).to(self.features.device, non_blocking=True)
+        return torch.from_numpy(array).to(self.given.device, non_blocking=True)
 
     def class_sums(self, values: Tensor) -> Tensor:
         """Sum rows by class: (B, ...) -> (k, ...), differentiable."""
@@ -240,11 +258,26 @@ class ClassBatch:
         return zeros.index_add(0, self.segments, values)
 
     def means(self) -> Tensor:
-        """(k, d) float64 class means under the flow weights, differentiable.
+        """(k, d) float64 class means under the flow weights, differentiable; see `class_means`."""
+        owner = self.order.new_full(self.given.shape[:1], self.num_classes)
+        owner.scatter_(0, self.order, self.segments)
+        mass, examples = None, self.on_device(np.append(self.offsets[:-1], 0))
+        if self.weights is not None:
+            share = self.exact_mass.to(self.given.dtype)
+            mass = share.new_zeros(len(self.given)).index_copy_(0, self.order, share)
+            examples[:-1] = self._heaviest()
+        examples = self.order.index_select(0, examples)
+        strangers = len(self.order) < len(self.given)
+        return class_means(self.given, owner, self.on_device(self.counts), examples, mass, strangers)
 
-        In float64, because the difference of two close means far from the origin is what matters.
-        """
-        return self.class_sums(self.features.double() * self.exact_mass[:, None])
+    def _heaviest(self) -> Tensor:
+        """(k,) a row of the largest weight of every class."""
+        peak = self.mass.new_zeros(self.num_classes).scatter_reduce(0, self.segments, self.mass, "amax")
+        below = self.mass < peak.index_select(0, self.segments)
+        rows = torch.arange(len(self.order), device=below.device).masked_fill_(below, len(self.order))
+        return rows.new_full((self.num_classes,), len(self.order)).scatter_reduce(
+            0, self.segments, rows, "amin"
+        )
 
     def sort_within_classes(self, scores: Tensor) -> Tensor:
         """Rows in ascending order of a score, class by class, for every score: (L, B) -> (L, B).

@@ -3,29 +3,64 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from cophenet._common.checks import check_number, wrong_argument
 from cophenet.transport.base import ClassDistance, register_distance
-from cophenet.transport.batch import ClassBatch
-from cophenet.transport.ground import planned_cost
-from cophenet.transport.plan import TransportPlan
+from cophenet.transport.batch import ClassBatch, is_host, without_autocast
+from cophenet.transport.ground import CANCELS, first_order
 
-__all__ = ["L1", "L2", "Poincare"]
+__all__ = ["L1", "L2", "Poincare", "euclidean"]
 
 
-def _euclidean(points: Tensor, batch: ClassBatch) -> Tensor:
-    """(P,) distances of k points, as the cost of plans with one entry each."""
-    pairs = TransportPlan(
-        source=batch.on_device(batch.first),
-        target=batch.on_device(batch.second),
-        mass=points.new_ones(batch.num_pairs),
-        offsets=np.arange(batch.num_pairs + 1),
-    )
-    return planned_cost(points, pairs)
+class _PointDistances(torch.autograd.Function):
+    """Distances of k points, given in float64, from one product in the type of the result."""
+
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, flat: Tensor, dtype: torch.dtype) -> Tensor:
+        centered = (points - points.mean(0)).to(dtype)
+        gram = centered @ centered.T
+        square = gram.diagonal()
+        norms = square[:, None] + square
+        table = norms.sub(gram, alpha=2)
+        near = (table <= norms.mul_(CANCELS)).fill_diagonal_(False)
+        table.clamp_(min=0).sqrt_()
+        ctx.near = near.nonzero(as_tuple=True) if bool(near.any()) else None
+        if ctx.near is not None:
+            row, column = ctx.near
+            table[ctx.near] = torch.linalg.vector_norm(points[row] - points[column], dim=1).to(dtype)
+        ctx.save_for_backward(points, centered, table, flat)
+        return table.view(-1).index_select(0, flat)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        points, centered, table, flat = ctx.saved_tensors
+        with without_autocast(points):
+            springs = torch.zeros_like(table)
+            springs.view(-1).index_copy_(0, flat, grad)
+            springs = (springs + springs.T).div_(table.masked_fill(table == 0, math.inf))
+            forces = 0.0
+            if ctx.near is not None:
+                row, column = ctx.near
+                pull = (points[row] - points[column]) * springs[ctx.near][:, None]
+                forces = torch.zeros_like(points).index_add_(0, row, pull)
+                springs[ctx.near] = 0
+            held = centered * springs.sum(1, keepdim=True)
+            return torch.addmm(held, springs, centered, alpha=-1).double().add_(forces), None, None
+
+
+def euclidean(points: Tensor, batch: ClassBatch, dtype: torch.dtype) -> Tensor:
+    """(P,) distances of a batch's pairs of classes, each class being a point of (k, d) in float64."""
+    if not is_host(points):  # which points are near would have to be asked
+        table = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
+        return table[batch.on_device(batch.first), batch.on_device(batch.second)].to(dtype)
+    flat = batch.on_device(batch.first * batch.num_classes + batch.second)
+    distance: Tensor = _PointDistances.apply(points, flat, dtype)  # type: ignore[no-untyped-call]
+    return distance
 
 
 @register_distance
@@ -53,7 +88,7 @@ class L2(ClassDistance):
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
-        return _euclidean(batch.means(), batch).to(batch.features.dtype)
+        return euclidean(batch.means(), batch, batch.given.dtype)
 
 
 @register_distance
@@ -81,7 +116,7 @@ class L1(ClassDistance):
         """(P,) distances of the batch's pairs."""
         means = batch.means()
         table = torch.cdist(means, means, p=1.0)
-        return table[batch.on_device(batch.first), batch.on_device(batch.second)].to(batch.features.dtype)
+        return table[batch.on_device(batch.first), batch.on_device(batch.second)].to(batch.given.dtype)
 
     def magnitude(self, batch: ClassBatch) -> Tensor:
         """The largest sum of absolute entries of a sample."""
@@ -140,9 +175,9 @@ class Poincare(ClassDistance):
         blur = rounding / reach.detach() * directed
         slack_and_blur = torch.cat((slack, blur), dim=1)
         left, right = slack_and_blur.index_select(0, first), slack_and_blur.index_select(0, second)
-        chord = _euclidean(points, batch)
+        chord = euclidean(points, batch, points.dtype)
         # What is within rounding is divided by infinity: 0, with gradient 0.
         near = chord.detach() <= left[:, 1] + right[:, 1]
         scale = (left[:, 0] * right[:, 0]).masked_fill_(near, math.inf)
         # arccosh(1 + 2 x^2) = 2 arcsinh(x), whose derivative is finite at 0.
-        return (2 * torch.asinh(chord / scale)).to(batch.features.dtype)
+        return (2 * torch.asinh(chord / scale)).to(batch.given.dtype)

@@ -120,7 +120,7 @@ class FastFlowTree(PlanDistance):
         """The plan, and the distances of its entries where they had to be computed."""
         if self.order == "batch":
             return greedy_plan(batch), None
-        count = min(self.n_orders, batch.features.shape[1])
+        count = min(self.n_orders, batch.given.shape[1])
         arrangements = batch.sort_within_classes(_principal_scores(batch, count))
         plans = [greedy_plan(batch, arrangement) for arrangement in arrangements]
         if count == 1:

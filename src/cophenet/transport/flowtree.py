@@ -277,7 +277,7 @@ class FlowTree(SeededDistance, PlanDistance):
 
     def plan(self, batch: ClassBatch) -> TransportPlan:
         """The plan of every pair on a freshly shifted QuadTree."""
-        shift = self.draw(batch.features.shape[1])
+        shift = self.draw(batch.given.shape[1])
         host = batch.on_host
         cells = quadtree_cells(host.features.detach().double().numpy(), shift.numpy())
         weights = None if host.weights is None else host.weights.double().numpy()

@@ -16,10 +16,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cophenet.transport.batch import is_host, is_transformed
+from cophenet.transport.batch import is_host, is_transformed, without_autocast
 from cophenet.transport.plan import TransportPlan
 
-__all__ = ["CANCELS", "distance_strip", "first_order", "planned_cost", "pull_direct", "sample_distances"]
+__all__ = [
+    "CANCELS",
+    "distance_strip",
+    "first_order",
+    "planned_cost",
+    "pull_direct",
+    "sample_distances",
+]
 
 # Below this share of the two squared norms a squared distance is lost to cancellation in float32.
 CANCELS = 1e-3
@@ -192,7 +199,7 @@ class _PlannedCost(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         z, distance = ctx.saved_tensors
         plan: TransportPlan = ctx.plan
-        with torch.autocast(z.device.type, enabled=False):
+        with without_autocast(z):
             pull = plan.spread(grad).mul_(plan.mass).div_(distance)
             if ctx.gram is not None:
                 return ctx.gram.pull(z, plan.source, plan.target, pull), None, None, None

@@ -25,7 +25,6 @@ __all__ = [
     "group_checked",
     "regrouped",
     "unit_rows",
-    "without_autocast",
 ]
 
 Scheme = Literal["uniform", "distance", "inverse"]
@@ -206,12 +205,6 @@ def unit_rows(vectors: Tensor) -> Tensor:
     return scaled / norms.masked_fill(norms == 0, 1.0)
 
 
-def without_autocast(features: Tensor) -> torch.autocast:
-    """Context in which nothing on the device of the features is computed in half precision."""
-    device = getattr(features, "device", None)
-    return torch.autocast(device.type if isinstance(device, torch.device) else "cpu", enabled=False)
-
-
 def group_by_class(
     features: Tensor,
     labels: Tensor,
@@ -280,7 +273,6 @@ def group_checked(
     if recalled is not None:
         groups, z, given = _with_recalled(groups, z, given, recalled)
     ordered_labels, order = torch.sort(groups, stable=True)
-    z = z.index_select(0, order)
     given = None if given is None else given[order]
     # The extremes show whether any feature is not finite, and how large they are.
     flags = torch.stack(z.detach().aminmax()).double()
@@ -288,12 +280,12 @@ def group_checked(
         flags = torch.cat((flags, _weights_usable(given, ordered_labels).double().view(1)))
     sent = [ordered_labels, flags]
     if keep_host and not is_host(z):
-        sent += [z.detach()] if given is None else [z.detach(), given]
+        sent += [z.detach().index_select(0, order), *([] if given is None else [given])]
     ordered, flags, *values = _to_host(sent)
     host_labels = ordered.numpy()
     if recalled is not None:
         kept = int(np.searchsorted(host_labels, ABSENT))
-        host_labels, z, order = host_labels[:kept], z[:kept], order[:kept]
+        host_labels, order = host_labels[:kept], order[:kept]
         given, values = None if given is None else given[:kept], [value[:kept] for value in values]
     peak = _check_host(host_labels, flags, features, labels, num_classes)
     batch = _sorted_batch(z, order, host_labels, peak)
@@ -301,7 +293,7 @@ def group_checked(
         batch = replace(batch, constant=order >= len(features))
     if not values:
         return replace(batch, weights=_flow_weights(batch, flow_weights if given is None else given))
-    copy = replace(batch, features=values[0], order=torch.arange(len(z)))
+    copy = replace(batch, given=values[0], order=torch.arange(len(order)))
     copy = replace(copy, weights=_flow_weights(copy, values[1] if len(values) > 1 else flow_weights))
     weights = None if copy.weights is None else copy.weights.to(z.device, non_blocking=True)
     return replace(batch, weights=weights, copy=copy)

@@ -164,7 +164,7 @@ def uniform_plan(batch: ClassBatch) -> TransportPlan:
     return TransportPlan(
         source=batch.on_device(pieces.row[piece] + np.repeat(batch.offsets[batch.first], entries)),
         target=batch.on_device(pieces.column[piece] + np.repeat(batch.offsets[batch.second], entries)),
-        mass=batch.on_device(pieces.mass[piece]).to(batch.features.dtype),
+        mass=batch.on_device(pieces.mass[piece]).to(batch.given.dtype),
         offsets=offsets,
     )
 
@@ -221,7 +221,7 @@ def weighted_plan(batch: ClassBatch, weights: Tensor) -> TransportPlan:
     return TransportPlan(
         source=row + batch.on_device(np.repeat(batch.offsets[batch.first], m + n - 1)),
         target=column + batch.on_device(np.repeat(batch.offsets[batch.second], m + n - 1)),
-        mass=((cuts - left).double() / whole).to(batch.features.dtype),
+        mass=((cuts - left).double() / whole).to(batch.given.dtype),
         offsets=offsets,
     )
 

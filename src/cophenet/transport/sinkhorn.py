@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet.transport.base import ClassDistance, register_distance
-from cophenet.transport.batch import ClassBatch, is_host
+from cophenet.transport.batch import ClassBatch, is_host, without_autocast
 from cophenet.transport.blocks import Strip, pair_strips
 from cophenet.transport.ground import CANCELS, distance_strip, first_order, planned_cost, pull_direct
 from cophenet.transport.plan import TransportPlan
@@ -116,7 +116,7 @@ class _EntropicCost(torch.autograd.Function):
     def forward(ctx: Any, z: Tensor, batch: ClassBatch, distance: Sinkhorn) -> Tensor:
         value = z.new_zeros(batch.num_pairs)
         ctx.springs = []
-        with torch.autocast(z.device.type, enabled=False):
+        with without_autocast(z):
             square = (z - z.mean(0)).square_().sum(1) if ctx.needs_input_grad[0] else None
             for solution in distance._solve(batch):
                 strip, cost = solution.strip, solution.cost
@@ -132,7 +132,7 @@ class _EntropicCost(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (z,) = ctx.saved_tensors
         out = torch.zeros_like(z)
-        with torch.autocast(z.device.type, enabled=False):
+        with without_autocast(z):
             centered = z - z.mean(0)
             for springs in ctx.springs:
                 _pull(out, z, centered, springs, grad)

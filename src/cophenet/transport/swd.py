@@ -123,7 +123,7 @@ class SlicedWasserstein(SeededDistance):
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
         # In float64: what is left after sorting is small against the projections themselves.
-        directions = self.draw(batch.features.shape[1]).to(batch.features.device)
+        directions = self.draw(batch.given.shape[1]).to(batch.features.device)
         x = directions.T @ batch.features.double().T
         ranks = batch.sort_within_classes(x.detach())
         ordered = x.gather(1, ranks)
@@ -137,7 +137,7 @@ class SlicedWasserstein(SeededDistance):
     def magnitude(self, batch: ClassBatch) -> Tensor:
         """What directions see of a feature whose entries are independent: the root of the mean square."""
         if self.directions is None:  # of length 1, in any direction
-            return batch.largest_norm() / math.sqrt(batch.features.shape[1])
+            return batch.largest_norm() / math.sqrt(batch.given.shape[1])
         peaks = batch.features.detach().abs()
         if batch.weights is not None:
             peaks = peaks * (batch.weights > 0)[:, None]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice, check_number
 from cophenet.transport.base import ClassDistance, register_distance
-from cophenet.transport.batch import ClassBatch, is_host
+from cophenet.transport.batch import ClassBatch, is_host, without_autocast
 from cophenet.transport.ground import CANCELS, distance_strip, first_order
 from cophenet.transport.tree_fit import TreeFit, fit_edges, label_splits
 
@@ -265,7 +265,7 @@ class _DistanceSums(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         z, weights, segments = ctx.saved_tensors
-        with torch.autocast(z.device.type, enabled=False):
+        with without_autocast(z):
             centered = z - z.mean(0)
             parts = []
             for rows in _strips(len(z)):
