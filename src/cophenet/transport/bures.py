@@ -84,7 +84,7 @@ def _triangles(rows: Tensor, batch: ClassBatch) -> tuple[Tensor, ClassBatch, dic
     large = np.flatnonzero(batch.counts > width)
     if not len(large):
         return rows, batch, {}
-    pieces, bases = list(rows.split(batch.counts.tolist())), {}
+    pieces, bases = list(torch.split(rows, batch.counts.tolist())), {}
     for c in large.tolist():
         bases[c], pieces[c] = torch.linalg.qr(pieces[c])
     rows = torch.cat(pieces)
@@ -126,7 +126,7 @@ class _CrossNuclearNorms(torch.autograd.Function):
                 out.index_add_(0, a, matrix @ rows[b])
                 out.index_add_(0, b, matrix.T @ rows[a])
             if ctx.bases:
-                pieces = list(out.split(ctx.small_counts.tolist()))
+                pieces = list(torch.split(out, ctx.small_counts.tolist()))
                 for c, basis in ctx.bases.items():
                     pieces[c] = basis @ pieces[c]
                 out = torch.cat(pieces)

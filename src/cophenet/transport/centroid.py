@@ -41,16 +41,16 @@ class _PointDistances(torch.autograd.Function):
         points, centered, table, flat = ctx.saved_tensors
         with without_autocast(points):
             springs = torch.zeros_like(table)
-            springs.view(-1).index_copy_(0, flat, grad)
+            springs.view(-1).index_add_(0, flat, grad)
             springs = (springs + springs.T).div_(table.masked_fill(table == 0, math.inf))
-            forces = 0.0
+            forces = torch.zeros_like(points)
             if ctx.near is not None:
                 row, column = ctx.near
                 pull = (points[row] - points[column]) * springs[ctx.near][:, None]
-                forces = torch.zeros_like(points).index_add_(0, row, pull)
+                forces.index_add_(0, row, pull)
                 springs[ctx.near] = 0
             held = centered * springs.sum(1, keepdim=True)
-            return torch.addmm(held, springs, centered, alpha=-1).double().add_(forces), None, None
+            return forces.add_(torch.addmm(held, springs, centered, alpha=-1)), None, None
 
 
 def euclidean(points: Tensor, batch: ClassBatch, dtype: torch.dtype) -> Tensor:
