@@ -64,12 +64,13 @@ const KINDS = {
     const families = [...new Set(Object.values(c.metrics).filter((m) => m.level).map((m) => m.family))];
     const preferred = c.metrics[Object.keys(c.metrics).find((key) => key.endsWith(`/map/${c.coarse}`))]?.family;
     const family = choice(chart, "Metric", families.map((name) => [name, name]), preferred);
-    const shows = [["value", "values"]];
-    if (Object.values(c.against).some((gaps) => Object.keys(gaps).length)) shows.push(["gap", "differences to Flat"]);
-    const gaps = choice(chart, "Show", shows, "gap") === "gap";
     const keys = Object.fromEntries(
       Object.entries(c.metrics).filter(([, m]) => m.family === family).map(([key, m]) => [m.level, key]));
     const levels = c.levels.filter((level) => level.name in keys);
+    // Differences only where their noise is known.
+    const known = Object.values(c.against).some((gaps) => Object.values(keys).some((key) => key in gaps));
+    const shows = [["value", "values"], ["gap", "differences to Flat"]].slice(0, known ? 2 : 1);
+    const gaps = choice(chart, "Show", shows, "gap") === "gap";
     const percent = Object.values(c.metrics).find((m) => m.family === family).percent;
     const x = levels.map((_, place) => place), format = percent ? (gaps ? ":+.2%" : ":.2%") : gaps ? ":+.3f" : ":.3f";
     const traces = Object.entries(c.values).map(([place, values], order) => {
@@ -192,7 +193,7 @@ const KINDS = {
         cmin: change ? -largest : Math.min(...values.filter((value) => value !== null)), cmax: change ? largest : 1,
         showscale: true, colorbar: { tickformat: change ? (largest < 0.05 ? "+.1%" : "+.0%") : ".0%", thickness: 10, outlinewidth: 0 }, line: { width: 0.5, color: color("--card") },
       },
-    }], layout({ height: Math.min(900, Math.max(420, 4.2 * counts[0])) })];
+    }], layout({ height: Math.min(900, Math.max(420, 4.2 * counts[0])), uniformtext: { minsize: 9, mode: "hide" } })];
   },
 
   matrix(chart, c) {
