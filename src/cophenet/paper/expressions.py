@@ -169,25 +169,20 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class AllOf:
+class _Several:
+    parts: tuple[Criterion, ...]
+
+    def __init__(self, parts: Iterable[Criterion]) -> None:
+        """From any iterable."""
+        object.__setattr__(self, "parts", tuple(parts))
+
+
+class AllOf(_Several):
     """That all of several criteria hold."""
 
-    parts: tuple[Criterion, ...]
 
-    def __init__(self, parts: Iterable[Criterion]) -> None:
-        """From any iterable."""
-        object.__setattr__(self, "parts", tuple(parts))
-
-
-@dataclass(frozen=True)
-class AnyOf:
+class AnyOf(_Several):
     """That at least one of several criteria holds."""
-
-    parts: tuple[Criterion, ...]
-
-    def __init__(self, parts: Iterable[Criterion]) -> None:
-        """From any iterable."""
-        object.__setattr__(self, "parts", tuple(parts))
 
 
 Criterion: TypeAlias = Comparison | AllOf | AnyOf
