@@ -295,7 +295,7 @@ class TrainingModule(pl.LightningModule):
         checkpoint["epoch"], checkpoint["global_step"] = self.epoch, self.total_step
         epoch = self.total_epochs if self.ends else self.epoch
         checkpoint["position"] = {"epoch": epoch, "step": self.step, "seconds": self.seconds}
-        checkpoint["best"] = {**self.best, "state": {}} if self.ends else self.best
+        checkpoint["best"] = {**self.best, "state": {}} if self.ends and self.best else self.best
         checkpoint["meter"] = self.meter.state()
 
     def load_state_dict(

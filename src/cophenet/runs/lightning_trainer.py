@@ -160,7 +160,9 @@ def _train_one(
             plugins=[CheckpointFiles()],
         )
         trainer.fit(module, ckpt_path=checkpoint)
-    best = module.best or ({} if checkpoint is None else read_checkpoint(checkpoint).get("best", {}))
+    elif checkpoint is not None:
+        module.best = read_checkpoint(checkpoint).get("best", {})
+    best = module.best
     if is_first_process():
         seconds = [row["seconds"] for row in run.metrics]
         kept = {"epoch": best["epoch"], "validation_accuracy": best["accuracy"]} if best else None
