@@ -43,6 +43,7 @@ NEEDED = {
     "jinja2": ["from cophenet.report import write_report; write_report([EARLIER / 'run'], 'x.html')"],
     "numba": ["from cophenet.transport import EMD; EMD(solver='numba')"],
     "rdflib": ["Hierarchy.read('x.ttl')"],
+    "ray": ["from cophenet.integrations import map_files; map_files(print, [])"],
     "networkx": ["Hierarchy.imagenet([1, 2]).to_networkx()"],
     "onnx": [
         "from cophenet import HierarchicalEmbedder\n"

@@ -52,6 +52,12 @@ SNIPPETS = {
     + "names = [tree.classes[y] for y in labels]\n"
     "model = HierarchicalEmbedder(tree).fit(features.numpy(), names)\n"
     "model.build_index(features.numpy(), names, backend='faiss').search(features.numpy(), k=2)",
+    "ray": "import ray\nfrom cophenet import HierarchicalEmbedder\n"
+    "from cophenet.integrations import RayModel\n" + TREE + "names = [tree.classes[y] for y in labels]\n"
+    "HierarchicalEmbedder(tree).fit(features.numpy(), names).save('model')\n"
+    "ray.init(num_cpus=2, include_dashboard=False)\n"
+    "data = ray.data.from_numpy(features.numpy())\n"
+    "print(data.map_batches(RayModel, fn_constructor_args=['model', 'data'], concurrency=1).count())",
     "integrations": "docs/own-model.md",
 }
 # For those who work on the package, or sums of others.

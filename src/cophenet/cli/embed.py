@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,14 +30,25 @@ LabelKind = Annotated[
         "they may be both.",
     ),
 ]
-Output = Annotated[Path, typer.Option("--output", "-o", help="File to write; its ending says the format.")]
+Engine = Annotated[
+    str, typer.Option(help="Who works on several files: this process (local), or the workers of Ray (ray).")
+]
 Trust = Annotated[bool, typer.Option("--trust", help="Let --model run code of your own that it names.")]
 
 
 def embed(
-    file: Vectors,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Vectors: npz, npy, safetensors, parquet or CSV. Several files need --model.",
+        ),
+    ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; its ending says the format.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File to write; its ending says the format. Of several files: a folder."
+        ),
     ] = None,
     tree: Annotated[Path | None, typer.Option(help="Tree file; without it a tree is inferred.")] = None,
     model: Annotated[
@@ -59,6 +71,7 @@ def embed(
         typer.Option(help="Picture of errors against how specific answers are: svg, png or pdf."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides all that is random.")] = 0,
+    engine: Engine = "local",
     trust: Trust = False,
 ) -> None:
     """Fit networks on labelled vectors, or take saved ones, and write the reshaped vectors.
@@ -68,7 +81,7 @@ def embed(
     Example: cophenet embed features.npz --tree animals.yaml --save model -o reshaped.npz
     """
     from cophenet.estimator.decision_curve import check_picture
-    from cophenet.estimator.files import draw_curve, embed_file, fit_file, load_model
+    from cophenet.estimator.files import draw_curve, embed_file, embed_one, fit_file, load_model
     from cophenet.estimator.scores import FileScores
     from cophenet.estimator.storage import check_place
     from cophenet.vectors import check_output
@@ -77,6 +90,13 @@ def embed(
         raise ValueError("--model uses a model as it is; leave out --tree, --save and --labels")
     if output is None and (save is not None or model is not None or curve is not None or not compare):
         raise ValueError("-o says where to write the reshaped vectors; only --compare goes without it")
+    if len(files) > 1 or engine != "local":
+        if model is None or output is None or compare or curve is not None:
+            raise ValueError("several files, and --engine, are for --model and -o FOLDER alone")
+        rows = sum(_each_file(partial(embed_one, model.resolve(), trust), files, output, engine))
+        typer.echo(f"wrote {output}: {len(files)} files, {rows} vectors")
+        return
+    file = files[0]
     if compare:
         _print_comparison(file, tree, labels, seed)
     if output is None:
@@ -103,6 +123,19 @@ def embed(
     if curve is not None:
         draw_curve(embedder, curve)
         typer.echo(f"wrote {curve}: errors of specific-if-confident against how specific it is")
+
+
+def _each_file(work: Callable[[Path, Path], Any], files: list[Path], folder: Path, engine: str) -> list[Any]:
+    """The results of some work on each file, whose output has its name in a folder."""
+    from cophenet._common.checks import check_choice
+    from cophenet.estimator.files import outputs_in
+
+    check_choice("--engine", engine, ("local", "ray"))
+    if engine == "ray":
+        from cophenet.integrations.ray import map_files
+
+        return map_files(work, outputs_in(folder, files))
+    return [work(*pair) for pair in outputs_in(folder, files)]
 
 
 def _print_comparison(file: Path, tree: Path | None, labels: str | None, seed: int) -> None:
@@ -141,16 +174,24 @@ def predict(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Vectors: one npz, npy, safetensors, parquet or CSV file. For a run on images: image files, "
-            "and folders of them.",
+            help="Vectors: npz, npy, safetensors, parquet or CSV. For a run on images: image files, and "
+            "folders of them.",
         ),
     ],
-    output: Output,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write; its ending says the format. Of several files of vectors: a folder.",
+        ),
+    ],
     model: Model,
     decision: Annotated[str, typer.Option(help="argmax, expected-cost or specific-if-confident.")] = "argmax",
     error_target: Annotated[
         float | None, typer.Option(help="Share of wrong answers for specific-if-confident.")
     ] = None,
+    engine: Engine = "local",
     trust: Trust = False,
 ) -> None:
     """Write the answer for each vector or image: its name, path, node of the model's tree, and probability.
@@ -159,13 +200,28 @@ def predict(
 
     Example: cophenet predict photos/ one.jpg --model runs/folder-fastft -o answers.csv
     """
-    from cophenet.estimator.files import has_images, load_model, predict_file, predict_images
+    from cophenet.estimator.files import (
+        Answered,
+        has_images,
+        load_model,
+        predict_file,
+        predict_images,
+        predict_one,
+    )
     from cophenet.vectors import check_output
 
-    check_output(output)
-    if len(files) == 1 and not has_images(files[0]):
+    images = any(map(has_images, files))
+    if engine != "local" and images:
+        raise ValueError("--engine is for files of vectors; images are answered by this process")
+    if not images and (len(files) > 1 or engine != "local"):
+        work = partial(predict_one, model.resolve(), trust, decision, error_target)
+        counts = _each_file(work, files, output, engine)
+        answered = Answered(load_model(model, trust=trust), *map(sum, zip(*counts, strict=True)))
+    elif not images:
+        check_output(output)
         answered = predict_file(load_model(model, trust=trust), files[0], output, decision, error_target)
     else:
+        check_output(output)
         answered = predict_images(load_model(model, trust=trust), files, output, decision, error_target)
     typer.echo(f"wrote {output}: {answered.rows} answers")
     if decision == "specific-if-confident" and answered.rows:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cophenet.cli.printing import print_table
 from cophenet.metrics.streaming import StreamedDistance
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
 
 __all__ = ["measure"]
 
@@ -36,6 +40,9 @@ def measure(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Training features, whose class means retrieve the others: MAP."),
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Who computes: this process (local), or the workers of Ray (ray).")
+    ] = "local",
 ) -> None:
     """Measure features on a tree: CPCC, MAP with --train, and accuracy if the files hold logits.
 
@@ -44,6 +51,7 @@ def measure(
 
     Example: cophenet measure run/features/source-test.safetensors --tree run/tree.json
     """
+    from cophenet._common.checks import check_choice
     from cophenet.metrics.streaming import (
         FeatureShards,
         stream_accuracy,
@@ -53,25 +61,35 @@ def measure(
     )
     from cophenet.tree import Hierarchy
 
+    check_choice("--engine", engine, ("local", "ray"))
     label_tree = Hierarchy.read(tree)
     shards = FeatureShards.open(features, label_tree)
     shards.check_labels(label_tree)
     shown = sys.stderr.isatty()
     rows: list[tuple[str, str, str]] = []
-    for name in distance or list(StreamedDistance):
-        value = _value(partial(stream_cpcc, shards, label_tree, name.value, progress=shown))
-        rows.append(("CPCC", name.value, value))
-    if train:
-        known = FeatureShards.open(train, label_tree)
-        known.check_labels(label_tree)
-        for level in label_tree.level_names:
-            classes, means = stream_prototypes(known.at_level(label_tree, level), progress=shown)
-            own = shards.at_level(label_tree, level)
-            rows.append(("MAP", level, _value(partial(stream_map, own, means, classes, progress=shown))))
-    if len(shards.logits):
-        rates = stream_accuracy(shards, label_tree, progress=shown)
-        rows += [("accuracy", level, f"{rate:.4f}") for level, rate in rates.items()]
+    with _engine(engine, label_tree):
+        for name in distance or list(StreamedDistance):
+            value = _value(partial(stream_cpcc, shards, label_tree, name.value, progress=shown))
+            rows.append(("CPCC", name.value, value))
+        if train:
+            known = FeatureShards.open(train, label_tree)
+            known.check_labels(label_tree)
+            for level in label_tree.level_names:
+                classes, means = stream_prototypes(known.at_level(label_tree, level), progress=shown)
+                own = shards.at_level(label_tree, level)
+                rows.append(("MAP", level, _value(partial(stream_map, own, means, classes, progress=shown))))
+        if len(shards.logits):
+            rates = stream_accuracy(shards, label_tree, progress=shown)
+            rows += [("accuracy", level, f"{rate:.4f}") for level, rate in rates.items()]
     print_table(("metric", "of", "value"), rows)
+
+
+def _engine(name: str, tree: Hierarchy) -> AbstractContextManager[None]:
+    if name == "local":
+        return nullcontext()
+    from cophenet.integrations.ray import ray_passes
+
+    return ray_passes(tree)
 
 
 def _value(compute: Callable[[], Any]) -> str:

@@ -22,6 +22,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -43,15 +44,19 @@ from cophenet.vectors import check_columns, label_facts, map_rows, read_parts, w
 
 __all__ = [
     "Answered",
+    "answer_columns",
     "compare_file",
     "draw_curve",
     "embed_file",
+    "embed_one",
     "fit_file",
     "has_images",
     "index_file",
     "load_model",
+    "outputs_in",
     "predict_file",
     "predict_images",
+    "predict_one",
     "search_file",
     "write_answers",
 ]
@@ -70,6 +75,50 @@ def load_model(folder: Path, *, trust: bool = False) -> HierarchicalEmbedder:
     if (folder / "recipe.yaml").is_file():
         return HierarchicalEmbedder.from_run(folder, trust=trust)
     return HierarchicalEmbedder.load(folder)
+
+
+def outputs_in(folder: Path, files: Sequence[Path]) -> list[tuple[Path, Path]]:
+    """Files, each with the one of its name in a folder, which is made.
+
+    Raises:
+        ValueError: If two files have one name, or a file would be replaced by what is made of it.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> outputs_in(folder, [Path("one/a.npz"), Path("two/a.npz")])
+        Traceback (most recent call last):
+        ValueError: one/a.npz and two/a.npz have one name, under which both would be written
+    """
+    first: dict[str, Path] = {}
+    for file in files:
+        if first.setdefault(file.name, file) is not file:
+            same = first[file.name]
+            raise ValueError(f"{same} and {file} have one name, under which both would be written")
+        if not file.is_file():
+            raise FileNotFoundError(f"{file} not found")
+        if file.parent.resolve() == folder.resolve():
+            raise ValueError(f"{file} would be replaced by what is made of it: give another folder")
+    folder.mkdir(exist_ok=True)
+    return [(file, folder / file.name) for file in files]
+
+
+@lru_cache(maxsize=1)
+def _loaded(folder: Path, trust: bool) -> HierarchicalEmbedder:
+    return load_model(folder, trust=trust)
+
+
+def embed_one(model: Path, trust: bool, file: Path, output: Path) -> int:
+    """`embed_file` for one of many files, with a model that a process loads once."""
+    return embed_file(_loaded(model, trust), file, output)
+
+
+def predict_one(
+    model: Path, trust: bool, decision: str, error_target: float | None, file: Path, output: Path
+) -> tuple[int, int, int]:
+    """`predict_file` likewise; returned are the counts of `Answered`."""
+    answered = predict_file(_loaded(model, trust), file, output, decision, error_target)
+    return answered.rows, answered.roots, answered.unlike
 
 
 def fit_file(
@@ -194,7 +243,7 @@ def predict_file(
     """
     answered = Answered(embedder)
     rows = (features for features, _ in read_parts(file))
-    parts = (_answers(embedder, features, decision, error_target, answered) for features in rows)
+    parts = (answer_columns(embedder, features, decision, error_target, answered) for features in rows)
     write_vectors(output, parts, numbered=("prediction", "path"))
     return answered
 
@@ -236,7 +285,7 @@ def predict_images(
             for start in range(0, len(images), _IMAGES):
                 rows = np.arange(start, min(start + _IMAGES, len(images)))
                 pixels = files.take(rows).contiguous()
-                answers = _answers(embedder, pixels, decision, error_target, answered)
+                answers = answer_columns(embedder, pixels, decision, error_target, answered)
                 yield {"file": np.array([images[row] for row in rows]), **answers}
                 bar.update(int(rows[-1]) + 1)
 
@@ -277,7 +326,7 @@ def _find_images(path: Path) -> list[str]:
     return found
 
 
-def _answers(
+def answer_columns(
     embedder: HierarchicalEmbedder,
     inputs: Any,
     decision: str,

@@ -1,7 +1,7 @@
-"""The loss in other frameworks, a file for each.
+"""Other frameworks, a file for each.
 
-They share `LayerInput`: features are what goes into a network's last layer, and no network has to be changed
-to give them.
+Those with the loss share `LayerInput`: features are what goes into a network's last layer, and no network has
+to be changed to give them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,20 @@ if TYPE_CHECKING:
     from cophenet.integrations.layer_input import LayerInput
     from cophenet.integrations.lightning import CPCCCallback
     from cophenet.integrations.metric_learning import MetricLearningCPCC
+    from cophenet.integrations.ray import RayModel, map_files, ray_passes
     from cophenet.integrations.sentence_transformers import SentenceCPCC
     from cophenet.integrations.transformers import TrainerCPCC
 
-__all__ = ["CPCCCallback", "LayerInput", "MetricLearningCPCC", "SentenceCPCC", "TrainerCPCC"]
+__all__ = [
+    "CPCCCallback",
+    "LayerInput",
+    "MetricLearningCPCC",
+    "RayModel",
+    "SentenceCPCC",
+    "TrainerCPCC",
+    "map_files",
+    "ray_passes",
+]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
@@ -25,6 +35,7 @@ __getattr__, __dir__ = lazy_names(
         "layer_input": ["LayerInput"],
         "lightning": ["CPCCCallback"],
         "metric_learning": ["MetricLearningCPCC"],
+        "ray": ["RayModel", "map_files", "ray_passes"],
         "sentence_transformers": ["SentenceCPCC"],
         "transformers": ["TrainerCPCC"],
     },

@@ -73,7 +73,7 @@ def stream_distances(
         return classes, torch.pdist(sums / counts[:, None]).to(shards.dtype)
     walk = _Walk.of(shards)
     total = torch.zeros(len(walk.first), dtype=torch.float64)
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+    with _Threads() as pool:
         advance = _compiled(walk, pool) if find_spec("numba") is not None else partial(_by_tensors, walk)
 
         def work(number: int) -> None:
@@ -217,6 +217,17 @@ def _by_tensors(walk: _Walk, z: Tensor, base: Indices, number: int, total: Tenso
         distance = sample_distances(z, torch.from_numpy(source[chosen]), torch.from_numpy(target[chosen]))
         mass = torch.from_numpy(((right - left) / (m * n))[chosen])
         total.index_add_(0, torch.from_numpy(pair[chosen]), mass * distance)
+
+
+class _Threads(ThreadPoolExecutor):
+    """As many threads as torch has, also where a pass is sent to another process."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.get_num_threads())
+
+    def __reduce__(self) -> tuple[type[_Threads], tuple[()]]:
+        """Threads of its own for each process."""
+        return _Threads, ()
 
 
 def _compiled(walk: _Walk, pool: ThreadPoolExecutor) -> Callable[[Tensor, Indices, int, Tensor], None]:

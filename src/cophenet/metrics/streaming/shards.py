@@ -6,9 +6,10 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -24,7 +25,7 @@ from cophenet.tree import Hierarchy
 from cophenet.vectors import label_facts, map_arrays, map_rows
 from cophenet.vectors.formats import VectorFormat, find_format
 
-__all__ = ["FeatureShards", "add_blocks"]
+__all__ = ["FeatureShards", "add_blocks", "passes_by"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +233,31 @@ def _check_alike(name: str, shards: Sequence[Tensor], names: Sequence[str]) -> N
 
 
 Block = TypeVar("Block")
+# From blocks, what adds one of them to the totals, and totals of zeros to the sums.
+Engine = Callable[[Sequence[Any], Callable[[Any], None], Tensor], Tensor]
+_ENGINE: ContextVar[Engine | None] = ContextVar("engine", default=None)
+
+
+@contextmanager
+def passes_by(engine: Engine) -> Iterator[None]:
+    """Let someone else make all passes, such as the workers of a cluster.
+
+    Example:
+        >>> def backwards(blocks, work, totals):
+        ...     for block in reversed(blocks):
+        ...         work(block)
+        ...     return totals
+        >>> with passes_by(backwards):
+        ...     add_blocks([1, 2], print, torch.zeros(1), "sums", False)
+        2
+        1
+        tensor([0.])
+    """
+    before = _ENGINE.set(engine)
+    try:
+        yield
+    finally:
+        _ENGINE.reset(before)
 
 
 def add_blocks(
@@ -253,6 +279,8 @@ def add_blocks(
         ValueError: In all processes, what one of them raised; or if they add up different things.
         RuntimeError: In all others, if a process has an error of another kind.
     """
+    if (engine := _ENGINE.get()) is not None:
+        return engine(blocks, work, totals)
     count = process_count()
     if count == 1:
         for block in _with_progress(blocks, label, progress):
