@@ -45,15 +45,19 @@ def test_data_is_found_by_what_it_is(tmp_path, vectors):
         (["digits", "--tree", "t.yaml"], "--tree is for folders of images and files of vectors"),
         (["{file}", "--tree", "t.yaml"], "--tree must be a file that exists, got 't.yaml'"),
         (["{folder}", "--test", "{file}"], "--test is for files of vectors"),
+        (["{file}", "--tree", "{folder}/other.yaml"], "6 labels are not in the tree"),
     ],
 )
-def test_wrong_calls_are_one_line(vectors, capsys, arguments, problem):
+def test_wrong_calls_are_one_line(vectors, capsys, monkeypatch, arguments, problem):
     words = [word.format(file=vectors, folder=vectors.parent) for word in arguments]
+    Hierarchy.from_paths(["a/b", "a/c"], sep="/").write(vectors.parent / "other.yaml")
+    monkeypatch.chdir(vectors.parent)
     with pytest.raises(SystemExit) as stopped:
         main(["study", *words])
     err = capsys.readouterr().err
     assert (stopped.value.code, err.count("\n")) == (2, 1)
     assert problem in err
+    assert not list(vectors.parent.glob("runs*"))
 
 
 def test_stages_differ_in_what_they_look_at():

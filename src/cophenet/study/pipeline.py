@@ -89,8 +89,8 @@ def run_study(
     Raises:
         ValueError: If the data is wrong, or a run fails.
     """
-    output.mkdir(parents=True, exist_ok=True)
     data, notes, train, test = _prepared(data, output, tell)
+    output.mkdir(parents=True, exist_ok=True)
     work = _Work(data, output, threads, tell)
     tried = (FLAT, *CANDIDATES)
     domain = data.load().data.domain
@@ -179,6 +179,7 @@ def _prepared(data: StudyData, output: Path, tell: Tell) -> tuple[StudyData, lis
         raise ValueError(f"{data.name} has no tree that groups its classes: give --tree FILE")
     file = output / "inferred-tree.json"
     if not file.is_file():
+        output.mkdir(parents=True, exist_ok=True)
         _infer(vectors, train).write(file)
     note = f"There was no tree: it was inferred from the training vectors, and is in {file}."
     tell(note)
