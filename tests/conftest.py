@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 
 # Tensors in tests are small: more threads only wait for each other. Set before libraries start theirs.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -11,12 +12,20 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 
 torch.set_num_threads(1)
+# Shells start what runs in the background with Ctrl-C ignored, but tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish():
     """Modules stay until the end: the garbage collector need not look through them again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Also after libraries that change their number, as numba does: threads wait for each other at full speed."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session", autouse=True)

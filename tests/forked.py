@@ -13,7 +13,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-__all__ = ["as_a_user", "call_forked", "fork", "show_warnings"]
+__all__ = ["HANGS", "as_a_user", "call_forked", "fork", "show_warnings"]
+
+# Seconds after which something hangs; on a busy machine all else takes its time.
+HANGS = 600
 
 
 def fork(target: Callable[..., object], *arguments: Any, daemon: bool = False) -> BaseProcess:
@@ -31,7 +34,7 @@ def call_forked(function: Callable[..., Any], *arguments: Any) -> Any:
     process = fork(_answer, theirs, function, arguments)
     theirs.close()
     try:
-        assert ours.poll(600), "the process hangs"
+        assert ours.poll(HANGS), "the process hangs"
         fine, answer = ours.recv()
     except EOFError:
         fine, answer = False, "the process ended without an answer"

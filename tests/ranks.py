@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from forked import fork
+from forked import HANGS, fork
 
 
 def _serve(rank: int, count: int, meeting: str, pipe: Any) -> None:
@@ -40,7 +40,7 @@ class Ranks:
             pipe.send((function, arguments))
         answers = []
         for rank, pipe in enumerate(self.pipes):
-            assert pipe.poll(60), f"process {rank} hangs"
+            assert pipe.poll(HANGS), f"process {rank} hangs"
             fine, answer = pipe.recv()
             assert fine, answer
             answers.append(answer)

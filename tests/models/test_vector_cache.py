@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from cophenet.models.vector_cache import VectorCache, cache_folder
+from forked import HANGS
 
 
 @pytest.fixture
@@ -72,7 +73,9 @@ def test_nothing_is_unpickled(cache: VectorCache, monkeypatch: pytest.MonkeyPatc
     assert read(cache)[0] == 0
 
 
-def test_a_second_one_waits_and_leftovers_go(cache: VectorCache, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_second_one_waits_and_leftovers_go(
+    cache: VectorCache, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     left = cache.folder / f".00000.npy.{'0' * 32}.tmp"
     left.write_bytes(b"half")
     held, free, order = threading.Event(), threading.Event(), []
@@ -80,13 +83,13 @@ def test_a_second_one_waits_and_leftovers_go(cache: VectorCache, capfd: pytest.C
     def hold() -> None:
         with cache.alone():
             held.set()
-            free.wait(30)
+            free.wait(HANGS)
             order.append("first")
 
     thread = threading.Thread(target=hold)
     thread.start()
-    held.wait(30)
-    threading.Timer(0.3, free.set).start()
+    held.wait(HANGS)
+    monkeypatch.setattr("cophenet.models.vector_cache.time.sleep", lambda _: free.set())
     with cache.alone("numbers"):
         order.append("second")
     thread.join()

@@ -17,6 +17,7 @@ from cophenet.paper.queue import Queue, state_of
 from cophenet.paper.tables import item_tables
 from cophenet.runs import Run
 from cophenet.runs.lightning_module import TrainingModule
+from forked import HANGS
 
 from .written import rows_of, write_runs
 
@@ -98,7 +99,7 @@ def test_two_queues_share_the_runs(tmp_path, monkeypatch):
     """Two processes with the same command, as threads: each run is made once, and both end with all."""
     (item,) = find_items(("rank",))
     planned = plan_runs(item, Settings("laptop", ("digits",), (0, 1)))
-    made, meeting = [], threading.Barrier(2, timeout=20)
+    made, meeting = [], threading.Barrier(2, timeout=HANGS)
 
     def make(queue, runs, seed, path, *_rest):
         made.append((queue, path))
@@ -117,7 +118,7 @@ def test_two_queues_share_the_runs(tmp_path, monkeypatch):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(HANGS)
     names = [f"{runs.name}/seed{seed}" for runs in planned for seed in (0, 1)]
     assert len(made) == len({path for _, path in made}) == 6
     assert {id(queue) for queue, _ in made[:2]} == {id(queue) for queue in queues}

@@ -13,6 +13,7 @@ from cophenet.paper.items import find_items
 from cophenet.paper.pipeline import reproduce
 from cophenet.paper.plan import Settings, plan_runs
 from cophenet.paper.queue import Queue, state_of
+from forked import HANGS
 
 from .written import write_runs
 
@@ -76,15 +77,15 @@ def test_all_items_are_gone_through_before_anything_is_waited_for(tmp_path, monk
     def hold():
         with locked(tmp_path / "runs" / busy.name, "seed0.lock"):
             began.set()
-            held.wait(30)
+            held.wait(HANGS)
 
     began = threading.Event()
     (tmp_path / "runs" / busy.name).mkdir(parents=True)
     thread = threading.Thread(target=hold)
     thread.start()
-    began.wait(30)
+    began.wait(HANGS)
     reproduce(["rank", "flow-weights"], tmp_path / "runs", tmp_path / "out", settings=DIGITS, tell=tell)
-    thread.join(30)
+    thread.join(HANGS)
     assert made[-1] == busy.name
     written = [line.partition(":")[0] for line in lines if ": wrote" in line]
     assert written == ["flow-weights", "rank"]
@@ -111,7 +112,7 @@ def test_two_commands_do_not_time_at_once(tmp_path, monkeypatch):
 
     def measure(*_arguments):
         calls.append(1)
-        assert waiting.wait(30)
+        assert waiting.wait(HANGS)
         return {"seconds": seconds, "settings": settings}
 
     def tell(line):
@@ -130,7 +131,7 @@ def test_two_commands_do_not_time_at_once(tmp_path, monkeypatch):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANGS)
     assert failed == [{}, {}]
     assert len(calls) == 1
     assert sum("batch-time: measured before" in line for line in lines) == 1

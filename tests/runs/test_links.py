@@ -17,6 +17,7 @@ from cophenet.recipes import load_recipe
 from cophenet.report import embedding
 from cophenet.runs import Run, resume, train
 from cophenet.runs.callbacks import RunLog
+from forked import HANGS
 
 SMALL = ("epochs=1", "batch_size=256", "model.options.hidden=[8]", "one_shot.epochs=2")
 FILES = [
@@ -68,7 +69,7 @@ def _ends():
         raise TimeoutError
 
     before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(120)
+    signal.alarm(HANGS)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
