@@ -107,7 +107,7 @@ def compare_setup(result: Mapping[str, Any]) -> Setup:
         >>> recipe = load_recipe("cifar100", overrides=["epochs=2", "tree.shuffle_seed=1"])
         >>> run = {"data": "cifar100", "objective": "fastft", "scale": "laptop"}
         >>> compare_setup({**run, "recipe": recipe.model_dump(mode="json")})
-        Setup(other=('tree.shuffle_seed is 1, not null',), changed=('epochs is 2, not 30',))
+        Setup(other=('tree.shuffle_seed is 1, not null',), changed=('epochs is 2, not 15',))
     """
     if not result.get("recipe"):
         return Setup()
