@@ -2,13 +2,9 @@
 
 import importlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-from cophenet import cpcc
 
 # All that the packages of the first edition listed in their `__all__`.
 NAMES = json.loads(Path(__file__).with_name("first_edition").joinpath("public_names.json").read_text())
@@ -43,10 +39,3 @@ def test_pictures_are_where_the_documentation_had_them() -> None:
 def test_a_name_that_never_was_is_refused() -> None:
     with pytest.raises(AttributeError, match=r"module 'cophenet\.training' has no attribute 'trian'"):
         importlib.import_module("cophenet.training").trian  # noqa: B018
-
-
-def test_the_function_cpcc_is_not_hidden_by_the_room_of_its_name() -> None:
-    code = "import cophenet.cpcc.pearson, cophenet; print(cophenet.cpcc.__name__, callable(cophenet.cpcc))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["cpcc", "True"]
-    assert cpcc.__module__ == "cophenet.cpcc.loss"

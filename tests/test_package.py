@@ -1,5 +1,6 @@
 """The package as it is imported: lazily, quickly, with every public name."""
 
+import json
 import subprocess
 import sys
 
@@ -36,10 +37,10 @@ def test_trees_need_no_torch():
     assert fresh(code) == "False False"
 
 
-def test_the_core_loads_nothing_heavy_beside_torch():
-    code = """
-import sys, torch
-before = set(sys.modules)
+# Code -> what it prints in a process that has imported torch and nothing else.
+BESIDE_TORCH = {
+    "the core loads nothing heavy": (
+        """
 from cophenet import CPCCLoss, Hierarchy
 tree = Hierarchy.from_paths([("a", "1"), ("a", "2"), ("b", "3")])
 y = torch.tensor([0, 1, 2])
@@ -47,5 +48,69 @@ for distance in ("fastft", "l2", "swd", "sinkhorn", "emd"):
     loss = CPCCLoss(tree, distance)
 CPCCLoss(tree, "fastft")(torch.eye(3), y)
 print([m for m in ("scipy", "ot", "numba", "yaml", "torch._dynamo") if m in set(sys.modules) - before])
+""",
+        "[]\n",
+    ),
+    "objectives load nothing heavy": (
+        """
+import cophenet.objectives
+print([m for m in ("scipy", "ot", "numba", "torchmetrics") if m in set(sys.modules) - before])
+""",
+        "[]\n",
+    ),
+    "emd loads no solver": (
+        """
+import cophenet.transport.emd as emd
+emd.EMD()
+print([m for m in ("numba", "scipy", "ot") if m in sys.modules])
+""",
+        "[]\n",
+    ),
+    "the function cpcc is not hidden by the room of its name": (
+        """
+import cophenet.cpcc.pearson, cophenet
+print(cophenet.cpcc.__name__, cophenet.cpcc.__module__, callable(cophenet.cpcc))
+""",
+        "cpcc cophenet.cpcc.loss True\n",
+    ),
+    "metrics as functions need no torchmetrics, and classes say what is missing": (
+        """
+sys.modules["torchmetrics"] = None
+from cophenet import Hierarchy, metrics
+tree = Hierarchy.from_paths(["pet/cat", "pet/dog"], sep="/")
+print(metrics.mistake_severity(torch.eye(2), torch.tensor([1, 0]), tree).item())
+try:
+    metrics.LevelAccuracy
+except ImportError as error:
+    print(error)
+""",
+        "1.0\ncophenet.metrics.LevelAccuracy needs torchmetrics: pip install 'cophenet[metrics]'\n",
+    ),
+}
+# Importing torch takes seconds: each code has a child of one process.
+PROGRAM = """
+import json, os, sys, torch
+before = set(sys.modules)
+for code in json.load(sys.stdin):
+    if os.fork() == 0:
+        exec(code)
+        break
+    if os.wait()[1]:
+        sys.exit(code)
+    print("---", flush=True)
 """
-    assert fresh(code) == "[]"
+
+
+@pytest.fixture(scope="module")
+def printed():
+    codes = [code for code, _ in BESIDE_TORCH.values()]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], input=json.dumps(codes), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(BESIDE_TORCH, done.stdout.split("---\n"), strict=False))
+
+
+@pytest.mark.parametrize("case", BESIDE_TORCH)
+def test_in_a_new_process_with_torch(printed, case):
+    assert printed[case] == BESIDE_TORCH[case][1]

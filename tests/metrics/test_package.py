@@ -8,26 +8,6 @@ import pytest
 
 from cophenet import Hierarchy, metrics
 
-WITHOUT = """
-import sys
-sys.modules["torchmetrics"] = None
-import torch
-from cophenet import Hierarchy, metrics
-tree = Hierarchy.from_paths(["pet/cat", "pet/dog"], sep="/")
-print(metrics.mistake_severity(torch.eye(2), torch.tensor([1, 0]), tree).item())
-try:
-    metrics.LevelAccuracy
-except ImportError as error:
-    print(error)
-"""
-
-
-def test_functions_need_no_torchmetrics_and_classes_say_what_is_missing():
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
-    value, message = done.stdout.splitlines()
-    assert value == "1.0"
-    assert message == "cophenet.metrics.LevelAccuracy needs torchmetrics: pip install 'cophenet[metrics]'"
-
 
 def test_every_public_name_is_there():
     assert dir(metrics) == sorted(metrics.__all__)
