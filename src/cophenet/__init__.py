@@ -46,7 +46,8 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("cophenet")
+        globals()[name] = version("cophenet")
+        return globals()[name]
     return _load(name)
 
 

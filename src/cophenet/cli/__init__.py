@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -76,12 +77,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         with warnings.catch_warnings():
             if not debug:
                 warnings.showwarning = _show_warning
-            app([argument for argument in given if argument != "--debug"], prog_name="cophenet")
+            _command()([argument for argument in given if argument != "--debug"], prog_name="cophenet")
     except Exception as error:
         if debug:
             raise
         typer.echo(escaped(_one_line(error, given)), err=True)
         raise SystemExit(2 if isinstance(error, _WRONG_INPUT) else 1) from None
+
+
+@cache
+def _command() -> Any:
+    """The commands and their options, which typer makes anew whenever it is asked."""
+    return typer.main.get_command(app)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -102,7 +109,7 @@ def _one_line(error: Exception, given: Sequence[str]) -> str:
 
 def _option_of(argument: str, given: Sequence[str]) -> str | None:
     """What the command that was given calls an argument; None if it has no such option."""
-    command: Any = typer.main.get_command(app)
+    command = _command()
     for word in given:
         command = getattr(command, "commands", {}).get(word, command)
     names = [name for one in command.params if one.name == argument for name in one.opts]
