@@ -26,6 +26,15 @@ def fitted():
     return HierarchicalEmbedder(TREE, error_target=0.2, **QUICK).fit(ROWS, NAMES).build_index(ROWS, NAMES)
 
 
+@pytest.fixture
+def one_epoch(monkeypatch):
+    """The estimator fits for one epoch."""
+    fit = HierarchicalEmbedder.fit
+    monkeypatch.setattr(
+        HierarchicalEmbedder, "fit", lambda self, *data: fit(self.set_params(max_iter=1), *data)
+    )
+
+
 def run(*arguments):
     with pytest.raises(SystemExit) as end:
         main([str(argument) for argument in arguments])
@@ -303,6 +312,7 @@ def test_embed_predict_and_search_from_a_shell(tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:all pairs of classes")
+@pytest.mark.usefixtures("one_epoch")
 def test_a_comparison_without_groups_has_no_cpcc(tmp_path, capsys):
     np.savez(tmp_path / "train.npz", features=ROWS, labels=NAMES)
     Hierarchy.from_paths([(name,) for name in TREE.classes]).write(tmp_path / "flat.json")
@@ -312,6 +322,7 @@ def test_a_comparison_without_groups_has_no_cpcc(tmp_path, capsys):
     assert {row.split()[-1] for row in rows} == {"-"}
 
 
+@pytest.mark.usefixtures("one_epoch")
 def test_compare_prints_what_the_tree_gives(tmp_path, capsys):
     np.savez(tmp_path / "train.npz", features=ROWS, labels=NAMES)
     TREE.write(tmp_path / "tree.json")
@@ -375,14 +386,11 @@ def test_errors_in_a_shell_speak_of_options(fitted, tmp_path, capsys, monkeypatc
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("one_epoch")
 def test_names_in_safetensors_are_written_read_and_measured(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     TREE.write("tree.yaml")
     np.savez("train.npz", features=ROWS, labels=NAMES)
-    original = HierarchicalEmbedder.fit
-    monkeypatch.setattr(
-        HierarchicalEmbedder, "fit", lambda self, *given: original(self.set_params(max_iter=1), *given)
-    )
     assert run("embed", "train.npz", "--tree", "tree.yaml", "-o", "out.safetensors") == 0
     assert read_vectors("out.safetensors")[1] == NAMES.tolist()
     capsys.readouterr()
@@ -405,15 +413,15 @@ def embed_and_read(tmp_path, file, tree, *options):
     return code or HierarchicalEmbedder.load(tmp_path / "model")
 
 
+@pytest.mark.usefixtures("one_epoch")
 def test_numbers_in_a_file_are_names_or_positions_but_never_guessed(tmp_path, capsys, monkeypatch):
-    given = []
-    original = HierarchicalEmbedder.fit
+    given, fit = [], HierarchicalEmbedder.fit
 
-    def quick(self, rows, labels):
+    def noting(self, rows, labels):
         given.append((rows.dtype, labels.tolist()))
-        return original(self.set_params(max_iter=1), rows, labels)
+        return fit(self, rows, labels)
 
-    monkeypatch.setattr(HierarchicalEmbedder, "fit", quick)
+    monkeypatch.setattr(HierarchicalEmbedder, "fit", noting)
     plain, run_file = tmp_path / "plain.npz", tmp_path / "run.safetensors"
     np.savez(plain, features=ROWS, labels=CODES)
     tensors = {"features": torch.from_numpy(ROWS), "labels": torch.from_numpy(CODES)}

@@ -46,7 +46,7 @@ def embedder(folder):
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     for module, name in ((scaling, "_BLOCK"), (search, "_PART"), (formats, "_PART")):
-        monkeypatch.setattr(module, name, 1 << 14)
+        monkeypatch.setattr(module, name, 1 << 15)
 
 
 def peak(work):

@@ -11,16 +11,25 @@ from cophenet.paper.observations import Condition, Observation, Observations
 from cophenet.paper.pipeline import reproduce
 from cophenet.paper.plan import Settings, plan_runs
 
-from .written import write_runs
+from .written import write_items, write_runs
 
 SETTINGS = Settings("laptop", ("digits",), (0, 1))
 
 
-@pytest.fixture
-def written(tmp_path):
-    """The document of the rank item with its runs, and a call that makes it again."""
+@pytest.fixture(scope="module")
+def rank(tmp_path_factory):
+    """The document of the rank item, with its runs."""
+    folder = tmp_path_factory.mktemp("rank")
     (item,) = find_items(("rank",))
-    write_runs(plan_runs(item, SETTINGS), tmp_path / "runs")
+    write_runs(plan_runs(item, SETTINGS), folder / "runs")
+    write_items(["rank"], folder, SETTINGS)
+    return folder
+
+
+@pytest.fixture
+def written(tmp_path, rank):
+    """A copy of it, and a call that makes the document again."""
+    shutil.copytree(rank, tmp_path, dirs_exist_ok=True)
     lines = []
 
     def call(settings=SETTINGS, **options):
@@ -30,7 +39,6 @@ def written(tmp_path):
         )
         return outcome.failed, lines
 
-    assert call(only_finished=True)[0] == {}
     return tmp_path, call
 
 
