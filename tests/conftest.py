@@ -24,7 +24,7 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """Also after libraries that change their number, as numba does: threads wait for each other at full speed."""
+    """Also after a library that changes their number, as numba does: threads that wait are not idle."""
     torch.set_num_threads(1)
 
 
