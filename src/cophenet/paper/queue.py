@@ -188,7 +188,7 @@ class Queue:
         state = state_of(path)
         if state != "missing" and (keys := different_settings(path, runs.of_seed(seed))):
             raise ValueError(
-                f"{path} has other settings ({', '.join(keys)}): move it away, or give another --runs"
+                f"{path} has other settings ({', '.join(keys)}): move it away, or use another folder"
             )
         return state == "done"
 
