@@ -1,5 +1,8 @@
 """On an accelerator a step reads from the device once. Shown on the host, by counting what reads."""
 
+import copy
+import math
+import pickle
 import sys
 
 import pytest
@@ -8,6 +11,7 @@ import torch
 from cophenet import CPCCLoss, Hierarchy
 from cophenet.objectives import StepOutput, create, objective_names
 from cophenet.transport import distance_names
+from pretend_device import PretendDevice
 from support import random_batch, random_weights
 
 TREE = Hierarchy.from_paths([(f"group{c // 3}", f"class{c}") for c in range(6)])
@@ -69,3 +73,125 @@ def test_one_transfer_per_objective(reads, name):
     reads.clear()
     sum(objective(step).values()).backward()
     assert len([read for read in reads if read != "__bool__"]) <= 1
+
+
+def step_on_a_device(criterion, z, labels, weights=None, on_host=True, plan=False):
+    """Loss and gradient of a step on a device that is none, and what it counted."""
+    with PretendDevice() as device:
+        features = device.upload(z)
+        given = None if weights is None else device.upload(weights)
+        one = device.upload(torch.ones((), dtype=z.dtype))
+        labels = criterion.prepare(labels) if plan else labels if on_host else device.upload(labels)
+        loss = criterion(features, labels, given)
+        (grad,) = torch.autograd.grad(loss, features, one)
+    return loss.held.detach(), grad.held, device.counts
+
+
+@pytest.mark.parametrize("weights", ["uniform", "distance", "given"])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{n}-{'-'.join(map(str, o))}" for n, o in CASES])
+def test_labels_on_the_host_need_no_wait_and_give_the_same_bits(name, options, weights):
+    z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
+    z = z.float().requires_grad_()
+    given = random_weights(0, len(y)).float() if weights == "given" else None
+    scheme = "uniform" if weights == "given" else weights
+    results, waits = [], []
+    for way in ({"on_host": False}, {}, {"plan": True}):
+        criterion = CPCCLoss(TREE, name, flow_weights=scheme, **options)
+        *result, counts = step_on_a_device(criterion, z, y, given, **way)
+        results.append(result)
+        waits.append([wait for wait in counts.waits if not wait.startswith("_linalg")])
+    assert waits == [["download"], *([["download"]] * 2 if name == "ft" else [[]] * 2)]
+    for result in results[1:]:
+        torch.testing.assert_close(result, results[0], rtol=0, atol=0)
+    expected = CPCCLoss(TREE, name, flow_weights=scheme, **options)(z, y, given)
+    torch.testing.assert_close(results[0][0], expected.detach(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(results[0][1], torch.autograd.grad(expected, z)[0], rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize(("name", "most"), [("l2", 40), ("fastft", 60)])
+def test_few_operations_are_dispatched_and_one_transfer_goes_each_way(name, most):
+    z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
+    *_, counts = step_on_a_device(CPCCLoss(TREE, name), z.float().requires_grad_(), y)
+    assert len(counts.operations) <= most
+    assert len(counts.uploads) == len(counts.downloads) == 1
+    assert counts.downloads[0] == 4
+
+
+@pytest.mark.parametrize("name", ["l2", "l1", "poincare", "fastft", "swd", "twd", "sinkhorn"])
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_what_is_not_finite_is_told_in_the_next_step(name, wrong):
+    z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
+    criterion, bad = CPCCLoss(TREE, name), z.clone().requires_grad_()
+    step_on_a_device(criterion, z.requires_grad_(), y)
+    with torch.no_grad():
+        bad[4, 1] = wrong
+    assert step_on_a_device(criterion, bad, y)[0].isnan()
+    match = r"features must be finite, got NaN or inf in step 2 of this loss, as read .* in step 3"
+    with pytest.raises(ValueError, match=match):
+        step_on_a_device(criterion, z, y)
+    assert step_on_a_device(criterion, z, y)[0].isfinite()  # told once
+
+
+def test_flow_weights_that_are_wrong_are_told_in_the_next_step():
+    z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
+    criterion, z = CPCCLoss(TREE, "l2"), z.requires_grad_()
+    step_on_a_device(criterion, z, y, torch.full((len(y),), -1.0))
+    for same in (copy.deepcopy(criterion), pickle.loads(pickle.dumps(criterion)), criterion):
+        with pytest.raises(ValueError, match=r"flow_weights must be finite, not negative.*in step 1 of"):
+            step_on_a_device(same, z, y)
+
+
+@pytest.mark.parametrize("name", ["l2", "fastft", "swd", "sinkhorn"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("share", [-0.999, 0.0, 0.98])
+def test_features_of_any_size_without_a_look_at_them(name, dtype, share):
+    z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
+    scale = 2.0 ** round(share * (126 if dtype == torch.float32 else 1022))
+    options = {"relative": True} if name == "sinkhorn" else {}
+    big = (z.to(dtype) * scale).requires_grad_()
+    loss, grad, counts = step_on_a_device(CPCCLoss(TREE, name, **options), big, y)
+    near = z.to(dtype).requires_grad_()
+    expected = CPCCLoss(TREE, name, **options)(near, y)
+    assert not counts.waits
+    torch.testing.assert_close(loss, expected.detach(), rtol=1e-5, atol=1e-6)
+    slope = torch.autograd.grad(expected, near)[0].double() / scale
+    largest = torch.finfo(dtype).max
+    torch.testing.assert_close(
+        grad.double(), slope.clamp(-largest, largest), rtol=1e-3, atol=1e-4 * slope.abs().max().item()
+    )
+
+
+@pytest.mark.parametrize("name", ["l2", "fastft"])
+def test_collapsed_features_and_one_class_cost_the_weight(name):
+    y = torch.tensor([0, 1, 2, 3, 3])
+    for z, labels in ((torch.ones(5, 4), y), (torch.zeros(5, 4), y), (torch.rand(5, 4), torch.ones_like(y))):
+        loss, grad, counts = step_on_a_device(CPCCLoss(TREE, name, weight=0.5), z.requires_grad_(), labels)
+        assert loss == 0.5
+        assert not grad.any()
+        assert not counts.waits
+
+
+def test_a_memory_reads_once_and_takes_labels_of_the_host():
+    z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
+    criterion = CPCCLoss(TREE, "l2", memory=60)
+    for on_host in (True, False):
+        *_, counts = step_on_a_device(criterion, z.requires_grad_(), y, on_host=on_host)
+        assert counts.waits.count("download") == 1
+
+
+def test_prepared_labels_are_for_one_loss_and_one_size():
+    z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
+    criterion = CPCCLoss(TREE, "fastft", level=1)
+    plan = criterion.prepare(y)
+    assert criterion(z, plan) == criterion(z, y)
+    with pytest.raises(ValueError, match=r"labels must have shape \(14,\), got \(15,\)"):
+        criterion(z[1:], plan)
+    with pytest.raises(ValueError, match=r"prepared by the loss that is to use them.* another loss"):
+        CPCCLoss(TREE, "fastft", level=1)(z, plan)
+    criterion.weight = 2.0
+    with pytest.raises(ValueError, match=r"weight 1\.0, now 2\.0"):
+        criterion(z, plan)
+    with pytest.raises(ValueError, match=r"labels must lie in 0\.\.5, the classes of the tree, got 6"):
+        criterion.prepare(y + 1)
+    with pytest.raises(ValueError, match="labels must be integers of shape"):
+        criterion.prepare(y.float())

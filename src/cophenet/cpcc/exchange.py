@@ -29,6 +29,7 @@ from cophenet.cpcc.module_setup import Setup
 from cophenet.transport.base import ClassDistance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import first_order
+from cophenet.transport.layout import HostArrays
 
 __all__ = [
     "DTYPES",
@@ -96,7 +97,8 @@ def own_pairs(distance: ClassDistance, batch: ClassBatch) -> tuple[slice, Tensor
     copy = None if batch.copy is None else replace(batch.copy, first=first, second=second)
     try:
         if len(first):
-            return pairs, distance(replace(batch, first=first, second=second, copy=copy)), None
+            part = replace(batch, first=first, second=second, copy=copy, ahead=HostArrays())
+            return pairs, distance(part), None
         distance.skip(batch)
     except Exception as error:
         return pairs, None, error

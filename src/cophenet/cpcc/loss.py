@@ -24,15 +24,17 @@ from cophenet.cpcc.exchange import (
 )
 from cophenet.cpcc.memory import FeatureMemory, amplify_gradients
 from cophenet.cpcc.module_setup import Setup, setup_of
-from cophenet.cpcc.pearson import correlation, is_constant, unit_vector
+from cophenet.cpcc.pearson import constant_below, correlation, is_constant, unit_vector
+from cophenet.cpcc.prepared import BatchPlan, LateCheck, plan_batch, tree_direction
 from cophenet.cpcc.target import check_target
 from cophenet.transport.base import ClassDistance, create_distance
-from cophenet.transport.batch import ClassBatch, refuse_transforms, without_autocast
+from cophenet.transport.batch import ClassBatch, is_host, refuse_transforms, without_autocast
 from cophenet.transport.ground import first_order
 from cophenet.transport.grouping import (
     Scheme,
     check_batch,
     group_checked,
+    group_unread,
     regrouped,
     unit_rows,
 )
@@ -100,12 +102,12 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64], rounding: Tensor | float 
         for name, values in (("rho", rho), ("t", t)):
             if not torch.isfinite(values).all():
                 raise ValueError(f"{name} must be finite, got NaN or inf")
-        tolerance = 1e-12 if t.dtype == torch.float64 else 1e-6
-        if not is_constant(t.min().item(), t.max().item(), tolerance):
+        if not is_constant(t.min().item(), t.max().item(), constant_below(t.dtype)):
             # A correlation does not see scale: of numbers of about 1 no square is out of range.
             peak = rho.detach().abs().amax().clamp(min=torch.finfo(rho.dtype).tiny)
             wide = rho / peak if rho.dtype == torch.float64 else rho.float() / peak
-            r, undefined = correlation(wide, unit_vector(t.double()), rounding=rounding / peak)
+            limit = torch.as_tensor(rounding / peak).clamp(min=constant_below(wide.dtype))
+            r, undefined = correlation(wide, unit_vector(t.double()), rounding=limit)
             if not undefined:
                 return r
         reason = "one side is constant"
@@ -131,6 +133,9 @@ class CPCCLoss(nn.Module):
     Add it to any training loss. Where the correlation is undefined (fewer than two class pairs,
     or one side constant) the loss is exactly `weight`, with zero gradients. Distances are constant also if
     they differ by no more than rounding of the features explains: those of collapsed features.
+
+    On an accelerator labels may stay on the host, or be prepared ahead (`prepare`): then nothing is waited
+    for. NaN or inf in the features then give a loss of NaN, and the error in the next step.
 
     On several processes of torch.distributed the batch is that of all of them, in the order of their ranks:
     each returns the loss of the whole batch, and gradients that DistributedDataParallel averages are those of
@@ -199,12 +204,12 @@ class CPCCLoss(nn.Module):
         check_whole("memory_age", memory_age, 1)
         if not isinstance(normalize, bool):
             raise ValueError(f"normalize must be True or False, got {normalize!r}")
-        regroup = None
+        regroup = self.ancestors = None
         if level is not None:
             if tree is None:
                 raise ValueError(f"level needs a tree, got level={level!r} and tree=None")
-            tree, ancestors = tree.cut(level)
-            regroup = torch.tensor(ancestors)
+            tree, self.ancestors = tree.cut(level)
+            regroup = torch.tensor(self.ancestors)
         known = None if tree is None else tree.num_classes
         self.target = None if target is None else check_target(target, known)
         groups = known if self.target is None else len(self.target)
@@ -220,6 +225,7 @@ class CPCCLoss(nn.Module):
         self.gather: Gather = gather
         self.normalize = normalize
         self.memory = FeatureMemory(groups, memory, memory_age) if memory else None
+        self._checks = LateCheck()
         self._table = self.target
         if tree is not None and target is None and groups <= _TABLE_CLASSES:
             self._table = tree.distances()
@@ -235,10 +241,35 @@ class CPCCLoss(nn.Module):
         parts += ["normalize=True"] * self.normalize + ["target=matrix"] * (self.target is not None)
         return ", ".join(parts)
 
+    def prepare(self, labels: Tensor) -> BatchPlan:
+        """Plan a batch ahead of its features: on an accelerator while these are still computed.
+
+        The loss is the same to the bit.
+
+        Args:
+            labels: (B,) integers, positions in the tree's classes, best on the host.
+
+        Returns:
+            What `forward` takes in place of the labels, any number of times.
+
+        Raises:
+            ValueError: If a label is wrong.
+
+        Example:
+            >>> from cophenet import CPCCLoss, Hierarchy
+            >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus")])
+            >>> criterion, labels = CPCCLoss(tree, distance="l2"), torch.tensor([0, 1, 2])
+            >>> plan = criterion.prepare(labels)
+            >>> features = torch.tensor([[0.0], [1.0], [3.0]])
+            >>> criterion(features, plan) == criterion(features, labels)
+            tensor(True)
+        """
+        return plan_batch(self, labels)
+
     def forward(
         self,
         features: Tensor,
-        labels: Tensor,
+        labels: Tensor | BatchPlan,
         flow_weights: Tensor | None = None,
         shards: Shards | None = None,
     ) -> Tensor:
@@ -246,7 +277,8 @@ class CPCCLoss(nn.Module):
 
         Args:
             features: (B, d) floating point.
-            labels: (B,) integers, positions in the tree's classes; any subset of them.
+            labels: (B,) integers, positions in the tree's classes; any subset of them. On the device of the
+                features or on the host; or what `prepare` made of them.
             flow_weights: (B,) masses of the samples, instead of the scheme given at construction.
             shards: If the batch is gathered from all processes already: what `exchange.meet` returned.
 
@@ -273,7 +305,7 @@ class CPCCLoss(nn.Module):
         return self.tree.pair_distances(first, second)
 
 
-_Loss = Callable[[CPCCLoss, Tensor, Tensor, "Tensor | None", "Shards | None"], Tensor]
+_Loss = Callable[[CPCCLoss, Tensor, Any, "Tensor | None", "Shards | None"], Tensor]
 
 
 def _untraced(loss: _Loss) -> _Loss:
@@ -284,26 +316,48 @@ def _untraced(loss: _Loss) -> _Loss:
 
 
 def _loss(
-    criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None, shards: Shards | None
+    criterion: CPCCLoss,
+    features: Tensor,
+    labels: Tensor | BatchPlan,
+    weights: Tensor | None,
+    shards: Shards | None,
 ) -> Tensor:
     with without_autocast(features):
+        plan = labels if isinstance(labels, BatchPlan) else None
+        labels = labels.labels if isinstance(labels, BatchPlan) else labels
         if shards is None and process_count(criterion.gather) > 1:
-            shards = _meet(criterion, features, labels, weights)
-            features, labels, weights = gather_rows(shards, features, labels, weights)
+            shards = _meet(criterion, features, labels, weights, plan)
+            features, labels, weights = gather_rows(
+                shards, features, labels.to(features.device, non_blocking=True), weights
+            )
+            plan = None
         else:
-            check_batch(features, labels, "uniform" if weights is None else weights)
-        return _loss_of_checked(criterion, features, labels, weights, shards)
+            _check(criterion, features, labels, weights, plan)
+        return _loss_of_checked(criterion, features, labels, weights, shards, plan)
+
+
+def _check(
+    criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None, plan: BatchPlan | None
+) -> None:
+    if plan is not None:
+        plan.check(criterion)
+    check_batch(features, labels, "uniform" if weights is None else weights, host_labels=True)
 
 
 def _loss_of_checked(
-    criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None, shards: Shards | None
+    criterion: CPCCLoss,
+    features: Tensor,
+    labels: Tensor,
+    weights: Tensor | None,
+    shards: Shards | None,
+    plan: BatchPlan | None = None,
 ) -> Tensor:
     with without_autocast(features):
         wide = features if features.dtype == torch.float64 else features.float()
         if criterion.weight == 0 and criterion.memory is None:
             return (wide * 0).sum()
         if shards is None or criterion.distance.pair_cost == "none":
-            batch, direction = _grouped(criterion, features, labels, weights)
+            batch, direction = _grouped(criterion, features, labels, weights, plan)
             if direction is None:
                 return (batch.features * 0).sum() + criterion.weight
             return _weighted(criterion, criterion.distance(batch), direction, batch)
@@ -314,15 +368,17 @@ def _loss_of_checked(
 def _weighted(criterion: CPCCLoss, rho: Tensor, direction: Tensor, batch: ClassBatch) -> Tensor:
     """`weight * (1 - CPCC)`, given the batch's distances and the tree's side."""
     weight, rounding = criterion.weight, criterion.distance.rounding(batch)
-    return correlation(rho, direction, weight, weight, rounding)[0]
+    return correlation(rho, direction, weight, weight, rounding, batch.given.dtype)[0]
 
 
-def _meet(criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None) -> Shards:
+def _meet(
+    criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None, plan: BatchPlan | None
+) -> Shards:
     """Tell the other processes of this one's batch, or of what is wrong with it."""
     problem = None
     try:
         criterion._setup = criterion._setup or setup_of(criterion)
-        check_batch(features, labels, "uniform" if weights is None else weights)
+        _check(criterion, features, labels, weights, plan)
     except Exception as error:
         problem = error
     return meet(
@@ -335,12 +391,31 @@ def _meet(criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor
 
 
 def _grouped(
-    criterion: CPCCLoss, features: Tensor, labels: Tensor, flow_weights: Tensor | None
+    criterion: CPCCLoss,
+    features: Tensor,
+    labels: Tensor,
+    flow_weights: Tensor | None,
+    plan: BatchPlan | None = None,
 ) -> tuple[ClassBatch, Tensor | None]:
     """The batch, with what is remembered, and the tree's side of the correlation; None if it is undefined."""
     if criterion.normalize:
         features = unit_rows(features if features.dtype == torch.float64 else features.float())
+    criterion._checks.next_step()
     memory, recalled, seen = criterion.memory if criterion.training else None, None, features
+    scheme = criterion.flow_weights if flow_weights is None else flow_weights
+    distance = criterion.distance
+    if memory is None and distance.degree is not None and not distance.plans_on_host:
+        if plan is None and is_host(labels) and not is_host(features):
+            plan = criterion.prepare(labels)
+        if plan is not None and not is_host(features):
+            in_range = distance.wide and scheme == "uniform" and features.dtype != torch.float64
+            batch, flags = group_unread(features, plan.prepared, scheme, in_range=in_range)
+            criterion._checks.note(flags)
+            if plan.defined:
+                return batch, batch.ahead.on(features.device)["direction"]
+            distance.skip(batch)
+            return batch, None
+    labels = labels.to(features.device, non_blocking=True)
     if memory is not None:
         groups = regrouped(labels.long(), criterion.regroup, criterion.num_classes)
         recalled = memory.recall(features)
@@ -348,23 +423,20 @@ def _grouped(
     batch = group_checked(
         seen,
         labels,
-        flow_weights=criterion.flow_weights if flow_weights is None else flow_weights,
+        flow_weights=scheme,
         num_classes=criterion.num_classes,
         regroup=criterion.regroup,
-        keep_host=criterion.distance.plans_on_host,
+        keep_host=distance.plans_on_host,
         recalled=recalled,
     )
     if memory is not None:
         memory.store(features, groups, flow_weights)
-    t = criterion.tree_distances(batch.classes[batch.first], batch.classes[batch.second])
-    if len(t) < 2 or is_constant(t.min(), t.max()):
-        criterion.distance.skip(batch)
+    direction = tree_direction(criterion, batch)
+    if direction is None:
+        distance.skip(batch)
         return batch, None
-    # The tree's side is known on the host: its part of the correlation costs the device nothing.
-    direction = t - t.mean()
-    direction *= -criterion.weight / np.linalg.norm(direction)
     # A correlation does not see scale: the distances of rescaled features will do, and cannot overflow.
-    if criterion.distance.degree is not None:
+    if distance.degree is not None:
         batch = batch.rescaled()
     return batch, batch.on_device(direction)
 

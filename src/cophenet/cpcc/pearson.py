@@ -9,7 +9,7 @@ from torch import Tensor
 
 from cophenet.transport.ground import first_order
 
-__all__ = ["correlation", "is_constant", "unit_vector"]
+__all__ = ["constant_below", "correlation", "is_constant", "unit_vector"]
 
 
 def is_constant(low: float, high: float, tolerance: float = 1e-12) -> bool:
@@ -20,6 +20,11 @@ def is_constant(low: float, high: float, tolerance: float = 1e-12) -> bool:
         (True, False)
     """
     return high - low <= tolerance * max(abs(low), abs(high))
+
+
+def constant_below(dtype: torch.dtype) -> float:
+    """The share of the largest absolute value that the spread of a constant has at most."""
+    return 1e-12 if dtype == torch.float64 else 1e-6
 
 
 def unit_vector(values: Tensor) -> Tensor:
@@ -39,32 +44,40 @@ class _Correlation(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, rho: Tensor, direction: Tensor, length: float, offset: float, rounding: Tensor
+        ctx: Any,
+        rho: Tensor,
+        direction: Tensor,
+        length: float,
+        offset: float,
+        rounding: Tensor,
+        tolerance: float,
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        tolerance = 1e-12 if rho.dtype == torch.float64 else 1e-6
+        ctx.set_materialize_grads(False)
+        rows = rho.ndim > 1
         wide = rho.double()
         # Both at once of one row only: along rows that is ten times slower.
-        low, high = (
-            wide.aminmax(keepdim=True) if rho.ndim == 1 else (wide.amin(-1, True), wide.amax(-1, True))
-        )
-        undefined = high - low <= torch.maximum(high.abs() * tolerance, rounding)
-        centered = wide - wide.mean(-1, keepdim=True)
-        norm: Tensor = torch.linalg.vector_norm(centered, dim=-1, keepdim=True)
+        low, high = (wide.amin(-1, True), wide.amax(-1, True)) if rows else wide.aminmax()
+        undefined = high - low <= torch.maximum(high * tolerance, rounding)
+        centered = wide - wide.mean(-1, keepdim=rows)
+        norm: Tensor = torch.linalg.vector_norm(centered, dim=-1, keepdim=rows)
         # Divided by infinity what is undefined is 0, with gradient 0; NaN and inf are never hidden.
         norm.masked_fill_(undefined, torch.inf)
-        r = (centered @ direction).view_as(norm) / norm
+        r = centered @ direction
+        r = (r.unsqueeze(-1) if rows else r) / norm
         slope = torch.addcmul(direction, centered, r / norm, value=-1).div_(norm)
         ctx.save_for_backward(slope.to(rho.dtype))
-        undefined = undefined.squeeze(-1)
-        ctx.mark_non_differentiable(undefined)
         r = r.add_(offset).clamp_(offset - length, offset + length)
-        return r.squeeze(-1).to(rho.dtype), undefined
+        if rows:
+            r, undefined = r.squeeze(-1), undefined.squeeze(-1)
+        ctx.mark_non_differentiable(undefined)
+        return r.to(dtype), undefined
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
         (slope,) = ctx.saved_tensors
-        return (grad if slope.ndim == 1 else grad.unsqueeze(-1)) * slope, None, None, None, None
+        return (grad.unsqueeze(-1) if grad.ndim else grad) * slope, *(None,) * 6
 
 
 def correlation(
@@ -73,6 +86,7 @@ def correlation(
     length: float = 1.0,
     offset: float = 0.0,
     rounding: Tensor | float = 0.0,
+    dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
     """`offset + length * r`, r Pearson's correlation of rho and a vector; and whether r is undefined.
 
@@ -81,11 +95,12 @@ def correlation(
     it. NaN and inf are not undefined.
 
     Args:
-        rho: (..., P), of which squares are in the range of float64.
+        rho: (..., P), not negative, of which squares are in the range of float64.
         direction: (P,) centred, of norm `length`.
         length: That norm, not negative.
         offset: What is added.
         rounding: As told above.
+        dtype: The precision that rho has, and the result; None for that of rho.
 
     Example:
         >>> correlation(torch.tensor([1.0, 2.0]), unit_vector(torch.tensor([4.0, 3.0])))[0].round()
@@ -93,5 +108,7 @@ def correlation(
     """
     result: tuple[Tensor, Tensor]
     direction, rounding = direction.to(rho.device, torch.float64), torch.as_tensor(rounding).to(rho.device)
-    result = _Correlation.apply(rho, direction, length, offset, rounding)  # type: ignore[no-untyped-call]
+    dtype = dtype or rho.dtype
+    tolerance = constant_below(dtype)
+    result = _Correlation.apply(rho, direction, length, offset, rounding, tolerance, dtype)  # type: ignore[no-untyped-call]
     return result

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cophenet._common.checks import check_options, wrong_argument
@@ -15,6 +17,7 @@ from cophenet._common.registry import Registry
 from cophenet.transport.batch import ClassBatch, times_power_of_two, without_autocast
 from cophenet.transport.ground import planned_cost
 from cophenet.transport.grouping import FlowWeights, group_by_class
+from cophenet.transport.layout import ClassLayout
 from cophenet.transport.plan import TransportPlan
 from cophenet.tree import Hierarchy
 
@@ -49,6 +52,8 @@ class ClassDistance(nn.Module, ABC):
         degree: What the distances do as all features are multiplied by c > 0: 1, they are multiplied by c;
             0, nothing; None, something else. Unless it is None, very large and very small features are
             divided by a power of two (see `ClassBatch.rescaled`) before `forward` sees them.
+        wide: Whether on an accelerator it computes with uniform weights in float64, where float32 features of
+            any size are in range, and returns that.
         lazy_checks: Whether to read on an accelerator what shows convergence only in the next call, so that
             a training step does not wait for it; `CPCCLoss` sets it.
     """
@@ -59,6 +64,7 @@ class ClassDistance(nn.Module, ABC):
     plans_on_host: ClassVar[bool] = False
     pair_cost: ClassVar[Literal["none", "sum", "product"]] = "sum"
     degree: ClassVar[Literal[0, 1] | None] = None
+    wide: ClassVar[bool] = False
     lazy_checks: bool = False
 
     def __call__(self, batch: ClassBatch) -> Tensor:
@@ -98,6 +104,11 @@ class ClassDistance(nn.Module, ABC):
         raise ValueError(
             f"distance {self.name!r} has no transport plan; {', '.join(names)} and {last} have one"
         )
+
+    def arrays(self, layout: ClassLayout) -> Mapping[str, NDArray[np.generic]]:
+        """What it makes of class sizes alone, with uniform weights, and looks for in `batch.ahead`."""
+        _ = layout
+        return {}
 
     def skip(self, batch: ClassBatch) -> None:
         """What a call would change in the distance's state, without its value: nothing, unless it draws."""
@@ -296,7 +307,7 @@ def class_distances(
     classes = batch.on_device(batch.classes)
     with without_autocast(features):
         if not return_plan:
-            return classes, measure(batch)
+            return classes, measure(batch).to(batch.given.dtype)
         rho, plan = measure.with_plan(measure.in_range(batch))
         return classes, measure.back_from_range(rho, batch), plan.in_batch_order(batch)
 
@@ -344,8 +355,9 @@ def measure_classes(
     with without_autocast(features):
         if distance.degree is not None:
             batch = batch.rescaled()
+        assert isinstance(batch.exponent, int)  # as the features were looked at
         exponent = batch.exponent if distance.degree else 0
-        rho, rounding = distance(batch), distance.rounding(batch)
+        rho, rounding = distance(batch).to(batch.given.dtype), distance.rounding(batch)
         return MeasuredClasses(batch.on_device(batch.classes), rho, exponent, rounding)
 
 

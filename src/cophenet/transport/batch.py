@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,15 +13,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cophenet.transport.layout import HostArrays
 from cophenet.transport.means import class_means
 
 __all__ = [
     "ClassBatch",
+    "LateRead",
     "is_host",
     "is_transformed",
     "out_of_range",
     "refuse_transforms",
     "resolution",
+    "scaled_to_one",
     "times_power_of_two",
     "without_autocast",
 ]
@@ -62,8 +65,70 @@ def without_autocast(values: object) -> AbstractContextManager[None]:
     """Context in which nothing on the device of a tensor is computed in half precision."""
     device = getattr(values, "device", None)
     kind = device.type if isinstance(device, torch.device) else "cpu"
-    # Nothing is made where there is nothing to end, which is far cheaper.
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+    # Nothing is made where there is nothing to end, which is far cheaper; some devices have no autocast.
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return nullcontext()
+
+
+# Where copies to the host run behind the work of the device; "meta" is for tests.
+_QUEUED = ("cuda", "meta")
+
+
+class LateRead:
+    """A value that is copied to the host behind the work of its device, to be read later without a wait."""
+
+    def __init__(self, values: Tensor) -> None:
+        queued = values.device.type in _QUEUED
+        self._host = torch.empty(values.shape, dtype=values.dtype, pin_memory=values.is_cuda)
+        self._host.copy_(values, non_blocking=queued)
+        self._event = torch.cuda.Event() if values.is_cuda else None  # type: ignore[no-untyped-call]
+        if self._event is not None:
+            self._event.record(torch.cuda.current_stream(values.device))
+
+    def read(self) -> Tensor:
+        """The value; waits only if the device has not even come to the copy."""
+        if self._event is not None:
+            self._event.synchronize()
+        return self._host
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State for pickling and copying: the value alone."""
+        return {"_host": self.read(), "_event": None}
+
+
+class _ScaledToOne(torch.autograd.Function):
+    """Features divided by the power of two above their largest entry, which is not read."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        peak: Tensor = torch.linalg.vector_norm(values, torch.inf)
+        # All features may be 0; and the power that brings the smallest numbers to 1 is out of range.
+        bounded = peak.clamp(min=torch.finfo(values.dtype).tiny)
+        share, exponent = torch.frexp(bounded)
+        ctx.factor = share.div_(bounded)
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(exponent, peak)
+        return values * ctx.factor, exponent, peak
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: None) -> Tensor:
+        largest = torch.finfo(grad.dtype).max
+        scaled: Tensor = grad * ctx.factor
+        return scaled.clamp_(-largest, largest)
+
+
+def scaled_to_one(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Values times 2^-exponent so that none is above 1, the exponent, and the largest absolute value before.
+
+    Nothing is read from a device, and nothing is rounded. The peak is NaN or inf if one of the values is.
+
+    Example:
+        >>> scaled_to_one(torch.tensor([1e-3, 3.0]))
+        (tensor([2.5000e-04, 7.5000e-01]), tensor(2, dtype=torch.int32), tensor(3.))
+    """
+    result: tuple[Tensor, Tensor, Tensor] = _ScaledToOne.apply(values)  # type: ignore[no-untyped-call]
+    return result
 
 
 class _TimesPowerOfTwo(torch.autograd.Function):
@@ -141,7 +206,9 @@ class ClassBatch:
         copy: The same batch on the host, if it was asked for and the features are elsewhere.
         constant: (B,) which rows are of earlier batches and need no gradient; None if all need one.
         peak: The largest absolute entry of the features.
-        exponent: The features are those that were given divided by 2^exponent; see `rescaled`.
+        exponent: The features are those that were given divided by 2^exponent; see `rescaled`. A tensor where
+            it is not known on the host.
+        ahead: What was made of the labels ahead of the features.
     """
 
     given: Tensor
@@ -154,7 +221,8 @@ class ClassBatch:
     copy: ClassBatch | None = None
     constant: Tensor | None = None
     peak: float = 1.0
-    exponent: int = 0
+    exponent: int | Tensor = 0
+    ahead: HostArrays = field(default_factory=HostArrays)
 
     @cached_property
     def features(self) -> Tensor:
@@ -188,6 +256,8 @@ class ClassBatch:
     @cached_property
     def segments(self) -> Tensor:
         """(B,) position in `classes` of every row."""
+        if "segments" in self.ahead.host:
+            return self.ahead.on(self.given.device)["segments"]
         return self.on_device(np.repeat(np.arange(self.num_classes), self.counts))
 
     @cached_property
@@ -204,8 +274,10 @@ class ClassBatch:
         return mass / self.class_sums(mass)[self.segments]
 
     @property
-    def unit(self) -> float:
+    def unit(self) -> float | Tensor:
         """What a distance of 1 between these features is between those that were given."""
+        if isinstance(self.exponent, Tensor):
+            return torch.exp2(self.exponent.double())
         return 2.0**self.exponent
 
     @cached_property
@@ -237,12 +309,15 @@ class ClassBatch:
         """What of the features' magnitude is rounding, see `resolution`."""
         return resolution(self.given.dtype, int(self.counts.max()))
 
+    @torch.no_grad()
     def largest_norm(self, order: Literal[1, 2] = 2) -> Tensor:
         """The largest norm of a sample that carries mass, a scalar."""
-        z = self.given.detach()
+        z = self.given
+        wide = None if is_host(z) else torch.float64  # there features need not be in range
         # torch's own norm of order 1 is five times slower than this.
-        norms: Tensor = z.abs().sum(dim=1) if order == 1 else torch.linalg.vector_norm(z, dim=1)
-        norms = norms.index_select(0, self.order)
+        norms: Tensor = z.abs().sum(dim=1) if order == 1 else torch.linalg.vector_norm(z, dim=1, dtype=wide)
+        if self.weights is not None or len(self.order) < len(z):
+            norms = norms.index_select(0, self.order)
         if self.weights is not None:
             norms = norms * (self.weights > 0)
         largest: Tensor = norms.amax()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet._common.checks import check_choice, check_whole, wrong_argument
 from cophenet.transport.base import PlanDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import planned_cost, sample_distances
-from cophenet.transport.plan import TransportPlan, greedy_plan
+from cophenet.transport.layout import ClassLayout
+from cophenet.transport.plan import TransportPlan, greedy_plan, uniform_arrays
 
 __all__ = ["FastFlowTree", "principal_directions"]
 
@@ -34,7 +38,7 @@ def principal_directions(rows: Tensor, count: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     leading: list[Tensor] = []
     for _ in range(count):
-        direction = torch.randn(rows.shape[1], 1, generator=generator).to(rows)
+        direction = torch.randn(rows.shape[1], 1, generator=generator).to(rows, non_blocking=True)
         direction = _unit_beside(leading, direction)
         for _ in range(_POWER_ITERATIONS):
             direction = _unit_beside(leading, rows.T @ (rows @ direction))
@@ -106,6 +110,10 @@ class FastFlowTree(PlanDistance):
             raise wrong_argument("n_orders", f"must be 1 with order='batch', got {n_orders}")
         self.order = order
         self.n_orders = n_orders
+
+    def arrays(self, layout: ClassLayout) -> Mapping[str, NDArray[np.generic]]:
+        """The plan of every pair."""
+        return uniform_arrays(layout)
 
     def plan(self, batch: ClassBatch) -> TransportPlan:
         """The north-west-corner plan of every pair, in the chosen order of samples."""

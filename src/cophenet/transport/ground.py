@@ -32,6 +32,8 @@ __all__ = [
 CANCELS = 1e-3
 # A chunk and what is computed from it should stay in a core's cache.
 _CHUNK_ELEMENTS = 1 << 18
+# A device wants few calls; this bounds their memory.
+_DEVICE_ELEMENTS = 1 << 26
 _GRAM_ELEMENTS = 1 << 24
 # What a pair by difference costs, in entries of the Gram matrix.
 _GRAM_ADVANTAGE = 64
@@ -53,9 +55,13 @@ def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _chunks(total: int, width: int) -> Iterator[slice]:
-    step = max(1, _CHUNK_ELEMENTS // max(1, width))
-    return (slice(start, min(start + step, total)) for start in range(0, total, step))
+def _chunks(z: Tensor, *parts: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Parts of tensors (E, ...) that refer to rows of z, so long that the rows are a chunk."""
+    elements = _CHUNK_ELEMENTS if is_host(z) else _DEVICE_ELEMENTS
+    step = max(1, elements // max(1, z.shape[1]))
+    if len(parts[0]) <= step:
+        return iter((parts,))
+    return zip(*(torch.split(part, step) for part in parts), strict=True)
 
 
 def _use_gram(z: Tensor, pairs: int) -> bool:
@@ -64,11 +70,11 @@ def _use_gram(z: Tensor, pairs: int) -> bool:
 
 
 def _direct(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    out = z.new_empty(len(source))
-    for part in _chunks(len(source), z.shape[1]):
-        difference = z.index_select(0, source[part]).sub_(z.index_select(0, target[part]))
-        torch.linalg.vector_norm(difference, dim=1, out=out[part])
-    return out
+    lengths: list[Tensor] = [
+        torch.linalg.vector_norm(z.index_select(0, a).sub_(z.index_select(0, b)), dim=1)
+        for a, b in _chunks(z, source, target)
+    ]
+    return lengths[0] if len(lengths) == 1 else torch.cat(lengths)
 
 
 @dataclass(frozen=True)
@@ -170,11 +176,10 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
 
 def pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> None:
     """Add pull * (z_i - z_j) to row i of `out` (B, d) and take it from row j, for pairs (E,)."""
-    for part in _chunks(len(source), z.shape[1]):
-        a, b = source[part], target[part]
-        force = z.index_select(0, a).sub_(z.index_select(0, b)).mul_(pull[part, None])
+    for a, b, strength in _chunks(z, source, target, pull):
+        force = z.index_select(0, a).sub_(z.index_select(0, b)).mul_(strength.unsqueeze(1))
         out.index_add_(0, a, force)
-        out.index_add_(0, b, force.neg_())
+        out.index_add_(0, b, force, alpha=-1)
 
 
 class _PlannedCost(torch.autograd.Function):

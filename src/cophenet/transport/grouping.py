@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -13,16 +12,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.transport.batch import ClassBatch, is_host, refuse_transforms
+from cophenet.transport.batch import ClassBatch, is_host, refuse_transforms, scaled_to_one
+from cophenet.transport.layout import ClassLayout, HostArrays
 
 __all__ = [
     "ABSENT",
     "FlowWeights",
+    "PreparedLabels",
     "Recalled",
     "Scheme",
     "check_batch",
     "group_by_class",
     "group_checked",
+    "group_unread",
     "regrouped",
     "unit_rows",
 ]
@@ -49,8 +51,16 @@ class Recalled:
     weights: Tensor
 
 
-def check_batch(features: Tensor, labels: Tensor, flow_weights: FlowWeights = "uniform") -> None:
+def check_batch(
+    features: Tensor, labels: Tensor, flow_weights: FlowWeights = "uniform", *, host_labels: bool = False
+) -> None:
     """Refuse what is no batch, as far as shapes and types show it; one without samples is none the less.
+
+    Args:
+        features: (B, d) floating point.
+        labels: (B,) integers.
+        flow_weights: The name of a scheme, or (B,).
+        host_labels: Whether labels may be on the host while features are elsewhere.
 
     Example:
         >>> check_batch(torch.zeros(2, 3), torch.tensor([0.5, 1.0]))
@@ -59,6 +69,10 @@ def check_batch(features: Tensor, labels: Tensor, flow_weights: FlowWeights = "u
     """
     refuse_transforms(features, labels, flow_weights)
     _check_shapes(features, labels)
+    if labels.device != features.device and not (host_labels and is_host(labels)):
+        raise ValueError(
+            f"labels are on {labels.device}, features on {features.device}; put both on one device"
+        )
     _check_flow_weights(flow_weights, features)
 
 
@@ -75,10 +89,6 @@ def _check_shapes(features: Tensor, labels: Tensor) -> None:
         raise ValueError(f"labels must have shape ({len(features)},), got {tuple(labels.shape)}")
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise ValueError(f"labels must be integers, got {labels.dtype}")
-    if labels.device != features.device:
-        raise ValueError(
-            f"labels are on {labels.device}, features on {features.device}; put both on one device"
-        )
 
 
 def _check_flow_weights(weights: FlowWeights, features: Tensor) -> None:
@@ -147,13 +157,6 @@ def _flow_weights(batch: ClassBatch, scheme: FlowWeights) -> Tensor | None:
     if scheme == "uniform":
         return None
     return _softmax_weights(batch, 1.0 if scheme == "distance" else -1.0)
-
-
-@lru_cache(maxsize=8)
-def _all_pairs(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First and second class of every pair, in `itertools.combinations` order."""
-    first, second = np.triu_indices(count, 1)
-    return first, second
 
 
 def _to_host(parts: Sequence[Tensor]) -> list[Tensor]:
@@ -310,7 +313,60 @@ def _with_recalled(
 
 def _sorted_batch(z: Tensor, order: Tensor, host_labels: NDArray[np.int64], peak: float) -> ClassBatch:
     """The batch of samples that stand class by class, without weights."""
-    starts = np.flatnonzero(np.concatenate(([True], host_labels[1:] != host_labels[:-1])))
-    counts = np.diff(starts, append=len(host_labels))
-    first, second = (side.copy() for side in _all_pairs(len(starts)))
-    return ClassBatch(z, order, host_labels[starts], counts, None, first, second, peak=peak)
+    layout = ClassLayout.of_sorted(host_labels)
+    return ClassBatch(z, order, layout.classes, layout.counts, None, layout.first, layout.second, peak=peak)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedLabels:
+    """Labels that were looked at on the host, and what was made of them ahead of the features.
+
+    Attributes:
+        layout: Their classes.
+        ahead: `order`, (B,) position in the batch of every sample, class by class; and what a distance wants.
+    """
+
+    layout: ClassLayout
+    ahead: HostArrays
+
+
+def group_unread(
+    features: Tensor, prepared: PreparedLabels, flow_weights: FlowWeights, *, in_range: bool = False
+) -> tuple[ClassBatch, Tensor]:
+    """Group features of an accelerator by labels that are known on the host, reading nothing.
+
+    Args:
+        features: (B, d) floating point, which passed `check_batch`.
+        prepared: Their labels.
+        flow_weights: As for `group_by_class`.
+        in_range: Whether features of any size will do.
+
+    Returns:
+        The batch, its features divided by a power of two so that the largest is about 1, unless any size will
+        do; and on the device the largest absolute feature, and whether flow weights are usable if given.
+    """
+    z = features if features.dtype == torch.float64 else features.float()
+    exponent: int | Tensor = 0
+    if in_range:
+        with torch.no_grad():
+            peak: Tensor = torch.linalg.vector_norm(z, torch.inf)
+    else:
+        z, exponent, peak = scaled_to_one(z)
+    layout, ready = prepared.layout, prepared.ahead.on(z.device)
+    order = ready["order"]
+    batch = ClassBatch(
+        z,
+        order,
+        layout.classes,
+        layout.counts,
+        None,
+        layout.first,
+        layout.second,
+        exponent=exponent,
+        ahead=prepared.ahead,
+    )
+    flags = peak
+    if isinstance(flow_weights, Tensor):
+        flow_weights = flow_weights.detach()[order]
+        flags = torch.stack((peak.double(), _weights_usable(flow_weights, batch.segments).double()))
+    return replace(batch, weights=_flow_weights(batch, flow_weights)), flags

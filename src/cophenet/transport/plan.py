@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import cast
 
 import numpy as np
 import torch
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch
+from cophenet.transport.layout import ClassLayout, HostArrays
 
-__all__ = ["TransportPlan", "greedy_plan", "ragged_range", "uniform_plan", "weighted_plan"]
+__all__ = ["TransportPlan", "greedy_plan", "ragged_range", "uniform_arrays", "uniform_plan", "weighted_plan"]
 
 Indices = NDArray[np.int64]
 
@@ -50,9 +52,10 @@ class TransportPlan:
     offsets: Indices
 
     @cached_property
-    def entries(self) -> Tensor:
-        """(P,) entries of every pair, on the plan's device."""
-        return torch.from_numpy(np.diff(self.offsets)).to(self.mass.device, non_blocking=True)
+    def pair(self) -> Tensor:
+        """(E,) pair of every entry, on the plan's device."""
+        pair = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        return torch.from_numpy(pair).to(self.mass.device, non_blocking=True)
 
     @cached_property
     def bounds(self) -> Tensor:
@@ -61,7 +64,7 @@ class TransportPlan:
 
     def spread(self, per_pair: Tensor) -> Tensor:
         """Repeat a value per pair for each of its entries: (P,) -> (E,)."""
-        return per_pair.repeat_interleave(self.entries, output_size=len(self.mass))
+        return per_pair.index_select(0, self.pair)
 
     def total(self, per_entry: Tensor) -> Tensor:
         """Sum entries by pair: (E, ...) -> (P, ...)."""
@@ -151,22 +154,34 @@ def _pieces_of_pairs(m: Indices, n: Indices) -> tuple[_Pieces, Indices]:
     return _Pieces.of(codes // (n.max() + 1), codes % (n.max() + 1)), which
 
 
-def uniform_plan(batch: ClassBatch) -> TransportPlan:
-    """North-west-corner plan of uniform weights, exact in integers, for all pairs of a batch.
+def uniform_arrays(layout: ClassLayout | ClassBatch) -> dict[str, NDArray[np.generic]]:
+    """North-west-corner plan of uniform weights, exact in integers, for all pairs; its parts by name.
 
     The plan of a pair depends only on its two sizes, and a batch has few distinct ones: they
     are planned once and copied to the pairs.
     """
-    pieces, which = _pieces_of_pairs(batch.counts[batch.first], batch.counts[batch.second])
+    counts, first, second = layout.counts, layout.first, layout.second
+    pieces, which = _pieces_of_pairs(counts[first], counts[second])
     entries = pieces.counts[which]
     offsets = np.concatenate(([0], np.cumsum(entries)))
     piece = np.arange(offsets[-1]) + np.repeat(pieces.starts[which] - offsets[:-1], entries)
-    return TransportPlan(
-        source=batch.on_device(pieces.row[piece] + np.repeat(batch.offsets[batch.first], entries)),
-        target=batch.on_device(pieces.column[piece] + np.repeat(batch.offsets[batch.second], entries)),
-        mass=batch.on_device(pieces.mass[piece]).to(batch.given.dtype),
-        offsets=offsets,
-    )
+    starts = np.cumsum(counts) - counts
+    return {
+        "source": pieces.row[piece] + np.repeat(starts[first], entries),
+        "target": pieces.column[piece] + np.repeat(starts[second], entries),
+        "mass": pieces.mass[piece],
+        "bounds": offsets,
+        "pair": np.repeat(np.arange(len(first)), entries),
+    }
+
+
+def uniform_plan(batch: ClassBatch) -> TransportPlan:
+    """The plan of `uniform_arrays`, which the batch may bring along."""
+    ahead = batch.ahead if "source" in batch.ahead.host else HostArrays(uniform_arrays(batch))
+    parts, offsets = ahead.on(batch.given.device), cast(Indices, ahead.host["bounds"])
+    plan = TransportPlan(parts["source"], parts["target"], parts["mass"].to(batch.given.dtype), offsets)
+    vars(plan).update(pair=parts["pair"], bounds=parts["bounds"])
+    return plan
 
 
 def _cumulative_integers(batch: ClassBatch, weights: Tensor) -> tuple[Tensor, int]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet.transport.base import ClassDistance, register_distance
-from cophenet.transport.batch import ClassBatch, is_host, without_autocast
+from cophenet.transport.batch import ClassBatch, LateRead, is_host, without_autocast
 from cophenet.transport.blocks import Strip, pair_strips
 from cophenet.transport.ground import CANCELS, distance_strip, first_order, planned_cost, pull_direct
 from cophenet.transport.plan import TransportPlan
@@ -194,7 +194,7 @@ class Sinkhorn(ClassDistance):
         self.tolerance = tolerance
         self.max_iterations = max_iterations
         self._budget = min(_FIRST_BUDGET, max_iterations)
-        self._pending: Tensor | None = None
+        self._pending: LateRead | None = None
         self._warned = False
 
     def extra_repr(self) -> str:
@@ -232,7 +232,7 @@ class Sinkhorn(ClassDistance):
         """Solve strip by strip, then say whether all of it converged."""
         z = batch.features.detach()
         if self._pending is not None:
-            self._judge(bool(self._pending))
+            self._judge(bool(self._pending.read()))
         iterations = self._budget if self._lazy(z) else self.max_iterations
         tolerance = self.tolerance or _TOLERANCE[z.dtype]
         converged = []
@@ -276,10 +276,8 @@ class Sinkhorn(ClassDistance):
         if not self._lazy(converged):
             self._judge(bool(converged))
             return
-        # Copied behind the work of this step and read in the next, when grouping that step's batch has
-        # waited for the device anyway: no transfer of its own is waited for.
-        flag = torch.empty((), dtype=torch.bool, pin_memory=converged.is_cuda)
-        self._pending = flag.copy_(converged, non_blocking=True)
+        # Read in the next step, so that this one does not wait.
+        self._pending = LateRead(converged)
 
     def _judge(self, converged: bool) -> None:
         on_budget = self._pending is not None and self._budget < self.max_iterations

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet._common.checks import check_number, check_whole, wrong_argument
 from cophenet.transport.base import SeededDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import first_order
-from cophenet.transport.plan import TransportPlan, uniform_plan, weighted_plan
+from cophenet.transport.layout import ClassLayout
+from cophenet.transport.plan import TransportPlan, uniform_arrays, uniform_plan, weighted_plan
 
 __all__ = ["SlicedWasserstein"]
 
@@ -108,6 +112,10 @@ class SlicedWasserstein(SeededDistance):
         self.p = float(p)
         self.register_buffer("directions", None if directions is None else directions.double())
 
+    def arrays(self, layout: ClassLayout) -> Mapping[str, NDArray[np.generic]]:
+        """The plan of every pair."""
+        return uniform_arrays(layout)
+
     def draw(self, width: int) -> Tensor:
         """(width, n_projections) float64 directions: new ones, or those given."""
         if self.directions is None:
@@ -123,7 +131,7 @@ class SlicedWasserstein(SeededDistance):
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
         # In float64: what is left after sorting is small against the projections themselves.
-        directions = self.draw(batch.given.shape[1]).to(batch.features.device)
+        directions = self.draw(batch.given.shape[1]).to(batch.given.device, non_blocking=True)
         x = directions.T @ batch.features.double().T
         ranks = batch.sort_within_classes(x.detach())
         ordered = x.gather(1, ranks)

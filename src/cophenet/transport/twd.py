@@ -142,7 +142,8 @@ class TreeWasserstein(ClassDistance):
         """(P,) tree Wasserstein distances of the batch's pairs."""
         if batch.num_pairs == 0:
             return batch.features.sum() * batch.features.new_zeros(0)
-        penalty = min(self.penalty / batch.unit, _HUGE)
+        penalty = self.penalty / batch.unit if self.penalty else 0.0
+        penalty = penalty.clamp(max=_HUGE) if isinstance(penalty, Tensor) else min(penalty, _HUGE)
         if self.fit == "pair" or self.tree is None:
             square = _pair_fits(batch, penalty)
         else:
@@ -151,7 +152,7 @@ class TreeWasserstein(ClassDistance):
         return square[first, second].to(batch.features.dtype)
 
 
-def _batch_fit(batch: ClassBatch, tree: Hierarchy, penalty: float) -> Tensor:
+def _batch_fit(batch: ClassBatch, tree: Hierarchy, penalty: float | Tensor) -> Tensor:
     """(k, k) distances of all classes on one fitted tree."""
     if batch.classes[-1] >= tree.num_classes:
         raise ValueError(f"labels must lie in 0..{tree.num_classes - 1}, got {batch.classes[-1]}")
@@ -169,7 +170,7 @@ def _batch_fit(batch: ClassBatch, tree: Hierarchy, penalty: float) -> Tensor:
     return reach[:, None] + reach[None, :] - 2 * common
 
 
-def _pair_fits(batch: ClassBatch, penalty: float) -> Tensor:
+def _pair_fits(batch: ClassBatch, penalty: float | Tensor) -> Tensor:
     """(k, k) distances of all classes, on a fitted tree of its own for every pair.
 
     With the path's length c free the mean of the fit is that of the distances. Otherwise c = 0, and

@@ -1,0 +1,92 @@
+"""What labels alone decide of a batch: made on the host, and moved to a device in one transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["ClassLayout", "HostArrays"]
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class HostArrays:
+    """Arrays of int64 and float64 by name, which go to a device together.
+
+    Example:
+        >>> HostArrays({"order": np.array([1, 0])}).on(torch.device("cpu"))
+        {'order': tensor([1, 0])}
+    """
+
+    host: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    _moved: dict[torch.device, dict[str, Tensor]] = field(default_factory=dict)
+
+    def on(self, device: torch.device) -> Mapping[str, Tensor]:
+        """The arrays on a device: moved once, in one transfer, without waiting for it."""
+        if device not in self._moved:
+            self._moved[device] = self._move(device)
+        return self._moved[device]
+
+    def _move(self, device: torch.device) -> dict[str, Tensor]:
+        if device.type == "cpu":
+            return {name: torch.from_numpy(array) for name, array in self.host.items()}
+        # Indices first, numbers behind them as their bits.
+        names = [name for name, array in self.host.items() if array.dtype.kind == "i"]
+        floats = [name for name in self.host if name not in names]
+        sent = torch.from_numpy(
+            np.concatenate([self.host[name].view(np.int64) for name in (*names, *floats)])
+        )
+        # Only pinned memory is copied without a wait.
+        sent = (sent.pin_memory() if device.type == "cuda" else sent).to(device, non_blocking=True)
+        lengths = [len(self.host[name]) for name in names]
+        *parts, rest = torch.split(sent, [*lengths, len(sent) - sum(lengths)])
+        moved = dict(zip(names, parts, strict=True))
+        if floats:
+            numbers = rest.view(torch.float64)
+            many = len(floats) > 1
+            split = torch.split(numbers, [len(self.host[name]) for name in floats]) if many else [numbers]
+            moved.update(zip(floats, split, strict=True))
+        return moved
+
+
+@lru_cache(maxsize=8)
+def _all_pairs(count: int) -> tuple[Indices, Indices]:
+    """First and second class of every pair, in `itertools.combinations` order."""
+    first, second = np.triu_indices(count, 1)
+    return first, second
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLayout:
+    """How many samples of which classes there are, and the pairs of these.
+
+    Attributes:
+        classes: (k,) labels present, ascending.
+        counts: (k,) samples of every class.
+        first: (P,) position in `classes` of the first class of every pair.
+        second: (P,) position in `classes` of the second class of every pair.
+
+    Example:
+        >>> layout = ClassLayout.of_sorted(np.array([2, 7, 7]))
+        >>> layout.classes, layout.counts, layout.first, layout.second
+        (array([2, 7]), array([1, 2]), array([0]), array([1]))
+    """
+
+    classes: Indices
+    counts: Indices
+    first: Indices
+    second: Indices
+
+    @classmethod
+    def of_sorted(cls, labels: Indices) -> ClassLayout:
+        """That of ascending labels (B,), with all pairs in `itertools.combinations` order."""
+        starts = np.flatnonzero(np.concatenate(([True], labels[1:] != labels[:-1])))
+        first, second = (side.copy() for side in _all_pairs(len(starts)))
+        return cls(labels[starts], np.diff(starts, append=len(labels)), first, second)
