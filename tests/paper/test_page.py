@@ -133,6 +133,19 @@ def test_the_page_leads_with_what_holds_and_what_to_use(tmp_path):
     assert "![CPCC against means](scatter/scatter.svg)" in uses
 
 
+def test_data_that_an_item_is_not_about_decides_nothing_of_its_claims(tmp_path):
+    numbers = {"flat": (0.2, 0.21, 0.22), "l2": (0.6, 0.61, 0.62)}
+    rows = [
+        ("cifar100", name, "cpcc/l2", by_seed, {"pretrained": "frozen"}) for name, by_seed in numbers.items()
+    ]
+    write_document(Document("testcpcc", observations=observed(*rows)), tmp_path)
+    rows = [("glosses", name, "cpcc/l2", by_seed) for name, by_seed in numbers.items()]
+    write_document(Document("objectives", observations=observed(*rows)), tmp_path)
+    (line,) = [line for line in claims_page(tmp_path).splitlines() if "| CPCC training embeds" in line]
+    assert "glosses" not in line
+    assert "holds" in line
+
+
 def test_documents_of_other_scales_are_judged_beside(tmp_path):
     for scale, emd in (("laptop", 0.5), ("scratch", 0.1)):
         options = {"scale": scale}

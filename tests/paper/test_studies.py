@@ -62,6 +62,22 @@ def test_times_by_dimension_and_number_of_classes_and_the_share_of_the_tree():
     np.testing.assert_allclose(list(found.values(tree, "power-k").values()), expected)
 
 
+@pytest.mark.parametrize(("noise", "doubt"), [(0.01, ""), (0.5, "times vary by 25 %: the machine was busy")])
+def test_powers_from_a_busy_machine_are_doubtful(noise, doubt):
+    sizes = [8, 16, 32]
+    entry = {"sizes": sizes, "seconds": [[n, n * (1 + noise), n] for n in sizes], "exponent": 1.0}
+    study = {
+        "times": {"FastFT": entry},
+        "widths": {"FastFT": entry},
+        "classes": {},
+        "errors": {},
+        "build": [],
+    }
+    rows = synthetic_observations(study).rows
+    assert {row.doubt for row in rows if row.metric in ("power", "power-d")} == {doubt}
+    assert {row.doubt for row in rows if row.metric.startswith("seconds")} == {""}
+
+
 def test_a_distance_stops_before_it_takes_too_long():
     settings = StudySettings(4, 3, sizes=(16, 1024), error_sizes=(), widths=(4,), classes=(2,), budget=1e-6)
     assert synthetic_study(settings, (DistanceVariant("emd"),))["times"]["EMD"]["sizes"] == [16]

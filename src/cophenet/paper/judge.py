@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cophenet.evaluation.intervals import mean_interval
 from cophenet.paper.expressions import AnyOf, Comparison, Criterion, Expression, Term, shown
-from cophenet.paper.observations import Condition, Observations, unit_of, with_breeds
+from cophenet.paper.observations import STEADY, Condition, Observations, unit_of, with_breeds
 from cophenet.paper.plan import recipe_label
 from cophenet.paper.published import printed
 from cophenet.paper.variants import BREEDS
@@ -38,8 +38,6 @@ Verdict = Literal["holds", "does not hold", "cannot be told"]
 _SEEDS = 3
 _ENOUGH = 0.5
 _STEPS = 100
-# Times that differ more between seeds, relative to their mean, say more about the machine.
-_STEADY = 0.1
 _ACCURACIES = ("source/accuracy/fine", "full/accuracy/fine")
 
 
@@ -264,7 +262,7 @@ class _Judge:
     def _busy(self, condition: Condition, metric: str) -> list[str]:
         """Times that vary too much."""
         spread = self.observations.summary(condition, metric) if unit_of(metric) == "seconds" else None
-        if not spread or spread["std"] is None or spread["std"] <= _STEADY * spread["mean"]:
+        if not spread or spread["std"] is None or spread["std"] <= STEADY * spread["mean"]:
             return []
         share = 100 * spread["std"] / spread["mean"]
         return [f"times of {condition.name} vary by {share:.0f} %: the machine was busy"]

@@ -19,7 +19,7 @@ from cophenet.paper.variants import BREEDS, Setting, label_of, setting_text
 if TYPE_CHECKING:
     from cophenet.report.table import Unit
 
-__all__ = ["Condition", "Observation", "Observations", "unit_of", "with_breeds"]
+__all__ = ["STEADY", "Condition", "Observation", "Observations", "unit_of", "with_breeds"]
 
 Pretrained = Literal["", "frozen", "fine-tuned"]
 # Units of the metrics that studies add, by their first part; others are in the unit of the metric's card.
@@ -44,6 +44,8 @@ _UNITS: dict[str, Unit] = {
     "threads": "count",
     "steps": "count",
 }
+# Times that differ more between repetitions, relative to their mean, say more about the machine.
+STEADY = 0.1
 
 
 @dataclass(frozen=True, eq=False)

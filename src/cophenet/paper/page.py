@@ -12,7 +12,7 @@ from cophenet.paper import claims
 from cophenet.paper.documents import Document, read_document
 from cophenet.paper.expressions import Claim, Comparison, Criterion, value
 from cophenet.paper.figures import item_figures
-from cophenet.paper.items import item_names
+from cophenet.paper.items import find_items, item_names
 from cophenet.paper.judge import Judgement, RegimeVerdict, judge, judge_claim
 from cophenet.paper.observations import Condition, Observations
 from cophenet.paper.plan import recipe_label
@@ -75,7 +75,11 @@ def evidence(claim: Claim, documents: Sequence[Document]) -> Observations:
         tables[own] = tables[own].extended(document.observations.rows, document.observations.conditions)
     known = tables[True].regimes
     more = tables[False].at(regime for regime in tables[False].regimes if regime and regime not in known)
-    return tables[True].extended(more.rows, more.conditions)
+    # Not of data that the item is not about, on which most of what a claim names was never to be trained.
+    (item,) = find_items((claim.item,))
+    conditions = tuple(c for c in more.conditions if c.recipe in item.recipes)
+    rows = (row for row in more.rows if row.condition.recipe in item.recipes)
+    return tables[True].extended(rows, conditions)
 
 
 def claims_page(folder: Path) -> str:
@@ -216,6 +220,7 @@ def results_page(folder: Path) -> str:
         if chosen:
             lines = [_claim_line(claim, one) for claim, one in chosen]
             items = [name for name, _ in Counter(claim.item for claim, _ in chosen).most_common()]
+            items.sort(key=lambda name: name in there and not there[name].runs)  # networks before times
             parts.append("\n".join([f"## {heading}", "", *lines, "", *_picture(items, there)]))
     if uses := _uses(documents):
         parts.append("\n".join(["## What to use", "", uses, "", *_picture(_PICTURES, there)]))

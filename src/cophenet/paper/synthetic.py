@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ from torch import Tensor
 from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet._common.processes import torch_threads
 from cophenet.paper.fits import growth_exponent
-from cophenet.paper.observations import Condition, Observation, Observations
+from cophenet.paper.observations import STEADY, Condition, Observation, Observations
 from cophenet.paper.timing import VARIANTS, DistanceVariant
 from cophenet.paper.variants import MODE_BY_MODE
 from cophenet.transport.flowtree import quadtree_cells
@@ -260,12 +261,15 @@ def synthetic_observations(study: Mapping[str, Any]) -> Observations:
     rows = []
     for name, condition in conditions.items():
         numbers = {**_growth(times, name), **_compared(errors, name)}
+        doubts = {"power": _doubt(times.get(name))}
         for metric, part in (("power-d", "widths"), ("power-k", "classes")):
-            numbers[metric] = _powers(_by_name(study[part]).get(name))
+            entry = _by_name(study[part]).get(name)
+            numbers[metric], doubts[metric] = _powers(entry), _doubt(entry)
         if name == "ft":
             numbers["build-share"] = study["build"]
         for metric, values in numbers.items():
-            rows += [Observation(condition, seed, metric, value) for seed, value in enumerate(values)]
+            doubt = doubts.get(metric, "")
+            rows += [Observation(condition, seed, metric, value, doubt) for seed, value in enumerate(values)]
         power = times.get(name, {}).get("exponent")
         if power is not None:
             rows.append(Observation(condition, None, "best-power", power))
@@ -276,6 +280,14 @@ def _by_name(entries: Mapping[str, Any]) -> dict[str, Any]:
     """Entries of a study, which are by label, by the names of distances."""
     names = {variant.label: variant.name for variant in VARIANTS}
     return {names.get(label, label): entry for label, entry in entries.items()}
+
+
+def _doubt(entry: Mapping[str, Any] | None) -> str:
+    """Why a power tells nothing: sizes are timed one after the other, while the load changes."""
+    seconds = () if entry is None else (s for s in entry["seconds"][-4:] if len(s) > 1)
+    spreads = [statistics.stdev(s) / statistics.fmean(s) for s in seconds]
+    spread = statistics.median(spreads) if spreads else 0.0
+    return f"times vary by {100 * spread:.0f} %: the machine was busy" if spread > STEADY else ""
 
 
 def _powers(entry: Mapping[str, Any] | None) -> list[float]:
