@@ -137,7 +137,8 @@ def cell(row: dict[str, float | None], who: str) -> str:
     value = row.get(who)
     if value is None:
         return "not installed" if who in row else ""
-    return f"{value:.1f} ms" if who == "ours" else f"{value:.1f} ms ({value / (row['ours'] or 1):.2g}x)"
+    ratio = value / (row["ours"] or 1)
+    return f"{value:.1f} ms" if who == "ours" else f"{value:.1f} ms ({ratio:.{0 if ratio > 10 else 1}f}x)"
 
 
 def lines(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
