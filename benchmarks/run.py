@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decoding
+import device_counts
 import distances
 import distributed
 import large_evaluation
@@ -19,6 +20,7 @@ def main() -> None:
     """Print every table; the numbers are written to benchmarks/results."""
     small = (
         distances,
+        device_counts,
         orders,
         whole_sets,
         objectives,
