@@ -194,7 +194,8 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
         axes.margins(0.12)
         for axis in (axes.xaxis, axes.yaxis):
             show_percent(axis)
-    _legend(figure, loc="outside lower center", ncols=_LEGEND_COLUMNS)
+    fitting = 100 // (max(map(len, names), default=0) + 5)  # columns of the longest name
+    _legend(figure, loc="outside lower center", ncols=max(2, min(_LEGEND_COLUMNS, fitting)))
     return figure
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,8 +14,8 @@ from torch import Tensor
 from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet._common.processes import torch_threads
 from cophenet.paper.fits import growth_exponent
-from cophenet.paper.observations import STEADY, Condition, Observation, Observations
-from cophenet.paper.timing import VARIANTS, DistanceVariant
+from cophenet.paper.observations import Condition, Observation, Observations
+from cophenet.paper.timing import VARIANTS, DistanceVariant, busy
 from cophenet.paper.variants import MODE_BY_MODE
 from cophenet.transport.flowtree import quadtree_cells
 from cophenet.tree import Hierarchy
@@ -261,10 +260,11 @@ def synthetic_observations(study: Mapping[str, Any]) -> Observations:
     rows = []
     for name, condition in conditions.items():
         numbers = {**_growth(times, name), **_compared(errors, name)}
-        doubts = {"power": _doubt(times.get(name))}
+        own, fast = (busy(times.get(each, {}).get("seconds", ())[-4:]) for each in (name, "fastft"))
+        doubts = {"power": own, "times-fastft": own or fast}
         for metric, part in (("power-d", "widths"), ("power-k", "classes")):
             entry = _by_name(study[part]).get(name)
-            numbers[metric], doubts[metric] = _powers(entry), _doubt(entry)
+            numbers[metric], doubts[metric] = _powers(entry), busy((entry or {}).get("seconds", ())[-4:])
         if name == "ft":
             numbers["build-share"] = study["build"]
         for metric, values in numbers.items():
@@ -280,14 +280,6 @@ def _by_name(entries: Mapping[str, Any]) -> dict[str, Any]:
     """Entries of a study, which are by label, by the names of distances."""
     names = {variant.label: variant.name for variant in VARIANTS}
     return {names.get(label, label): entry for label, entry in entries.items()}
-
-
-def _doubt(entry: Mapping[str, Any] | None) -> str:
-    """Why a power tells nothing: sizes are timed one after the other, while the load changes."""
-    seconds = () if entry is None else (s for s in entry["seconds"][-4:] if len(s) > 1)
-    spreads = [statistics.stdev(s) / statistics.fmean(s) for s in seconds]
-    spread = statistics.median(spreads) if spreads else 0.0
-    return f"times vary by {100 * spread:.0f} %: the machine was busy" if spread > STEADY else ""
 
 
 def _powers(entry: Mapping[str, Any] | None) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -18,12 +19,20 @@ from torch import Tensor
 from cophenet._common.checks import check_choice, check_whole
 from cophenet._common.processes import torch_threads
 from cophenet.cpcc.loss import CPCCLoss
-from cophenet.paper.observations import Condition, Observation, Observations
+from cophenet.paper.observations import STEADY, Condition, Observation, Observations
 from cophenet.paper.variants import label_of
 from cophenet.transport import class_distances
 from cophenet.tree import Hierarchy
 
-__all__ = ["VARIANTS", "DistanceVariant", "dense_bures", "run_isolated", "step_observations", "time_steps"]
+__all__ = [
+    "VARIANTS",
+    "DistanceVariant",
+    "busy",
+    "dense_bures",
+    "run_isolated",
+    "step_observations",
+    "time_steps",
+]
 
 
 @dataclass(frozen=True)
@@ -233,6 +242,24 @@ def _projected(features: Tensor, labels: Tensor, pairs: int) -> float:
     return _timed(loss, features, labels) * total / pairs
 
 
+def busy(times: Sequence[Sequence[float]]) -> str:
+    """Why powers and ratios of times tell nothing: what is compared was timed while the load changed.
+
+    Args:
+        times: Seconds of the repeats, at each of some sizes.
+
+    Returns:
+        The reason; "" if the repeats agree at half of the sizes or more.
+
+    Example:
+        >>> busy([[1.0, 1.0, 1.01]]), busy([[1.0, 1.5, 1.0]])
+        ('', 'times vary by 25 %: the machine was busy')
+    """
+    spreads = [statistics.stdev(each) / statistics.fmean(each) for each in times if len(each) > 1]
+    spread = statistics.median(spreads) if spreads else 0.0
+    return f"times vary by {100 * spread:.0f} %: the machine was busy" if spread > STEADY else ""
+
+
 def step_observations(study: Mapping[str, Any]) -> Observations:
     """Observations of `time_steps`: "seconds_per_batch", and "times-l2" the time over that with l2."""
     conditions, rows = [], []
@@ -245,7 +272,8 @@ def step_observations(study: Mapping[str, Any]) -> Observations:
         rows += [Observation(condition, seed, "seconds_per_batch", s) for seed, s in enumerate(seconds)]
         if l2:
             ratios = (own / other for own, other in zip(seconds, l2, strict=True))
-            rows += [Observation(condition, seed, "times-l2", ratio) for seed, ratio in enumerate(ratios)]
+            doubt = busy([seconds]) or busy([l2])
+            rows += [Observation(condition, seed, "times-l2", r, doubt) for seed, r in enumerate(ratios)]
     return Observations(tuple(conditions), tuple(rows))
 
 
