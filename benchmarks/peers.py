@@ -146,7 +146,8 @@ def _ott(sliced: bool) -> Callable[..., Any]:
     def total(x: Any, y: Any, a: Any, b: Any) -> Any:
         return jax.vmap(cost)(x, y, a, b).sum()
 
-    return jax.jit(jax.value_and_grad(total, argnums=(0, 1)))
+    compiled: Callable[..., Any] = jax.jit(jax.value_and_grad(total, argnums=(0, 1)))
+    return compiled
 
 
 def _ott_step(sliced: bool) -> Step:
