@@ -2,12 +2,14 @@
 
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from cophenet.cli import main
+from cophenet.estimator import comparison
 from cophenet.recipes.load import Override
 from cophenet.report.noise import Measured
 from cophenet.runs import Run
@@ -92,6 +94,32 @@ def test_a_tree_is_inferred_where_there_is_none(tmp_path, vectors):
     assert groups[0] != groups[3]
     assert "was inferred" in notes[0]
     assert data.load().data.options["tree_file"] == str(tmp_path / "inferred-tree.json")
+
+
+def test_numbers_of_the_estimator_are_kept_for_their_data_only(tmp_path, vectors, monkeypatch):
+    Hierarchy.from_paths([(f"g{i // 3}", f"c{i}") for i in range(6)]).write(tmp_path / "tree.json")
+    _, _, train, test = pipeline._prepared(find_data(vectors), tmp_path, str)
+    fitted = []
+    methods = dict.fromkeys(comparison.METHODS, lambda *given: fitted.append(given))
+    monkeypatch.setattr(comparison, "METHODS", methods)
+    scores = {f"{name} {level}": 0.5 for name in ("accuracy", "MAP") for level in train.tree.level_names}
+    monkeypatch.setattr(comparison, "measure_method", lambda *_: scores)
+
+    def fits(samples):
+        fitted.clear()
+        (sentence,) = pipeline._estimator(samples, test, tmp_path, (0, 1), str)
+        assert "reaches 50.0% accuracy of classes" in sentence
+        return len(fitted)
+
+    assert [fits(train), fits(train)] == [4, 0]
+    assert fits(replace(train, labels=train.labels[::-1].copy())) == 4
+    other = Hierarchy.from_paths(
+        [(f"g{i % 2}", f"c{i}") for i in range(6)], level_names=train.tree.level_names
+    )
+    assert [fits(replace(train, tree=other)), fits(train)] == [4, 4]
+    (tmp_path / "estimator-seed0.json").write_text("[")
+    with pytest.raises(ValueError, match=r"estimator-seed0\.json is no JSON"):
+        fits(train)
 
 
 @pytest.fixture(scope="module")

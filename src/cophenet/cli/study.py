@@ -80,6 +80,6 @@ def study(
     width = min(shutil.get_terminal_size().columns, 110)
     for sentence in result.sentences:
         indent = "    " if sentence.startswith(" ") else "  "
-        typer.echo(textwrap.fill(sentence, width, subsequent_indent=indent))
+        typer.echo(textwrap.fill(sentence, width, subsequent_indent=indent, break_on_hyphens=False))
     typer.echo(f"  {result.command}")
     typer.echo(f"wrote {result.page}")

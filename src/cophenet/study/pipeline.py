@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cophenet._common.files import write_json, write_text
+from cophenet._common.files import read_json, write_json, write_text
 from cophenet._common.progress import format_time
 from cophenet.evaluation.intervals import mean_interval
 from cophenet.evaluation.keys import describe
@@ -178,9 +178,8 @@ def _prepared(data: StudyData, output: Path, tell: Tell) -> tuple[StudyData, lis
     if recipe.data.name not in ("folder", "vectors") or vectors is None:
         raise ValueError(f"{data.name} has no tree that groups its classes: give --tree FILE")
     file = output / "inferred-tree.json"
-    if not file.is_file():
-        output.mkdir(parents=True, exist_ok=True)
-        _infer(vectors, train).write(file)
+    output.mkdir(parents=True, exist_ok=True)
+    _infer(vectors, train).write(file)
     note = f"There was no tree: it was inferred from the training vectors, and is in {file}."
     tell(note)
     data = data.with_tree(file)
@@ -189,7 +188,7 @@ def _prepared(data: StudyData, output: Path, tell: Tell) -> tuple[StudyData, lis
 
 
 def _vectors(samples: Samples) -> NDArray[np.float32] | None:
-    """The inputs as vectors; None if they are large images."""
+    """The inputs as vectors, those of the trunk if it is frozen; None if they are large images."""
     if int(np.prod(samples.inputs.shape)) > _WIDEST or (
         len(samples.inputs.shape) > 1 and samples.inputs.shape[-1] > 32
     ):
@@ -315,16 +314,17 @@ def _estimator(train: Samples, test: Samples, output: Path, seeds: Sequence[int]
         return []
     methods = ("cophenet, without the tree", "cophenet")
     scores: dict[str, list[dict[str, float]]] = {name: [] for name in methods}
+    identity = _checksum(train.tree, rows, train.labels, others, test.labels)
     for seed in seeds:
         file = output / f"estimator-seed{seed}.json"
-        if not file.is_file():
+        made = read_json(file) if file.is_file() else {}
+        if made.get("data") != identity:
             tell(f"estimator, seed {seed}")
-            made = {}
+            made = {"data": identity}
             for name in methods:
                 method = METHODS[name](rows, train.labels, train.tree, seed)
                 made[name] = measure_method(method, (rows, train.labels), (others, test.labels), train.tree)
             write_json(file, made)
-        made = json.loads(file.read_text(encoding="utf-8"))
         for name in methods:
             scores[name].append(made[name])
     levels = shown_levels(train.tree)
@@ -342,3 +342,11 @@ def _estimator(train: Samples, test: Samples, output: Path, seeds: Sequence[int]
         f"The estimator (`cophenet embed`), with its defaults, reaches {reached:.1%} accuracy of classes; "
         f"the tree gives it {'; '.join(texts)}."
     ]
+
+
+def _checksum(tree: Hierarchy, *arrays: NDArray[Any]) -> str:
+    """Of all that the estimator's numbers depend on beside the seed."""
+    digest = hashlib.sha256(repr((tree.names, tree.level_names)).encode())
+    for values in (tree.parents, tree.edge_weights, tree.leaves, *arrays):
+        digest.update(np.ascontiguousarray(values).data)
+    return digest.hexdigest()[:16]
