@@ -75,7 +75,9 @@ class _Correlation(torch.autograd.Function):
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return (None,) * 7
         (slope,) = ctx.saved_tensors
         return (grad.unsqueeze(-1) if grad.ndim else grad) * slope, *(None,) * 6
 

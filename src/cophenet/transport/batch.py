@@ -112,7 +112,9 @@ class _ScaledToOne(torch.autograd.Function):
         return values * ctx.factor, exponent, peak
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, *_: None) -> Tensor:
+    def backward(ctx: Any, grad: Tensor | None, *_: None) -> Tensor | None:
+        if grad is None:
+            return None
         largest = torch.finfo(grad.dtype).max
         scaled: Tensor = grad * ctx.factor
         return scaled.clamp_(-largest, largest)
