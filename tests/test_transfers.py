@@ -7,11 +7,11 @@ import sys
 
 import pytest
 import torch
+from benchmarks.pretend_device import PretendDevice
 
 from cophenet import CPCCLoss, Hierarchy
 from cophenet.objectives import StepOutput, create, objective_names
 from cophenet.transport import distance_names
-from pretend_device import PretendDevice
 from support import random_batch, random_weights
 
 TREE = Hierarchy.from_paths([(f"group{c // 3}", f"class{c}") for c in range(6)])
