@@ -95,6 +95,7 @@ def outputs_in(folder: Path, files: Sequence[Path]) -> list[tuple[Path, Path]]:
         if first.setdefault(file.name, file) is not file:
             same = first[file.name]
             raise ValueError(f"{same} and {file} have one name, under which both would be written")
+    for file in files:
         if not file.is_file():
             raise FileNotFoundError(f"{file} not found")
         if file.parent.resolve() == folder.resolve():
