@@ -105,7 +105,8 @@ def test_two_queues_share_the_runs(tmp_path, monkeypatch):
         made.append((queue, path))
         if len(made) <= 2:
             meeting.wait()  # both are at a run of their own
-        write_runs([replace(runs, seeds=(seed,))], tmp_path)
+        write_runs([replace(runs, seeds=(seed,))], tmp_path / "written")
+        runs.path(tmp_path / "written", seed).rename(path)  # whole at once, as files of real runs are
 
     monkeypatch.setattr(Queue, "_make", make)
     queues = [Queue(tmp_path, tell=lambda _: None) for _ in range(2)]
