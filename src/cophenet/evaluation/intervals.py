@@ -15,6 +15,7 @@ __all__ = ["Interval", "mean_interval", "resampled_interval", "resampled_means"]
 _CONFIDENCE = 0.95
 _RESAMPLES = 400
 _ROWS = 4096
+_ROUNDING = 1e-9
 
 
 class Interval(NamedTuple):
@@ -31,14 +32,19 @@ class Interval(NamedTuple):
     high: float
 
     @property
+    def known(self) -> bool:
+        """Whether it has a width: a single number, or equal ones, say nothing of their noise."""
+        return self.high - self.low > _ROUNDING * abs(self.mean)
+
+    @property
     def sign(self) -> int:
-        """1 if all of it is above zero, -1 if all is below, else 0: no more than noise.
+        """1 if all of it is above zero, -1 if all is below, else 0: no more than noise, or noise not known.
 
         Example:
-            >>> Interval(0.2, 0.1, 0.3).sign, Interval(0.2, -0.1, 0.5).sign
-            (1, 0)
+            >>> Interval(0.2, 0.1, 0.3).sign, Interval(0.2, -0.1, 0.5).sign, Interval(0.2, 0.2, 0.2).sign
+            (1, 0, 0)
         """
-        return int(self.low > 0) - int(self.high < 0)
+        return int(self.low > 0) - int(self.high < 0) if self.known else 0
 
 
 def mean_interval(values: Sequence[float], floor: float = 0.0) -> Interval:

@@ -67,7 +67,7 @@ class Finding:
         scale, unit = (100, " points") if describe(self.key).percent else (1, " levels")
         digits = 1 if scale == 100 else 2
         mean, low, high = (f"{scale * end:+.{digits}f}" for end in self.gap)
-        return f"{self.about} {mean}{unit} [{low}, {high}]"
+        return f"{self.about} {mean}{unit} {f'[{low}, {high}]' if self.gap.known else '(noise not known)'}"
 
 
 @dataclass(frozen=True)

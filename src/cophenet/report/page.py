@@ -327,7 +327,7 @@ def _shown_gap(cell: Cell) -> str:
         return ""
     scale, digits = (100, 1) if cell.unit == "percent" else (1, 2)
     mean, low, high = (f"{scale * end:+.{digits}f}" for end in cell.against)
-    return f"{mean} [{low}, {high}]"
+    return f"{mean} [{low}, {high}]" if cell.against.known else mean
 
 
 def _blocks(table: Table) -> tuple[Block, ...]:
