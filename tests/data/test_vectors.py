@@ -3,6 +3,7 @@ import pytest
 
 from cophenet import Hierarchy
 from cophenet.data.vectors import Vectors
+from cophenet.evaluation.details import show_inputs
 from vectors.written_vectors import (
     FEATURES,
     LABELS,
@@ -56,6 +57,19 @@ def test_split_without_a_test_file_is_stratified_and_repeatable(folder):
     assert set(data.samples("train").counts()) == {7}
     np.testing.assert_array_equal(data.samples("test").rows, same.samples("test").rows)
     assert data.samples("test").rows.tolist() != other.samples("test").rows.tolist()
+
+
+def test_texts_are_those_of_the_test_rows(folder):
+    train = write_npz(folder / "all", FEATURES, LABELS)
+    (folder / "texts.txt").write_text("".join(f"sample {row}\n" for row in range(50)))
+    drawn = Vectors(train, texts="texts.txt").load(folder).samples("test")
+    assert drawn.inputs.names(drawn.rows) == [f"sample {row}" for row in drawn.rows]
+    mistakes = [{"index": 3}]
+    show_inputs(mistakes, drawn)
+    assert mistakes == [{"index": 3, "file": f"sample {drawn.rows[3]}"}]
+    own = Vectors(train, write_npz(folder / "test", FEATURES[:20], LABELS[:20]), texts="texts.txt")
+    with pytest.raises(ValueError, match=r"texts\.txt has 50 lines, but .*test\.npz has 20 rows"):
+        own.load(folder)
 
 
 def test_without_a_tree_the_classes_make_a_star(folder):

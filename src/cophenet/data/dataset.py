@@ -80,7 +80,7 @@ class Inputs(ABC):
         return CentreCrop(sides[0], sides[0]) if channels == 3 and sides == sides[:1] * 2 else None
 
     def names(self, rows: Labels) -> list[str]:
-        """Names of the files that some inputs are read from; empty for those that have none."""
+        """Names of the files that some inputs are read from, or texts; empty for those that have none."""
         return [""] * len(rows)
 
     def fingerprint(self, rows: Labels) -> str:  # noqa: ARG002
@@ -98,6 +98,7 @@ class ArrayInputs(Inputs):
 
     Attributes:
         values: (N, ...) uint8 images or float32 vectors.
+        texts: What each was made from, if that is known, to be shown.
 
     Example:
         >>> rows = np.arange(2)
@@ -107,6 +108,7 @@ class ArrayInputs(Inputs):
     """
 
     values: Tensor
+    texts: tuple[str, ...] = ()
     in_memory: ClassVar[bool] = True
 
     def __len__(self) -> int:
@@ -121,6 +123,10 @@ class ArrayInputs(Inputs):
     def shape(self) -> tuple[int, ...]:
         """Shape of one input."""
         return tuple(self.values.shape[1:])
+
+    def names(self, rows: Labels) -> list[str]:
+        """Texts of some rows."""
+        return [self.texts[row] for row in rows] if self.texts else super().names(rows)
 
     def fingerprint(self, rows: Labels) -> str:
         """A checksum of the values of some rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from cophenet._common.checks import check_choice, check_file, check_share, check_whole, wrong_argument
+from cophenet._common.limits import read_text
 from cophenet.data.dataset import (
     ArrayInputs,
     DataSet,
@@ -49,6 +51,8 @@ class Vectors(DataSource):
         seed: Decides which samples are the test part, where there is no test file.
         labels: What the labels of all files are: "names" of classes, or "positions" in the classes of the
             tree file, from 0.
+        texts: File in UTF-8 with a line for each row of the test file, or of the only file: what a report
+            shows of the worst mistakes.
 
     Example:
         >>> import tempfile
@@ -70,9 +74,10 @@ class Vectors(DataSource):
         test_share: float = 0.2,
         seed: int = 0,
         labels: Literal["names", "positions"] = "names",
+        texts: str | None = None,
     ) -> None:
         check_file("train", train)
-        for argument, file in {"test": test, "tree_file": tree_file}.items():
+        for argument, file in {"test": test, "tree_file": tree_file, "texts": texts}.items():
             if file is not None:
                 check_file(argument, file)
         check_share("test_share", test_share)
@@ -80,7 +85,7 @@ class Vectors(DataSource):
         check_choice("labels", labels, ("names", "positions"))
         if labels == "positions" and tree_file is None:
             raise wrong_argument("labels", "'positions' needs a tree to count classes in: give tree_file")
-        self.train, self.test, self.tree_file = train, test, tree_file
+        self.train, self.test, self.tree_file, self.texts = train, test, tree_file, texts
         self.test_share, self.seed, self.labels = test_share, seed, labels
 
     def check_domain(self, domain: str) -> None:
@@ -99,6 +104,7 @@ class Vectors(DataSource):
             self.train: "features and labels of the training part",
             self.test: "features and labels of the test part",
             self.tree_file: "the tree of the classes",
+            self.texts: "texts of the test part",
         }
         paths = {(data_dir or Path()) / file: note for file, note in named.items() if file is not None}
         return [Requirement(path, path.is_file(), note) for path, note in paths.items()]
@@ -109,7 +115,7 @@ class Vectors(DataSource):
         Raises:
             FileNotFoundError: If a file is missing.
             ValueError: If a file cannot be read, labels are not classes, the training file has one class
-                only, or there is no test file and a class has a single sample.
+                only, there is no test file and a class has a single sample, or texts are not as many.
         """
         base = data_dir or Path()
         path = base / self.train
@@ -119,7 +125,10 @@ class Vectors(DataSource):
                 f"{path}: data {self.name!r} needs at least two classes, found only {given[0]!r}"
             )
         tree = _star(given) if self.tree_file is None else read_tree_file(base / self.tree_file)
-        whole = self._samples(features, given, tree, path)
+        texts: tuple[str, ...] = ()
+        if self.texts is not None:
+            texts = tuple(re.split(r"\r?\n", read_text(base / self.texts).removesuffix("\n")))
+        whole = self._samples(features, given, tree, path, texts if self.test is None else ())
         parts: dict[Part, Samples]
         if self.test is None:
             try:
@@ -127,7 +136,12 @@ class Vectors(DataSource):
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from error
         else:
-            parts = {"train": whole, "test": self._read_test(base / self.test, tree, features.shape[1])}
+            test = base / self.test
+            others, answers = read_vectors(test)
+            if others.shape[1] != features.shape[1]:
+                sizes = f"{others.shape[1]} features, the training part has {features.shape[1]}"
+                raise ValueError(f"{test}: has {sizes}")
+            parts = {"train": whole, "test": self._samples(others, answers, tree, test, texts)}
 
         def make(part: Part, domain: Domain) -> Samples:
             if domain == "full":
@@ -138,19 +152,18 @@ class Vectors(DataSource):
 
         return DataSet(self.name, tree, make)
 
-    def _samples(self, features: Features, given: list[str], tree: Hierarchy, path: Path) -> Samples:
+    def _samples(
+        self, features: Features, given: list[str], tree: Hierarchy, path: Path, texts: tuple[str, ...]
+    ) -> Samples:
+        if texts and len(texts) != len(given):
+            raise ValueError(f"{self.texts} has {len(texts)} lines, but {path} has {len(given)} rows")
         if self.labels == "positions":
             labels = _positions(given, tree, path)
         else:
             where = "the tree" if self.tree_file is not None else f"the training part {self.train}"
             labels = _by_name(given, tree, path, where)
-        return Samples(ArrayInputs(torch.from_numpy(features)), np.arange(len(labels)), labels, tree)
-
-    def _read_test(self, path: Path, tree: Hierarchy, width: int) -> Samples:
-        features, given = read_vectors(path)
-        if features.shape[1] != width:
-            raise ValueError(f"{path}: has {features.shape[1]} features, the training part has {width}")
-        return self._samples(features, given, tree, path)
+        inputs = ArrayInputs(torch.from_numpy(features), texts)
+        return Samples(inputs, np.arange(len(labels)), labels, tree)
 
 
 def _star(given: list[str]) -> Hierarchy:
