@@ -96,6 +96,14 @@ def test_a_tree_is_inferred_where_there_is_none(tmp_path, vectors):
     assert data.load().data.options["tree_file"] == str(tmp_path / "inferred-tree.json")
 
 
+def test_large_images_have_a_word_why_there_is_no_estimator(tmp_path):
+    images = SimpleNamespace(inputs=SimpleNamespace(shape=(3, 64, 64)))
+    assert pipeline._vectors(images) is None
+    assert pipeline._estimator(images, images, tmp_path, (0,), str) == []
+    (note,) = pipeline._misplaced(None, images)
+    assert "images (3 x 64 x 64), not vectors, so that the estimator was not fitted" in note
+
+
 def test_numbers_of_the_estimator_are_kept_for_their_data_only(tmp_path, vectors, monkeypatch):
     Hierarchy.from_paths([(f"g{i // 3}", f"c{i}") for i in range(6)]).write(tmp_path / "tree.json")
     _, _, train, test = pipeline._prepared(find_data(vectors), tmp_path, str)
@@ -180,9 +188,8 @@ def test_new_classes_of_own_runs_count_in_the_answer(monkeypatch):
     def measured(run):
         keys = ("target/accuracy/b",) if run.startswith("new-") else ("full/accuracy/b", "target/map/b")
         gain = 0.1 * run.endswith("mtl") * run.startswith("new-")
-        metrics = {
-            key: {"mean": 0.5, "values": [0.5 + gain + 0.01 * seed for seed in range(3)]} for key in keys
-        }
+        values = [0.5 + gain + (0.01 + 1e-4 * gain) * seed for seed in range(3)]
+        metrics = {key: {"mean": 0.5, "values": values} for key in keys}
         return Measured({"objective": run.removeprefix("new-"), "seeds": [0, 1, 2], "metrics": metrics})
 
     tree = Hierarchy.from_paths(["x/1", "y/2"], sep="/", level_names=("a", "b"))

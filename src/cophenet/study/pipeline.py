@@ -217,7 +217,12 @@ def _infer(vectors: NDArray[np.float32], samples: Samples) -> Hierarchy:
 
 def _misplaced(vectors: NDArray[np.float32] | None, samples: Samples) -> list[str]:
     if vectors is None:
-        return []
+        size = " x ".join(map(str, samples.inputs.shape))
+        return [
+            f"The inputs are images ({size}), not vectors, so that the estimator was not fitted and no class "
+            "looked at for its place in the tree. A frozen pretrained backbone gives vectors: "
+            "pip install 'cophenet[pretrained]', and the same command into another folder."
+        ]
     found = misplaced_classes(vectors, samples.labels, samples.tree)
     if not found:
         return []
