@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib.util
+import inspect
 import json
 import pkgutil
 import re
@@ -70,6 +71,15 @@ def test_the_reference_has_every_room():
         for room in re.findall(r"automodule:: (\S+)", page.read_text())
     }
     assert shown == {f"cophenet.{room}" for room in ROOMS} | {"cophenet.metrics.streaming"}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_reference_tells_the_arguments_of_every_class(room):
+    module = importlib.import_module(f"cophenet.{room}")
+    for public in (getattr(module, name) for name in module.__all__):
+        if inspect.isclass(public):
+            kinds = [parameter.kind for parameter in inspect.signature(public).parameters.values()]
+            assert inspect.Parameter.VAR_POSITIONAL not in kinds, public
 
 
 @pytest.mark.parametrize("name", ["docstrings", "links"])

@@ -48,6 +48,9 @@ class Backbone(nn.Module, ABC):
     has_pretrained: ClassVar[bool] = False
     images: ClassVar[ImageInputs] = ImageInputs()
 
+    def __init__(self) -> None:
+        super().__init__()
+
     @classmethod
     def parse_sizes(cls, name: str, suffix: str) -> dict[str, int] | None:
         """Arguments in a name that continues a registered one, such as the width in `resnet18-w16`.

@@ -67,6 +67,9 @@ class ClassDistance(nn.Module, ABC):
     wide: ClassVar[bool] = False
     lazy_checks: bool = False
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def __call__(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs, at any scale of its features."""
         rho: Tensor = super().__call__(self.in_range(batch))
@@ -239,7 +242,8 @@ def create_distance(
     cls = DISTANCES.get(distance)
     if options:  # looking at a signature takes longer than a small batch
         check_options(f"distance {distance!r}", cls, options, also)
-    return cls(tree=tree, **options) if cls.needs_tree else cls(**options)
+    given = {"tree": tree, **options} if cls.needs_tree else options
+    return cls(**given)
 
 
 @overload
