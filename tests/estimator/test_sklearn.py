@@ -8,12 +8,14 @@ import polars as pl
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_classifiers_train, parametrize_with_checks
 
-from cophenet import HierarchicalEmbedder
+from cophenet import HierarchicalEmbedder, Hierarchy
 from cophenet.estimator import TreeDistanceScorer
 from estimator.vectors import TREE, clouds
 
@@ -38,6 +40,19 @@ def test_scikit_learns_battery(estimator, check):
 @pytest.mark.filterwarnings("ignore")
 def test_the_defaults_learn_what_scikit_learn_asks_of_a_classifier():
     check_classifiers_train("HierarchicalEmbedder", HierarchicalEmbedder())
+
+
+def test_texts_through_a_vectoriser_with_a_search_for_the_dial():
+    words = {"cat": "purr paw fur", "dog": "bark paw fur", "bus": "wheel seat road", "van": "wheel box road"}
+    tree = Hierarchy.from_nested({"pet": ["cat", "dog"], "car": ["bus", "van"]})
+    names = np.repeat(list(words), 6)
+    texts = [f"{words[name]} {('the', 'of', 'a')[i % 3]}" for i, name in enumerate(names)]
+    embedder = HierarchicalEmbedder(tree, **QUICK)
+    pipeline = make_pipeline(TfidfVectorizer(), TruncatedSVD(6, random_state=0), embedder)
+    search = GridSearchCV(pipeline, {"hierarchicalembedder__tree_strength": [0.0, 0.5]}, cv=2)
+    search.fit(texts, names)
+    assert search.best_score_ == 1
+    assert search.predict(["the bark of a paw", "box on the road"]).tolist() == ["dog", "van"]
 
 
 def test_pipeline_grid_search_and_clone():
