@@ -1,91 +1,69 @@
-"""Draws docs/digits.svg: class distances of the digits, without and with the regularizer."""
+"""Draws docs/glosses.svg: distances between classes without and with the regularizer.
+
+Usage: python docs/picture.py RUN RUN; evaluated runs of one seed, recipe glosses, objectives flat and fastft.
+"""
 
 from __future__ import annotations
 
-import tempfile
+import sys
 from pathlib import Path
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
 from scipy.spatial.distance import squareform
 
-from cophenet.evaluation import evaluate
-from cophenet.recipes import load_recipe
+from cophenet import Hierarchy
 from cophenet.report.matrices import tree_order
-from cophenet.runs import Run, train
+from cophenet.runs import Run
 
-CELL, LEFT, TOP, GAP = 26, 64, 56, 96
-# Viridis, which keeps its order for colour-blind readers and in grey print.
-STOPS = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)]
-
-
-def colour(share: float) -> str:
-    """A colour of the scale for a number from 0 to 1."""
-    position = min(max(share, 0.0), 1.0) * (len(STOPS) - 1)
-    low = min(int(position), len(STOPS) - 2)
-    pairs = zip(STOPS[low], STOPS[low + 1], strict=True)
-    return "#" + "".join(f"{round(a + (b - a) * (position - low)):02x}" for a, b in pairs)
+# Boxes are drawn around groups of so many classes, and named.
+LEAST, MOST = 7, 45
+TITLES = ("cross entropy", "cross entropy + (1 - CPCC)")
 
 
-def trained(objective: str, folder: Path) -> Run:
-    """All ten digits, trained with one seed and measured."""
-    overrides = [f"objective.name={objective}", "data.domain=full", "one_shot=null"]
-    run = train(load_recipe("digits", overrides=overrides), folder / objective, threads=1, progress=False)
-    evaluate(run)
-    return run
+def groups(tree: Hierarchy) -> dict[str, tuple[int, int]]:
+    """Name of a group -> its first place and its number of classes, in the order of the tree."""
+    places = {int(tree.leaves[label]): place for place, label in enumerate(tree_order(tree))}
+    found: dict[str, tuple[int, int]] = {}
+    end = 0  # of the nodes below the last group
+    for node in range(1, tree.num_nodes):
+        below = [places[leaf] for leaf in range(node, node + int(tree.sizes[node])) if leaf in places]
+        if node >= end and len(below) <= MOST:
+            end = node + int(tree.sizes[node])
+            if len(below) >= LEAST:
+                name = tree.names[node].rpartition("/")[2].partition(".")[0].replace("_", " ")
+                found[name] = (min(below), len(below))
+    return found
 
 
-def heat_map(title: str, run: Run, x: int) -> list[str]:
-    """One matrix as SVG elements."""
-    assert run.details is not None
-    assert run.results is not None
-    tree, order = run.tree, tree_order(run.tree)
-    table = squareform(run.details["class_distances"]["l2"])[order][:, order]
-    share = table / table.max()
-    score = run.results["metrics"]["full/cpcc/l2"]["mean"]
-    middle = x + 5 * CELL
-    parts = [f'<text x="{middle}" y="22" class="title">{title}</text>']
-    parts.append(f'<text x="{middle}" y="42">CPCC {score:.2f}</text>')
-    size = f'width="{CELL}" height="{CELL}"'
-    for i, digit in enumerate(tree.classes[label] for label in order):
-        centre = i * CELL + CELL / 2
-        parts.append(f'<text x="{x - 12}" y="{TOP + centre + 5}">{digit}</text>')
-        parts.append(f'<text x="{x + centre}" y="{TOP + 10 * CELL + 18}">{digit}</text>')
-        parts += [
-            f'<rect x="{x + j * CELL}" y="{TOP + i * CELL}" {size} fill="{colour(v)}"/>'
-            for j, v in enumerate(share[i])
-        ]
-    start = 0
-    for count in tree.sizes[tree.nodes_at(1)] - 1:  # without the group itself
-        side = CELL * count
-        corner = start * CELL
-        parts.append(
-            f'<rect x="{x + corner}" y="{TOP + corner}" width="{side}" height="{side}" class="group"/>'
-        )
-        start += count
-    return parts
-
-
-def main() -> None:
+def main(*folders: str) -> None:
     """Write the picture."""
-    with tempfile.TemporaryDirectory() as folder:
-        flat, fastft = (trained(objective, Path(folder)) for objective in ("flat", "fastft"))
-        maps = heat_map("cross entropy", flat, LEFT)
-        maps += heat_map("cross entropy + (1 - CPCC)", fastft, LEFT + 10 * CELL + GAP)
-    width, height = LEFT + 20 * CELL + GAP + 24, TOP + 10 * CELL + 56
-    style = (
-        "text{font:14px sans-serif;fill:#555;text-anchor:middle}.title{font-weight:bold}"
-        ".group{fill:none;stroke:#fff;stroke-width:3}"
-    )
-    caption = "distances of class centroids: dark is near, bright is far; boxes: loops, strokes, curves"
-    elements = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-        "<title>Distances between digit classes without and with the CPCC regularizer</title>",
-        f"<style>{style}</style>",
-        *maps,
-        f'<text x="{width / 2}" y="{height - 12}" style="font-size:12px">{caption}</text>',
-        "</svg>",
-    ]
-    (Path(__file__).parent / "digits.svg").write_text("\n".join(elements) + "\n")
+    mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "glosses", "font.size": 9}
+    runs = [Run.open(folder) for folder in folders]
+    tree = runs[0].tree
+    panels = {"distances in the tree\n(WordNet)": tree.distances()}
+    for title, run in zip(TITLES, runs, strict=True):
+        assert run.details is not None
+        assert run.results is not None
+        metrics = run.results["metrics"]
+        score, accuracy = metrics["full/cpcc/fastft"], metrics[f"full/accuracy/{tree.level_names[-1]}"]
+        label = f"{title}\nCPCC {score['mean']:.2f}, accuracy {accuracy['mean']:.1%}"
+        panels[label] = squareform(run.details["class_distances"]["fastft"])
+    order, boxes = tree_order(tree), groups(tree)
+    fig, axes = plt.subplots(1, 3, figsize=(10.4, 3.6), layout="constrained")
+    for ax, (title, table) in zip(axes, panels.items(), strict=True):
+        low = table[np.triu_indices(len(table), 1)].min()  # the diagonal, which is 0, would take the contrast
+        colors = mpl.colormaps["viridis"].resampled(16)
+        ax.imshow(np.maximum(table, low)[order][:, order], interpolation="none", cmap=colors)
+        ax.set_title(title, fontsize=10)
+        ax.set(xticks=[], yticks=[])
+        for start, count in boxes.values():
+            ax.add_patch(plt.Rectangle((start - 0.5,) * 2, count, count, fill=False, color="white", lw=1.2))
+    axes[0].set_yticks([start + count / 2 for start, count in boxes.values()], list(boxes), fontsize=8)
+    axes[0].tick_params(length=0)
+    fig.savefig(Path(__file__).parent / "glosses.svg", metadata={"Date": None, "Creator": None})
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
