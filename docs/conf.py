@@ -19,6 +19,7 @@ extensions = [
     "sphinx_parts.mathml",
     "sphinx_parts.commands",
     "sphinx_parts.docstrings",
+    "sphinx_parts.gallery",
     "sphinx_parts.links",
 ]
 root_doc = "index"
