@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cophenet._common.arrays import check_arrays, with_checksum
 from cophenet._common.files import old_or_new_folder, parse_json, read_json, replaced_folder
 from cophenet._common.limits import one_line, read_text
 from cophenet._common.packages import import_optional
+from cophenet._common.tensor_files import dump_tensors, read_tensors
 from cophenet.estimator.decision_curve import DecisionCurve
 from cophenet.estimator.ensemble import EnsembleNetwork
 from cophenet.estimator.familiarity import Familiarity
@@ -56,11 +56,10 @@ def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
     if not isinstance(estimator.network_, VectorNetwork | EnsembleNetwork):
         raise ValueError("an estimator made from a run is saved by its run folder already")
     target = check_place(path)
+    _require_safetensors()
     target.parent.mkdir(parents=True, exist_ok=True)
     with replaced_folder(target) as part:
-        tensors = _tensors(estimator)
-        metadata = with_checksum({name: values.numpy() for name, values in tensors.items()}, {})
-        _safetensors().torch.save_file(tensors, part / TENSORS, metadata=metadata)
+        (part / TENSORS).write_bytes(dump_tensors(_tensors(estimator)))
         estimator.tree_.write(part / TREE)
         if estimator.given_tree_ is not None:
             estimator.given_tree_.write(part / GIVEN)
@@ -96,12 +95,12 @@ def load(estimator: _Estimator, path: str | os.PathLike[str], device: str | None
     """
     folder = old_or_new_folder(Path(path))
     config = _read_config(folder)
-    _safetensors()
+    _require_safetensors()
     if device is not None:
         check_device(device)
     try:
         config["params"]["device"] = device or _present(config["params"]["device"])
-        tensors = _read_tensors(folder / TENSORS)
+        tensors = read_tensors(folder / TENSORS)
         tree = Hierarchy.read(folder / TREE)
         estimator.given_tree_ = None if config["inferred"] else Hierarchy.read(folder / GIVEN)
         estimator.set_params(**config["params"], tree=estimator.given_tree_)
@@ -125,16 +124,8 @@ def _present(device: str) -> str:
     return device
 
 
-def _safetensors() -> Any:
-    return import_optional("safetensors.torch", "saved models need", "cophenet[embed]")
-
-
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file; models of earlier versions have no checksum."""
-    with _safetensors().safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
-        check_arrays({name: values.numpy() for name, values in tensors.items()}, file.metadata() or {})
-    return tensors
+def _require_safetensors() -> None:
+    import_optional("safetensors.torch", "saved models need", "cophenet[embed]")
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from cophenet._common.arrays import check_arrays, with_checksum
 from cophenet._common.checks import check_choice
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import one_line
 from cophenet._common.packages import import_optional
 from cophenet._common.places import make_real_folder
+from cophenet._common.tensor_files import dump_tensors, read_metadata, read_tensors
 from cophenet.metrics.cards import FeatureSet, Missing
 from cophenet.runs import load_experiment, load_network
 from cophenet.runs.folder import check_same_data
@@ -236,27 +235,15 @@ def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str,
         domain: Of the data, as in `Samples`.
         part: Of the data: "train", "test" or "validation".
     """
-    save = _require_safetensors().torch.save
+    _require_safetensors()
     metadata = {
         "checkpoint": checkpoint,
         "domain": domain,
         "part": part,
         "tree": dump_json(samples.tree),
     }
-    tensors = {key: getattr(samples, key).contiguous() for key in _KEYS}
-    metadata = with_checksum({key: values.numpy() for key, values in tensors.items()}, metadata)
     make_real_folder(path.parent, parents=True)
-    write_bytes(path, _with_sorted_metadata(save(tensors, metadata=metadata)))
-
-
-def _with_sorted_metadata(data: bytes) -> bytes:
-    """A safetensors file with its texts in the order of their names; safetensors writes them in any order."""
-    begin = 8 + int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:begin])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + data[begin:]
+    write_bytes(path, dump_tensors({key: getattr(samples, key) for key in _KEYS}, metadata))
 
 
 def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
@@ -268,15 +255,13 @@ def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
     """
     if not path.is_file():
         return None
-    safetensors = _require_safetensors()
+    _require_safetensors()
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if (metadata.get("checkpoint"), metadata.get("part")) != (checkpoint, part):
-                return None
-            # Copies lie in memory as freshly computed tensors do, so that sums add up in the same order.
-            features, labels, logits = tensors = [file.get_tensor(key).clone() for key in _KEYS]
-        check_arrays({key: values.numpy() for key, values in zip(_KEYS, tensors, strict=True)}, metadata)
+        metadata = read_metadata(path)
+        if (metadata.get("checkpoint"), metadata.get("part")) != (checkpoint, part):
+            return None
+        tensors = read_tensors(path)
+        features, labels, logits = (tensors[key] for key in _KEYS)
         tree = Hierarchy(parse_json(metadata["tree"]))
         _check_features(features, labels, logits, tree)
         return FeatureSet(features, labels, logits, tree)
@@ -301,10 +286,6 @@ def _check_features(features: Tensor, labels: Tensor, logits: Tensor, tree: Hier
         raise ValueError(f"labels must be 0 to {tree.num_classes - 1}")
 
 
-def _require_safetensors() -> Any:
-    """The package that features are written with.
-
-    Raises:
-        ImportError: If it is missing; names the extra that has it.
-    """
-    return import_optional("safetensors.torch", "files of features need", "cophenet[data]")
+def _require_safetensors() -> None:
+    """Raise an ImportError that names the extra where the package that writes features is missing."""
+    import_optional("safetensors.torch", "files of features need", "cophenet[data]")

@@ -14,9 +14,11 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import reading
+from cophenet._common.tensor_files import dump_tensors, read_metadata, read_tensors
 from cophenet.vectors import map_arrays
 
 __all__ = ["Embedding", "embed"]
@@ -146,15 +148,12 @@ def _pca(features: Floats) -> Floats:
 
 def _cached(cache: Path, digest: str, count: int) -> Floats | None:
     """The points saved for the same features; None if there are none that can be read."""
-    from safetensors import safe_open
-
     if not cache.is_file():
         return None
     try:
-        with safe_open(cache, framework="np") as file:
-            if (file.metadata() or {}).get("features") != digest:
-                return None
-            points: Floats = file.get_tensor("points")
+        if read_metadata(cache).get("features") != digest:
+            return None
+        points: Floats = read_tensors(cache)["points"].numpy()
     except Exception:  # damaged files fail in any way; it is made again
         return None
     good = points.shape == (count, 2) and points.dtype == np.float32 and np.isfinite(points).all()
@@ -162,12 +161,10 @@ def _cached(cache: Path, digest: str, count: int) -> Floats | None:
 
 
 def _save(cache: Path, digest: str, points: Floats) -> None:
-    from safetensors.numpy import save
-
     if cache.parent.is_symlink():  # leads out of the run folder
         return
     try:
-        write_bytes(cache, save({"points": points}, metadata={"features": digest}))
+        write_bytes(cache, dump_tensors({"points": torch.from_numpy(points)}, {"features": digest}))
     except OSError:
         return
 

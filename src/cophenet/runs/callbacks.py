@@ -16,12 +16,12 @@ import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.plugins.io import CheckpointIO
 
-from cophenet._common.arrays import with_checksum
 from cophenet._common.csv_cells import to_cell
 from cophenet._common.files import write_bytes, write_text
 from cophenet._common.places import make_real_folder, open_in_place
 from cophenet._common.processes import is_first_process
 from cophenet._common.progress import Progress
+from cophenet._common.tensor_files import dump_tensors
 from cophenet.runs.checkpoints import read_checkpoint, write_checkpoint
 from cophenet.runs.lightning_module import TrainingModule
 from cophenet.runs.run import Row, Run
@@ -160,14 +160,11 @@ class EpochRecorder(_TrainingCallback):
             self._write_features()
 
     def _write_features(self) -> None:
-        from safetensors.torch import save
-
         parts = self.module.saved
-        tensors = {name: torch.cat([part[name] for part in parts]).contiguous() for name in parts[0]}
-        metadata = with_checksum({name: values.numpy() for name, values in tensors.items()}, {})
+        tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
         path = self.run.features_path(f"{self.module.recipe.data.domain}-test", self.module.epoch + 1)
         make_real_folder(path.parent)
-        write_bytes(path, save(tensors, metadata=metadata))
+        write_bytes(path, dump_tensors(tensors))
 
 
 def _loss_values(module: TrainingModule, terms: Mapping[str, float]) -> dict[str, float]:
