@@ -296,9 +296,9 @@ def test_embed_predict_and_search_from_a_shell(tmp_path, capsys):
     assert rate[:2] == ["accuracy", "breed"]
     assert float(rate[2]) == pytest.approx(loaded.score(ROWS[:40], NAMES[:40]), abs=1e-4)
     assert run("predict", tmp_path / "new.npy", "--model", model, "-o", tmp_path / "answers.npz") == 0
-    answers = np.load(tmp_path / "answers.npz")
-    assert answers["prediction"].tolist() == loaded.predict(ROWS[:5]).tolist()
-    assert_allclose(answers["probability"], loaded.predict_proba(ROWS[:5]).max(1), rtol=1e-5)
+    with np.load(tmp_path / "answers.npz") as answers:
+        assert answers["prediction"].tolist() == loaded.predict(ROWS[:5]).tolist()
+        assert_allclose(answers["probability"], loaded.predict_proba(ROWS[:5]).max(1), rtol=1e-5)
     found = tmp_path / "found.csv"
     gallery = ["--model", model, "--index", tmp_path / "train.npz", "-k", 3, "--level", "kind"]
     assert run("search", tmp_path / "new.npy", *gallery, "-o", found) == 0
