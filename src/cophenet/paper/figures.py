@@ -64,6 +64,9 @@ def draw(figure: Mapping[str, Any]) -> dict[str, bytes]:
     from cophenet.paper import charts
 
     drawn = getattr(charts, f"{figure['kind']}_figure")(figure)
+    # Once for both files, for it takes as long as drawing.
+    drawn.get_layout_engine().execute(drawn)
+    drawn.set_layout_engine("none")
     files = {}
     with matplotlib.rc_context({"svg.hashsalt": "cophenet", "svg.fonttype": "path"}):
         for ending, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):

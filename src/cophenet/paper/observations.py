@@ -88,7 +88,7 @@ class Condition:
         parts = (self.label, setting_text(self.setting), "shuffled tree" * self.control)
         return ", ".join(filter(None, parts))
 
-    @property
+    @cached_property
     def regime(self) -> str:
         """What claims are judged apart by: the scale, and what became of a pretrained backbone.
 
@@ -99,12 +99,12 @@ class Condition:
         words = (self.scale and f"{self.scale} scale", self.pretrained and f"{self.pretrained} backbone")
         return ", ".join(filter(None, words))
 
-    @property
+    @cached_property
     def key(self) -> tuple[Any, ...]:
         """What tells it from others."""
         return *self.place, self.regime
 
-    @property
+    @cached_property
     def place(self) -> tuple[Any, ...]:
         """What tells it from others of its regime."""
         return self.recipe, self.objective, tuple(sorted(self.setting.items())), self.control

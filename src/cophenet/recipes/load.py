@@ -216,9 +216,9 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _parse(text: str) -> Any:
-    """The document of a file, which nobody may change: the same recipes are read again and again."""
+    """What a file or an override holds, which nobody may change: the same are read again and again."""
     return parse_yaml(text)
 
 
@@ -240,7 +240,7 @@ def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
     if not equals or not all(keys):
         raise ValueError(f"--set {text!r} must read key=value, as optimizer.lr=0.05 does")
     try:
-        return keys, parse_yaml(value)
+        return keys, _parse(value)
     except ValueError as error:
         raise ValueError(f"--set {text!r}: the value is no YAML: {error}") from error
 
