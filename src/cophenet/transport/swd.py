@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cophenet._common.checks import check_number, check_whole, wrong_argument
 from cophenet.transport.base import SeededDistance, register_distance
-from cophenet.transport.batch import ClassBatch
+from cophenet.transport.batch import ClassBatch, is_host
 from cophenet.transport.ground import first_order
 from cophenet.transport.layout import ClassLayout
 from cophenet.transport.plan import TransportPlan, uniform_arrays, uniform_plan, weighted_plan
@@ -29,23 +29,37 @@ class _SlicedCost(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, plan: TransportPlan, p: float) -> Tensor:
-        gap = x.index_select(1, plan.source).sub_(x.index_select(1, plan.target))
-        ctx.plan, ctx.p, ctx.shape = plan, p, x.shape
-        ctx.save_for_backward(gap)
-        per_entry = (gap.square() if p == 2 else gap.abs().pow_(p)).mean(dim=0)
-        return plan.total(per_entry.mul_(plan.mass))
+        ctx.plan, ctx.p = plan, p
+        ctx.save_for_backward(x)
+        power = torch.zeros_like(plan.mass)
+        for part in _parts(x):
+            gap = _gap(part, plan)
+            power += (gap.square_() if p == 2 else gap.abs_().pow_(p)).sum_to_size(power.shape)
+        return plan.total(power.mul_(plan.mass)).div_(len(x))
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (gap,) = ctx.saved_tensors
+        (x,) = ctx.saved_tensors
         plan: TransportPlan = ctx.plan
-        slope = gap if ctx.p == 2 else gap.sign() * gap.abs().pow_(ctx.p - 1)
-        force = slope * plan.spread(grad).mul_(plan.mass).mul_(ctx.p / len(gap))
-        out = gap.new_zeros(ctx.shape)
-        out.scatter_add_(1, plan.source.expand_as(gap), force)
-        out.scatter_add_(1, plan.target.expand_as(gap), force.neg_())
-        return out, None, None
+        strength = plan.spread(grad).mul_(plan.mass).mul_(ctx.p / len(x))
+        out, back = torch.zeros_like(x), torch.zeros_like(x)
+        for part, given, taken in zip(_parts(x), _parts(out), _parts(back), strict=True):
+            gap = _gap(part, plan)
+            force = (gap if ctx.p == 2 else gap.sign().mul_(gap.abs_().pow_(ctx.p - 1))).mul_(strength)
+            given.scatter_add_(-1, plan.source.expand_as(force), force)
+            taken.scatter_add_(-1, plan.target.expand_as(force), force)
+        return out.sub_(back), None, None
+
+
+def _parts(x: Tensor) -> tuple[Tensor, ...]:
+    """What of x (l, B) is worked on together: on the host a row, which stays in the cache."""
+    return x.unbind() if is_host(x) else (x,)
+
+
+def _gap(x: Tensor, plan: TransportPlan) -> Tensor:
+    """x_i - x_j of every entry of the plan: (..., B) -> (..., E)."""
+    return x.index_select(-1, plan.source).sub_(x.index_select(-1, plan.target))
 
 
 def _root(power: Tensor, p: float) -> Tensor:
@@ -132,15 +146,15 @@ class SlicedWasserstein(SeededDistance):
         """(P,) distances of the batch's pairs."""
         # In float64: what is left after sorting is small against the projections themselves.
         directions = self.draw(batch.given.shape[1]).to(batch.given.device, non_blocking=True)
-        x = directions.T @ batch.features.double().T
-        ranks = batch.sort_within_classes(x.detach())
-        ordered = x.gather(1, ranks)
+        x = directions.T @ batch.given.double().T
+        ranks = batch.sort_within_classes(x.detach().index_select(1, batch.order))
+        ordered = x.gather(1, batch.order[ranks])
         if batch.weights is None:
             power = self._cost(ordered, uniform_plan(batch))
         else:
             rows = zip(ordered, batch.exact_mass[ranks], strict=True)
             power = torch.stack([self._cost(row[None], weighted_plan(batch, w)) for row, w in rows]).mean(0)
-        return _root(power, self.p).to(batch.features.dtype)
+        return _root(power, self.p).to(batch.given.dtype)
 
     def magnitude(self, batch: ClassBatch) -> Tensor:
         """What directions see of a feature whose entries are independent: the root of the mean square."""
