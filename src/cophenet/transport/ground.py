@@ -157,20 +157,23 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
     a, b = z[rows], z[columns]
     if not is_host(z):
         return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
-    center = b.mean(0)
+    center = (a if len(a) > len(b) else b).mean(0)
     bc = b - center
     ac = bc if rows == columns else a - center
-    norms = (ac * ac).sum(1)[:, None] + (bc * bc).sum(1)
-    squared = torch.addmm(norms, ac, bc.T, alpha=-2)
-    near = squared < norms.mul_(CANCELS)
-    distance = squared.clamp_(min=0).sqrt_()
+    row_norms, column_norms = (ac * ac).sum(1), (bc * bc).sum(1)
+    squared = torch.addmm(row_norms[:, None] + column_norms, ac, bc.T, alpha=-2)
     first_row, first_column = rows.start or 0, columns.start or 0
-    if first_row == first_column:  # the diagonal is known
-        near.fill_diagonal_(False)
-        distance.fill_diagonal_(0)
-    row, column = near.nonzero(as_tuple=True)
-    if len(row):
-        distance[row, column] = _direct(z, row + first_row, column + first_column)
+    # A sample and itself, where rows and columns overlap.
+    same = squared[max(0, first_column - first_row) :, max(0, first_row - first_column) :]
+    same.fill_diagonal_(torch.inf)
+    near = None
+    if bool(squared.amin() < CANCELS * (row_norms.amax() + column_norms.amax())):
+        norms = row_norms[:, None] + column_norms
+        near = (squared < norms.mul_(CANCELS)).nonzero(as_tuple=True)
+    distance = squared.clamp_(min=0).sqrt_()
+    same.fill_diagonal_(0)
+    if near is not None:
+        distance[near] = _direct(z, near[0] + first_row, near[1] + first_column)
     return distance
 
 

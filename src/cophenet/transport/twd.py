@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -222,19 +221,22 @@ def _mean_edges(batch: ClassBatch, mass: Tensor, lean: Tensor) -> Tensor:
     return high.triu(1) + answer(high).tril(-1)
 
 
-def _strips(size: int) -> Iterator[slice]:
+def _strips(size: int) -> list[slice]:
     step = max(1, _STRIP_ELEMENTS // size)
-    return (slice(start, min(start + step, size)) for start in range(0, size, step))
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
 
 
 def _pull_by_product(z: Tensor, centered: Tensor, rows: slice, distance: Tensor, pull: Tensor) -> Tensor:
     """Sum over j of pull_ij (z_i - z_j) / D_ij for some rows: a product, near samples by difference."""
     square = torch.linalg.vector_norm(centered, dim=1).square_()
-    norms = square[rows, None] + square[None, :]
+    distance[:, rows].fill_diagonal_(torch.inf)  # no sample pulls itself
     spring = pull / distance
-    row, column = (distance.square() <= norms.mul_(CANCELS)).nonzero(as_tuple=True)
-    near = spring[row, column].masked_fill_(distance[row, column] == 0, 0)
-    spring[row, column] = 0
+    row = column = torch.empty(0, dtype=torch.int64)
+    if bool(distance.amin().square() <= 2 * CANCELS * square.amax()):  # most batches have none
+        norms = square[rows, None] + square[None, :]
+        row, column = (distance.square() <= norms.mul_(CANCELS)).nonzero(as_tuple=True)
+        near = spring[row, column].masked_fill_(distance[row, column] == 0, 0)
+        spring[row, column] = 0
     out = torch.addmm(centered[rows] * spring.sum(1, keepdim=True), spring, centered, alpha=-1)
     step = max(1, _STRIP_ELEMENTS // z.shape[1])
     own = z[rows]
@@ -257,10 +259,14 @@ class _DistanceSums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, weights: Tensor, segments: Tensor, num_classes: int) -> Tensor:
         ctx.save_for_backward(z, weights, segments)
-        by_class = weights.new_zeros(len(z), num_classes)
-        by_class.scatter_(1, segments[:, None], weights[:, None])
-        strips = (distance_strip(z, rows, slice(0, len(z))) for rows in _strips(len(z)))
-        return torch.cat([strip.double() @ by_class for strip in strips])
+        strips, sums = _strips(len(z)), []
+        for columns in strips:
+            distance = distance_strip(z, slice(0, len(z)), columns)
+            wide = distance.double()
+            by_class = wide.new_zeros(num_classes, wide.shape[1])
+            sums.append(by_class.index_add_(0, segments, wide * weights[:, None]).T)
+        ctx.distance = distance if len(strips) == 1 and is_host(z) else None
+        return torch.cat(sums)
 
     @staticmethod
     @first_order
@@ -268,14 +274,18 @@ class _DistanceSums(torch.autograd.Function):
         z, weights, segments = ctx.saved_tensors
         with without_autocast(z):
             centered = z - z.mean(0)
+            grad, weights = grad.to(z.dtype), weights.to(z.dtype)
+            by_class = grad.T.contiguous()
             parts = []
             for rows in _strips(len(z)):
                 # D_ij enters the sum of sample i over j's class, and that of j over i's.
-                pull = grad[rows].index_select(1, segments).mul_(weights)
-                pull += grad.index_select(1, segments[rows]).T * weights[rows, None]
-                pull = pull.to(z.dtype)
+                own = grad[rows]
+                pull = own.gather(1, segments.expand(len(own), -1)).mul_(weights)
+                pull += by_class.index_select(0, segments[rows]).mul_(weights[rows, None])
                 if is_host(z):
-                    distance = distance_strip(z, rows, slice(0, len(z)))
+                    distance = ctx.distance
+                    if distance is None:
+                        distance = distance_strip(z, rows, slice(0, len(z)))
                     parts.append(_pull_by_product(z, centered, rows, distance, pull))
                 else:
                     parts.append(_pull_by_difference(z, rows, pull))
