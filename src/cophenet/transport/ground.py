@@ -161,7 +161,7 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
     bc = b - center
     ac = bc if rows == columns else a - center
     row_norms, column_norms = (ac * ac).sum(1), (bc * bc).sum(1)
-    squared = torch.addmm(row_norms[:, None] + column_norms, ac, bc.T, alpha=-2)
+    squared = torch.addmm(column_norms, ac, bc.T, alpha=-2).add_(row_norms[:, None])
     first_row, first_column = rows.start or 0, columns.start or 0
     # A sample and itself, where rows and columns overlap.
     same = squared[max(0, first_column - first_row) :, max(0, first_row - first_column) :]

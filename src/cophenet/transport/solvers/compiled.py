@@ -24,8 +24,8 @@ __all__ = ["solve"]
 _UNIFORM = np.empty(0, dtype=np.int64)
 # Samples per class (geometric mean of the two) from which POT's network simplex is faster; assignments
 # have no such size.
-_LARGE_UNIFORM = 150
-_LARGE_WEIGHTED = 45
+_LARGE_UNIFORM = 250
+_LARGE_WEIGHTED = 120
 # Products of sizes per call: enough to make a call's cost vanish, few enough to share the work evenly.
 _CALL_PRODUCTS = 1 << 15
 

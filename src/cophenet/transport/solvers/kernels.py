@@ -2,10 +2,13 @@
 
 Sources are rows, targets columns; `flow[column, row]` counts whole units, so remaining mass is compared
 exactly and every push makes progress. Duals u, v keep the reduced cost `cost[i, j] - u[i] - v[j]` at least
-zero, and zero where there is flow. They start from column minima, are improved by rows that bid for their
-best column (the augmenting row reduction of Jonker and Volgenant, for any supplies), and what is still
-to be sent then goes along shortest paths. Many rows of small supply are solved faster than few of large
+zero, and zero where there is flow. They start from row means and column minima, are improved by rows that bid
+for their best column (the augmenting row reduction of Jonker and Volgenant, for any supplies), and what is
+still to be sent then goes along shortest paths. Many rows of small supply are solved faster than few of large
 supply, so the larger class makes the rows.
+
+Numbers of rows stand beside lengths of paths as float64, and selected numbers have 0 added to them: otherwise
+the compiler uses masked stores, for which some processors take longer than for all the rest.
 
 All kernels stand in this one file because Numba's cache looks for changes only in the file of the
 function that is called.
@@ -24,11 +27,12 @@ from cophenet.transport.solvers.problem import WHOLE, Floats, Indices
 __all__ = ["remove_cycles", "solve_pairs"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-# cost (m, n), u (m,), v (n,), units left (m,), units needed (n,), flow (n, m).
-State = tuple[Floats, Floats, Floats, Indices, Indices, Indices]
+# cost (m, n), u (m,), v (n,), units left (m,), units needed (n,), flow (n, m), and of every column the rows
+# that send to it (n, m), of which only as many count as the last array (n,) says.
+State = tuple[Floats, Floats, Floats, Indices, Indices, Indices, Indices, Indices]
 # Of columns: path length while open, path length when closed, row before, closed ones in order;
 # of rows: path length, column before, reached ones in order.
-Tree = tuple[Floats, Floats, Indices, Indices, Floats, Indices, Indices]
+Tree = tuple[Floats, Floats, Floats, Indices, Floats, Indices, Indices]
 # Source, target, mass and distance of some entries.
 Entries = tuple[Indices, Indices, Floats, Floats]
 # Working memory of a thread.
@@ -37,7 +41,7 @@ Room = tuple[Floats, Indices, Floats, Indices]
 _UNSEEN = -2
 _ROOT = -1
 # A pass of bids pays while it leaves at most this share of the unfinished rows.
-_WORTHWHILE = 0.9
+_WORTHWHILE = 0.97
 
 
 def _kernel(function: _Function) -> _Function:
@@ -53,27 +57,39 @@ def _inlined(function: _Function) -> _Function:
 @_inlined
 def _send(i: int, j: int, state: State) -> None:
     """Send what row i still has and column j still needs."""
-    _, _, _, left, need, flow = state
+    _, _, _, left, need, flow, senders, counts = state
     amount = min(left[i], need[j])
-    flow[j, i] += amount
-    left[i] -= amount
-    need[j] -= amount
+    if amount > 0:
+        if flow[j, i] == 0:
+            senders[j, counts[j]] = i
+            counts[j] += 1
+        flow[j, i] += amount
+        left[i] -= amount
+        need[j] -= amount
 
 
 @_inlined
-def _column_minima(state: State, best: Indices) -> None:
-    """Set v to the column minima and send along them; rows that have none get no dual yet."""
-    cost, u, v, _, _, _ = state
+def _column_minima(state: State, best: Floats) -> None:
+    """Set u to the row means and v to the column minima of what is left, and send along these.
+
+    A sample in the middle of its class is near to all of the other: but for its mean, all would choose it.
+    """
+    cost, u, v, _, _, _, _, _ = state
     v[:] = np.inf
     for i in range(len(u)):
+        mean = 0.0
         for j in range(len(v)):
-            better = cost[i, j] < v[j]
-            v[j] = cost[i, j] if better else v[j]
-            best[j] = i if better else best[j]
-    u[:] = np.inf
+            mean += cost[i, j]
+        mean /= len(v)
+        u[i], row = mean, float(i)
+        for j in range(len(v)):
+            reduced = cost[i, j] - mean
+            old, old_row = v[j], best[j]
+            better = reduced < old
+            v[j] = (reduced if better else old) + 0.0
+            best[j] = (row if better else old_row) + 0.0
     for j in range(len(v)):
-        u[best[j]] = 0.0
-        _send(best[j], j, state)
+        _send(int(best[j]), j, state)
 
 
 @_inlined
@@ -95,17 +111,17 @@ def _two_best(i: int, cost: Floats, v: Floats) -> tuple[float, float, int, int]:
 @_inlined
 def _bid(i: int, state: State) -> None:
     """Make row i's best column as costly to it as its second best, which drives other rows out of it."""
-    cost, u, v, left, need, flow = state
+    cost, u, v, left, need, flow, senders, counts = state
     low, second, at, at_second = _two_best(i, cost, v)
     u[i] = second
     if low < second:
         v[at] -= second - low
-        for other in range(len(left)):
-            amount = flow[at, other]
-            if other != i and amount > 0:
-                flow[at, other] = 0
-                left[other] += amount
-                need[at] += amount
+        for place in range(counts[at]):
+            other = senders[at, place]
+            left[other] += flow[at, other]
+            need[at] += flow[at, other]
+            flow[at, other] = 0
+        counts[at] = 0
     _send(i, at, state)
     _send(i, at_second, state)
 
@@ -128,36 +144,47 @@ def _bids(state: State) -> None:
 
 
 @_inlined
-def _send_along(source: int, sink: int, state: State, row_of: Indices, column_of: Indices) -> bool:
+def _send_along(source: int, sink: int, state: State, row_of: Floats, column_of: Indices) -> bool:
     """Send along the tree's path to a column that needs mass; tell whether all arcs of the tree remain."""
-    _, _, _, left, need, flow = state
+    _, _, _, left, need, flow, senders, counts = state
     amount = min(left[source], need[sink])
-    i = row_of[sink]
+    i = int(row_of[sink])
     while column_of[i] >= 0:
         amount = min(amount, flow[column_of[i], i])
-        i = row_of[column_of[i]]
+        i = int(row_of[column_of[i]])
     left[source] -= amount
     need[sink] -= amount
     intact = True
-    i = row_of[sink]
-    flow[sink, i] += amount
-    while column_of[i] >= 0:
+    i, j = int(row_of[sink]), sink
+    while True:
+        if flow[j, i] == 0:
+            senders[j, counts[j]] = i
+            counts[j] += 1
+        flow[j, i] += amount
+        if column_of[i] < 0:
+            return intact
         j = column_of[i]
         flow[j, i] -= amount
-        intact = intact and flow[j, i] > 0
-        i = row_of[j]
-        flow[j, i] += amount
-    return intact
+        if flow[j, i] == 0:
+            intact = False
+            counts[j] -= 1
+            place = 0
+            while senders[j, place] != i:
+                place += 1
+            senders[j, place] = senders[j, counts[j]]
+        i = int(row_of[j])
 
 
 @_inlined
-def _reach(i: int, base: float, cost: Floats, v: Floats, key: Floats, row_of: Indices) -> None:
+def _reach(i: int, base: float, cost: Floats, v: Floats, key: Floats, row_of: Floats) -> None:
     """Shorten paths to columns through row i; a closed column has key NaN and is never shortened."""
+    row = float(i)
     for j in range(len(key)):
         length = base + (cost[i, j] - v[j])
-        shorter = length < key[j]
-        key[j] = length if shorter else key[j]
-        row_of[j] = i if shorter else row_of[j]
+        old, old_row = key[j], row_of[j]
+        shorter = length < old
+        key[j] = (length if shorter else old) + 0.0
+        row_of[j] = (row if shorter else old_row) + 0.0
 
 
 @_inlined
@@ -179,7 +206,7 @@ def _grow(source: int, state: State, tree: Tree) -> None:
     The tree stays good after a push as long as none of its arcs ran empty. One more column joins with
     every step, and a needy one exists while the source has mass left, so the loop ends.
     """
-    cost, u, v, left, need, flow = state
+    cost, u, v, left, need, _, senders, counts = state
     key, reached, row_of, closed, row_reached, column_of, rows = tree
     column_of[:] = _UNSEEN
     column_of[source], row_reached[source], rows[0] = _ROOT, 0.0, source
@@ -195,8 +222,9 @@ def _grow(source: int, state: State, tree: Tree) -> None:
             intact = _send_along(source, at, state, row_of, column_of)
             if left[source] == 0 or not intact:
                 break
-        for i in range(len(left)):
-            if flow[at, i] > 0 and column_of[i] == _UNSEEN:
+        for place in range(counts[at]):
+            i = senders[at, place]
+            if column_of[i] == _UNSEEN:
                 column_of[i], row_reached[i], rows[num_rows] = at, level, i
                 num_rows += 1
                 _reach(i, level - u[i], cost, v, key, row_of)
@@ -210,9 +238,9 @@ def _grow(source: int, state: State, tree: Tree) -> None:
 def _transport(state: State, reals: Floats, integers: Indices) -> None:
     """Solve one pair with at least two columns; supplies and demands are used up."""
     m, n = state[0].shape
-    of_columns = (reals[2, :n], reals[3, :n], integers[2, :n], integers[3, :n])
+    of_columns = (reals[2, :n], reals[3, :n], reals[5, :n], integers[3, :n])
     tree = (*of_columns, reals[4, :m], integers[4, :m], integers[5, :m])
-    _column_minima(state, integers[2, :n])
+    _column_minima(state, reals[5, :n])
     _bids(state)
     left = state[3]
     for i in range(m):
@@ -324,8 +352,9 @@ def _write_plan(block: Floats, flow: Indices, total: int, row: int, column: int,
 @_inlined
 def _pose(block: Floats, shares: Indices, row: int, column: int, state: State) -> int:
     """Fill in costs, supplies and demands, the larger class as rows; return the total supply."""
-    cost, _, _, left, need, flow = state
+    cost, _, _, left, need, flow, _, counts = state
     m, n = cost.shape
+    counts[:] = 0
     flipped = block.shape[0] < block.shape[1]
     for i in range(m):
         for j in range(n):
@@ -348,9 +377,11 @@ def _solve_one(block: Floats, shares: Indices, row: int, column: int, entries: E
     """Solve one pair of classes with at least two samples each."""
     costs, flows, reals, integers = room
     m, n = max(block.shape), min(block.shape)
+    products = len(costs)
     flow = flows[: m * n].reshape(n, m)
-    duals = reals[0, :m], reals[1, :n]
-    state = (costs[: m * n].reshape(m, n), duals[0], duals[1], integers[0, :m], integers[1, :n], flow)
+    senders = flows[products : products + m * n].reshape(n, m)
+    cost, u, v = costs[: m * n].reshape(m, n), reals[0, :m], reals[1, :n]
+    state = (cost, u, v, integers[0, :m], integers[1, :n], flow, senders, integers[2, :n])
     total = _pose(block, shares, row, column, state)
     _transport(state, reals, integers)
     if not _write_plan(block, flow, total, row, column, entries):
@@ -387,8 +418,8 @@ def solve_pairs(
     for p in pairs:
         m, n = starts[first[p] + 1] - starts[first[p]], starts[second[p] + 1] - starts[second[p]]
         size, products = max(size, m, n), max(products, m * n)
-    integers = np.empty((6, size), dtype=np.int64)
-    room = (np.empty(products), np.empty(products, dtype=np.int64), np.empty((5, size)), integers)
+    flows, integers = np.empty(2 * products, dtype=np.int64), np.empty((6, size), dtype=np.int64)
+    room = (np.empty(products), flows, np.empty((6, size)), integers)
     source, target, mass, distance = plan
     for p in pairs:
         row, row_stop = starts[first[p]], starts[first[p] + 1]
