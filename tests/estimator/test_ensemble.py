@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import normalize
+from torch.nn.functional import cross_entropy, normalize
 
 from cophenet import HierarchicalEmbedder, Hierarchy, class_distances, cpcc
 from cophenet.estimator.ensemble import MEMBERS, Members, final_ensemble
-from cophenet.estimator.ensemble_training import EnsembleTrainer
+from cophenet.estimator.ensemble_training import EnsembleTrainer, Mixed
 from cophenet.estimator.scaling import fit_scale
 from cophenet.estimator.tree_strength import TreeWeights
 from estimator.vectors import TREE, clouds
@@ -79,6 +79,18 @@ def test_of_a_sample_that_it_leaves_out_a_member_learns_nothing():
         assert learned.tolist() == [member != sample for member in range(MEMBERS)]
 
 
+def test_mixed_samples_pay_for_both_labels_and_are_left_out_where_one_of_them_is():
+    trainer, members = start(held_out=np.arange(MEMBERS), weights=NO_TREE)
+    chosen, order = np.arange(4, 24), np.roll(np.arange(20), 3)
+    inputs, codes = trainer._inputs(chosen), torch.from_numpy(CODES[chosen])
+    logits = members.logits(members(0.7 * inputs + 0.3 * inputs[order]))
+    wanted = sum(0.7 * cross_entropy(one, codes) + 0.3 * cross_entropy(one, codes[order]) for one in logits)
+    torch.testing.assert_close(trainer.loss(members, chosen, 0, Mixed(order, 0.7)), wanted)
+    trainer.loss(members, np.array([0, 9]), 0, Mixed(np.array([1, 0]), 0.7)).backward()
+    learned = members.prototypes.grad.abs().sum((1, 2)) > 0
+    assert learned.tolist() == [False] + [True] * (MEMBERS - 1)
+
+
 def test_the_final_network_computes_what_the_members_do():
     trainer, members = start()
     members(trainer._inputs(np.arange(60)))  # moves the statistics of batch norm
@@ -90,14 +102,14 @@ def test_the_final_network_computes_what_the_members_do():
     network = final_ensemble(members, rows, mean, torch.eye(32))
     features, logits = network(inputs)
     torch.testing.assert_close((features * 2 + mean).view(10, MEMBERS, 8).transpose(0, 1), vectors)
-    # Half of the mean logit of a class's ancestors counts too; rows are the classes, pet, car and dog.
+    # A quarter of the mean logit of a class's ancestors counts too; rows are the classes, pet, car and dog.
     every, names = members.logits(vectors), [*TREE.classes, "pet", "car", "dog"]
     wanted = every[:, :, :5].clone()
     for c, leaf in enumerate(TREE.leaves):
         path = TREE.path(leaf)
         above = [path[min(depth, len(path)) - 1] for depth in range(1, TREE.height)]
-        wanted[:, :, c] += 0.5 * every[:, :, [names.index(name) for name in above]].mean(2)
-    wanted /= 1.25
+        wanted[:, :, c] += 0.25 * every[:, :, [names.index(name) for name in above]].mean(2)
+    wanted /= 1.125
     torch.testing.assert_close(logits, wanted.mean(0))
     member = torch.arange(10) % MEMBERS
     expected = wanted[member, torch.arange(10)]

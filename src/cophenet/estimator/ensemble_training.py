@@ -7,10 +7,13 @@ m_c the mean of a member's unit vectors of class c in the batch, each member has
 
 where l are the L levels above the classes, and t_cd is the distance of two classes in the tree;
 `tree_strength` sets a and b. A node of several levels, such as a class high up in the tree, is the same in
-all of them. Answers listen to all levels: then the logit of class c is (s_c + a mean_l s_{c_l}) / (1 + a / 2)
-with c_l the ancestor of c at level l. With few samples it is (s_c + s cos(z, m_c)) / 2 instead, m_c over all
-samples of the class. All samples train: of those that calibrate decisions each is left out by one member
-only, which then scores it.
+all of them. Inputs are mixed (mixup: Zhang et al., 2018, https://arxiv.org/abs/1710.09412): an input is
+q x + (1 - q) x' with another sample x' of the batch, and the cross entropies are q times those of y and 1 - q
+times those of y'; q is max(r, 1 - r) with one r from Beta(0.2, 0.2) for a batch. Answers listen to all
+levels: then the logit of class c is (s_c + k mean_l s_{c_l}) / (1 + k / 2), with k = a (1 - 1 / L) and c_l
+the ancestor of c at level l. With few samples it is (s_c + s cos(z, m_c)) / 2 instead, m_c over all samples
+of the class. All samples train: of those that calibrate decisions each is left out by one member only, which
+then scores it.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ from cophenet.tree import Hierarchy
 if TYPE_CHECKING:
     from cophenet.estimator.embedder import HierarchicalEmbedder
 
-__all__ = ["EnsembleTrainer", "Levels", "find_levels"]
+__all__ = ["EnsembleTrainer", "Levels", "Mixed", "find_levels"]
 
 Ints = NDArray[np.int64]
 
@@ -59,6 +62,8 @@ _BATCH, _LARGE_BATCH, _LARGE = 256, 512, 40_000
 _COMPARED = 64
 # CPCC is part of one step of so many, with so many times the weight.
 _CPCC_STEPS = 2
+# Shares of mixed samples come from the beta distribution with this parameter twice.
+_MIXING = 0.2
 # Below so many samples per class on average, more is left out at random, and class means have a say.
 _FEW = 15
 _DROPOUT, _DROPOUT_FEW = 0.3, 0.5
@@ -117,6 +122,13 @@ def find_levels(tree: Hierarchy, inner: Ints) -> Levels:
     for level, node in enumerate(own):
         members[level, node] = 1
     return Levels(torch.from_numpy(np.stack(targets).astype(np.int64)), members)
+
+
+class Mixed(NamedTuple):
+    """Which sample of a batch is mixed into each (B,), and the share of the samples themselves."""
+
+    order: Ints
+    share: float
 
 
 @dataclass
@@ -202,7 +214,9 @@ class EnsembleTrainer:
         total = torch.zeros((), device=self.device)
         order = draw_epoch(np.arange(len(self.rows)), self.sample_weights, self.rng)
         for part in np.array_split(order, steps):
-            loss = self.loss(members, part, next(self.steps))
+            share = self.rng.beta(_MIXING, _MIXING)
+            mixed = Mixed(self.rng.permutation(len(part)), max(share, 1 - share))
+            loss = self.loss(members, part, next(self.steps), mixed)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -213,37 +227,50 @@ class EnsembleTrainer:
             raise ValueError(f"training diverged: the loss is {mean}; learning_rate must be lower")
         return mean
 
-    def loss(self, members: Members, chosen: Ints, step: int = 0) -> Tensor:
+    def loss(self, members: Members, chosen: Ints, step: int = 0, mixed: Mixed | None = None) -> Tensor:
         """The sum of the members' losses on some samples; of two steps one has CPCC, with both's weight."""
-        vectors = members(self._inputs(chosen), self.generator)
-        loss = self._level_loss(members.logits(vectors), chosen)
+        inputs, parts = self._inputs(chosen), [(chosen, 1.0)]
+        if mixed is not None:
+            inputs = inputs.lerp(inputs[torch.from_numpy(mixed.order).to(self.device)], 1 - mixed.share)
+            parts = [(chosen, mixed.share), (chosen[mixed.order], 1 - mixed.share)]
+        vectors = members(inputs, self.generator)
+        loss = self._level_loss(members.logits(vectors), parts)
         if self.has_cpcc and step % _CPCC_STEPS == 0:
-            loss = loss + _CPCC_STEPS * self.weights.cpcc * self._cpcc_loss(vectors, chosen)
+            left_out = np.logical_or.reduce([self.left_out_by[samples] >= 0 for samples, _ in parts])
+            term = self._cpcc_loss(vectors, self.targets[chosen], ~left_out)
+            loss = loss + _CPCC_STEPS * self.weights.cpcc * term
         return loss
 
-    def _level_loss(self, logits: Tensor, chosen: Ints) -> Tensor:
+    def _level_loss(self, logits: Tensor, parts: list[tuple[Ints, float]]) -> Tensor:
         """Cross entropies of all levels; a sample known by an inner node v pays -log(sum of p(c) below v).
 
-        (members, B, nodes) -> (), summed over members. What must be known of labels is known on the host:
-        nothing here waits for a device.
+        (members, B, nodes) -> (), summed over members. `parts` are the samples mixed in each row, with their
+        shares; a member uses no row with a sample that it leaves out. What must be known of labels is known
+        on the host: nothing here waits for a device.
         """
-        classes, codes = self.tree.num_classes, self.targets[chosen]
-        labels = torch.from_numpy(codes).to(self.device)
-        targets = self.levels.targets[:, labels].T
         # Logits are at most their scale, so that their exponentials can be added as they are.
         exponentials = logits.exp()
-        own = logits.gather(2, targets.clamp(min=0).expand(len(logits), -1, -1))
-        known = targets >= 0
+        totals = (exponentials @ self.levels.members.T).log()
+        paid, known, used = totals.new_zeros(()), totals.new_zeros(()), totals.new_ones(())
+        for samples, share in parts:
+            own, is_known = self._true_logits(logits, exponentials, self.targets[samples])
+            paid = paid + share * is_known * (totals - own)
+            known, used = known + share * is_known, used * self._weights(samples)[:, :, None]
+        means = (paid * used).sum(1) / (known * used).sum(1).clamp(min=1e-12)
+        return (means * self.level_weights).sum()
+
+    def _true_logits(self, logits: Tensor, exponentials: Tensor, codes: Ints) -> tuple[Tensor, Tensor]:
+        """Logits of the true nodes (members, B, levels), and whether they are known (B, levels)."""
+        classes, labels = self.tree.num_classes, torch.from_numpy(codes).to(self.device)
+        targets = self.levels.targets[:, labels].T
+        own, known = logits.gather(2, targets.clamp(min=0).expand(len(logits), -1, -1)), targets >= 0
         partly = np.flatnonzero(codes >= classes)
         if len(partly):
             at = torch.from_numpy(partly).to(self.device)
             inside = exponentials[:, at, :classes] * self.below[labels[at] - classes]
             own[:, at, -1] = inside.sum(2).log()
             known[:, -1] = True
-        values = (exponentials @ self.levels.members.T).log() - own
-        weights = self._weights(chosen)[:, :, None] * known
-        means = (values * weights).sum(1) / weights.sum(1).clamp(min=1e-12)
-        return (means * self.level_weights).sum()
+        return own, known
 
     def _inputs(self, chosen: Ints) -> Tensor:
         return self.scale(self.rows[chosen], torch.float32).to(self.device)
@@ -253,10 +280,12 @@ class EnsembleTrainer:
         used = self.left_out_by[chosen] != np.arange(MEMBERS)[:, None]
         return torch.from_numpy(used).to(self.device, torch.float32)
 
-    def _cpcc_loss(self, vectors: Tensor, chosen: Ints) -> Tensor:
-        """1 - CPCC of the class means of a batch, summed over members; 0 where it is undefined."""
-        labels = self.targets[chosen]
-        used = np.flatnonzero((labels < self.tree.num_classes) & (self.left_out_by[chosen] < 0))
+    def _cpcc_loss(self, vectors: Tensor, labels: Ints, seen: NDArray[np.bool_]) -> Tensor:
+        """1 - CPCC of the class means of a batch, summed over members; 0 where it is undefined.
+
+        `seen` are the rows that no member leaves out.
+        """
+        used = np.flatnonzero((labels < self.tree.num_classes) & seen)
         classes = np.unique(labels[used])
         if len(classes) > _COMPARED:
             classes = np.sort(self.rng.choice(classes, _COMPARED, replace=False))
@@ -265,7 +294,7 @@ class EnsembleTrainer:
         distances = self.tree.condensed(classes)
         if len(distances) < 2 or distances.max() == distances.min():
             return vectors.new_zeros(())
-        shares = np.zeros((len(classes), len(chosen)), dtype=np.float32)
+        shares = np.zeros((len(classes), len(labels)), dtype=np.float32)
         shares[place, used] = 1 / counts[place]
         # Members lie side by side in memory, so that this is one product of two matrices.
         row = vectors.transpose(0, 1).flatten(1)
@@ -328,12 +357,12 @@ class EnsembleTrainer:
 
         (members, C, size) -> (members, C, size). A class without samples of its own has no mean.
         """
-        rows, share = members.unit_prototypes(), self.weights.levels
+        rows, above = members.unit_prototypes(), self.levels.targets[:-1, : self.tree.num_classes]
         own = rows[:, : self.tree.num_classes]
         if self.is_few:
             own = (own + torch.where(sums.any(2, keepdim=True), normalize(sums, dim=2), own)) / 2
-        elif len(self.levels.targets) > 1:
-            above = self.levels.targets[:-1, : self.tree.num_classes]
+        elif len(above) > 1:
+            share = self.weights.levels * (1 - 1 / len(above))
             own = (own + share * rows[:, above].mean(1)) / (1 + share / 2)
         return own * (members.scale / SCALE)
 
