@@ -327,7 +327,7 @@ def draw_pictures(cells: dict[str, Any], names: list[str], path: Path) -> None:
 def shown_scores(cells: dict[str, Any], name: str) -> dict[str, str]:
     """What the scores in pictures are called in the cells of a data set; coarse is the first level shown."""
     keys = list(cells[f"{name}, {OURS}, 0"])
-    scores = {}
+    scores: dict[str, str] = {}
     for kind in ("accuracy", "MAP"):
         levels = [key for key in keys if key.startswith(f"{kind} ")]
         scores |= {kind: levels[-1], f"coarse {kind}": levels[0]}
