@@ -70,7 +70,7 @@ class WordNet:
             above = [f"n{pointers[i + 1]}" for i in each if pointers[i] in kinds]
         except (ValueError, IndexError):
             words = above = []
-        if not words or not all(map(_WNID.fullmatch, above)):
+        if not words or not all(map(str.isprintable, words)) or not all(map(_WNID.fullmatch, above)):
             raise ValueError(
                 f"{self._path}: the line of {wnid} is damaged, or this is not WordNet's data.noun"
             )
