@@ -66,6 +66,11 @@ class Side:
         )
 
 
+def _select_columns(matrix: Tensor, columns: Tensor) -> Tensor:
+    """Some columns of a matrix; on the host several times faster than `index_select`."""
+    return matrix.gather(1, columns.expand(len(matrix), -1))
+
+
 @dataclass(frozen=True, eq=False)
 class Strip:
     """Class pairs of similar sizes, worked on together.
@@ -110,7 +115,7 @@ class Strip:
 
     def take(self, matrix: Tensor) -> Tensor:
         """Cut the blocks of the pairs from a matrix between all samples: (R, C) -> (p, m, n)."""
-        padded = matrix.index_select(0, self.rows.padded).index_select(1, self.columns.padded)
+        padded = _select_columns(matrix.index_select(0, self.rows.padded), self.columns.padded)
         blocks = padded.view(self._grid())[self.row_class, :, self.column_class, :]
         return blocks.contiguous()
 
@@ -119,7 +124,7 @@ class Strip:
         grid = blocks.new_zeros(self._grid())
         grid[self.row_class, :, self.column_class, :] = blocks
         padded = grid.view(len(self.rows.padded), len(self.columns.padded))
-        return padded.index_select(0, self.rows.slots).index_select(1, self.columns.slots)
+        return _select_columns(padded.index_select(0, self.rows.slots), self.columns.slots)
 
     def row_samples(self, pair: Tensor, slot: Tensor) -> Tensor:
         """The batch rows that slots of row classes stand for."""
