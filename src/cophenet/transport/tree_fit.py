@@ -188,4 +188,5 @@ def fit_edges(fit: TreeFit, rows: Tensor, cuts: Tensor) -> tuple[Tensor, Tensor]
     free = _free_variables(fit, rows.detach(), cuts.detach())
     samples, edges = free[: len(rows)], free[len(rows) :]
     sample, label = fit.solve(rows, cuts, samples, edges)
-    return sample * samples, label
+    # A free edge may be negative by rounding.
+    return (sample * samples).clamp(min=0), label.clamp(min=0)
