@@ -338,23 +338,12 @@ class ClassBatch:
         """(k, d) float64 class means under the flow weights, differentiable; see `class_means`."""
         owner = self.order.new_full(self.given.shape[:1], self.num_classes)
         owner.scatter_(0, self.order, self.segments)
-        mass, examples = None, self.on_device(np.append(self.offsets[:-1], 0))
+        mass = None
         if self.weights is not None:
-            share = self.exact_mass.to(self.given.dtype)
+            share = self.exact_mass
             mass = share.new_zeros(len(self.given)).index_copy_(0, self.order, share)
-            examples[:-1] = self._heaviest()
-        examples = self.order.index_select(0, examples)
         strangers = len(self.order) < len(self.given)
-        return class_means(self.given, owner, self.on_device(self.counts), examples, mass, strangers)
-
-    def _heaviest(self) -> Tensor:
-        """(k,) a row of the largest weight of every class."""
-        peak = self.mass.new_zeros(self.num_classes).scatter_reduce(0, self.segments, self.mass, "amax")
-        below = self.mass < peak.index_select(0, self.segments)
-        rows = torch.arange(len(self.order), device=below.device).masked_fill_(below, len(self.order))
-        return rows.new_full((self.num_classes,), len(self.order)).scatter_reduce(
-            0, self.segments, rows, "amin"
-        )
+        return class_means(self.given, owner, self.on_device(self.counts), mass, strangers)
 
     def sort_within_classes(self, scores: Tensor) -> Tensor:
         """Rows in ascending order of a score, class by class, for every score: (L, B) -> (L, B).
