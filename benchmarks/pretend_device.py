@@ -21,8 +21,8 @@ _DEVICE = torch.device("meta")
 _aten = torch.ops.aten
 # How many elements these have depends on values, which the host must wait for.
 _SHAPED_BY_VALUES = {"nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "bincount"}
-# These tell the host of success: torch reads their error codes.
-_CHECKED = {"_linalg_svd", "_linalg_eigh", "linalg_eig", "_linalg_solve_ex", "linalg_inv_ex"}
+# These tell the host of success: torch reads their error codes, or those of what was called before.
+_CHECKED = {"_linalg_svd", "_linalg_eigh", "linalg_eig", "_linalg_check_errors"}
 _READS = {"_local_scalar_dense", "equal", "is_nonzero"}
 
 
