@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
+from benchmarks.pretend_device import Counts, PretendDevice
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
@@ -313,3 +314,23 @@ def exchange_case(rank: int, steps: int, parts: Parts) -> list[int]:
     finally:
         dist.all_gather, dist.all_reduce = gather, reduce
     return sent
+
+
+def device_case(rank: int, options: dict[str, Any], batches: list[Parts], on_host: bool) -> Any:
+    """Losses, gradients, terms of an objective and waits of some steps on a device that is none."""
+    criterion, objective = CPCCLoss(TREE, **options), create("rank", TREE, cpcc=options)
+    seen = []
+    with PretendDevice() as device:
+        for module in objective.modules():
+            module._buffers.update({name: device.upload(b) for name, b in module._buffers.items()})
+        for x, y in (batch[rank] for batch in batches):
+            z, one = device.upload(x.requires_grad_()), device.upload(torch.ones((), dtype=x.dtype))
+            weight = device.upload(torch.ones(x.shape[1], TREE.num_classes, dtype=x.dtype))
+            labels = y if on_host else device.upload(y)
+            device.counts = Counts()
+            loss = criterion(z, labels)
+            (gradient,) = torch.autograd.grad(loss, z, one)
+            terms = objective(StepOutput(z, {"level2": z @ weight}, labels))
+            told = {name: term.held.item() for name, term in terms.items()}
+            seen.append((loss.held.item(), gradient.held, told, device.counts.waits))
+    return seen

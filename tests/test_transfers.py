@@ -171,12 +171,71 @@ def test_collapsed_features_and_one_class_cost_the_weight(name):
         assert not counts.waits
 
 
-def test_a_memory_reads_once_and_takes_labels_of_the_host():
+@pytest.mark.parametrize("name", ["l2", "fastft", "swd"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_memory_needs_no_wait_with_labels_on_the_host(name, weighted):
+    results = []
+    for way, waits in (({"on_host": False}, ["download"]), ({}, []), ({"plan": True}, [])):
+        criterion, seen = CPCCLoss(TREE, name, memory=24, memory_age=2, level=None), []
+        for step in range(4):
+            z, y = random_batch(step, [3, 2, 4, 1, 3, 2])
+            weights = random_weights(step, len(y)).float() if weighted else None
+            *result, counts = step_on_a_device(criterion, z.float().requires_grad_(), y, weights, **way)
+            seen.append(result)
+            assert step == 0 or counts.waits == waits  # at first the memory itself goes to the device
+        results.append(seen)
+    assert results[0][3][1].any()
+    for other in results[1:]:
+        torch.testing.assert_close(other, results[0], rtol=0, atol=0)
+
+
+def test_a_memory_forgets_what_turns_out_to_be_wrong():
     z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
-    criterion = CPCCLoss(TREE, "l2", memory=60)
-    for on_host in (True, False):
-        *_, counts = step_on_a_device(criterion, z.requires_grad_(), y, on_host=on_host)
-        assert counts.waits.count("download") == 1
+    criterion, z = CPCCLoss(TREE, "fastft", memory=60), z.requires_grad_()
+    step_on_a_device(criterion, z, y)
+    step_on_a_device(criterion, (z.detach() * math.nan).requires_grad_(), y)
+    with pytest.raises(ValueError, match="got NaN or inf in step 2 of this loss"):
+        step_on_a_device(criterion, z, y)
+    for _ in range(2):
+        assert step_on_a_device(criterion, z, y)[0].isfinite()
+
+
+def objective_on_a_device(objective, z, y, on_host):
+    """Terms of an objective, and the gradient of their sum, on a device that is none; and its waits."""
+    torch.manual_seed(0)
+    weights = {spec.name: torch.randn(spec.num_outputs, z.shape[1]) for spec in objective.heads}
+    with PretendDevice() as device:
+        for module in objective.modules():
+            for name, buffer in list(module._buffers.items()):
+                module._buffers[name] = buffer if buffer is None else device.upload(buffer)
+        features, one = device.upload(z), device.upload(torch.ones(()))
+        heads = {}
+        for name, weight in weights.items():
+            heads[name] = torch.nn.Module()
+            heads[name].weight = device.upload(weight)
+        logits = {name: features @ head.weight.T for name, head in heads.items()}
+        terms = objective(StepOutput(features, logits, y if on_host else device.upload(y), heads))
+        total = sum(terms.values())
+        (grad,) = torch.autograd.grad(total, features, one.to(total.dtype))
+    return {name: term.held.detach() for name, term in terms.items()}, grad.held, device.counts.waits
+
+
+@pytest.mark.parametrize("name", objective_names())
+def test_objectives_need_no_wait_with_labels_on_the_host(name):
+    z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
+    z, options = z.float().requires_grad_(), {} if name in ("flat", *distance_names()) else {"cpcc": "fastft"}
+    results = [objective_on_a_device(create(name, TREE, **options), z, y, way) for way in (False, True)]
+    torch.testing.assert_close(results[1][:2], results[0][:2], rtol=0, atol=0)
+    expected = ["download"] if name in ("emd", "ft") else []
+    assert [wait for wait in results[1][2] if not wait.startswith("_linalg")] == expected
+    assert "download" in results[0][2]
+
+
+def test_an_objective_tells_in_the_next_step_of_features_that_are_not_finite():
+    objective, (z, y) = create("rank", TREE), random_batch(0, [3, 2, 4, 1, 3, 2])
+    objective_on_a_device(objective, (z.float() * math.inf).requires_grad_(), y, True)
+    with pytest.raises(ValueError, match="features must be finite, got NaN or inf in step 1 of"):
+        objective_on_a_device(objective, z.float().requires_grad_(), y, True)
 
 
 def test_prepared_labels_are_for_one_loss_and_one_size():

@@ -315,6 +315,22 @@ def test_processes_remember_the_whole_batch(ranks):
             torch.testing.assert_close(state["memory._extra_state"][key], part)
 
 
+@pytest.mark.parametrize("options", [{"distance": "l2"}, {"distance": "fastft", "memory": 30}])
+def test_with_labels_on_the_host_no_process_waits_for_its_device(ranks, options):
+    """Two steps on devices that are none, of processes that can also exchange from host to host."""
+    steps = [cut(whole_batch(seed), ranks.count) for seed in range(2)]
+    criterion = CPCCLoss(TREE, **options)
+    expected = [criterion(*whole_batch(seed)).item() for seed in range(2)]
+    there, here = (ranks(cases.device_case, options, steps, on_host) for on_host in (False, True))
+    for one, other in zip(there, here, strict=True):
+        assert [loss for loss, *_ in other] == pytest.approx(expected, rel=1e-9)
+        assert "download" in one[1][3]
+        assert other[1][3] == []
+        for left, right in zip(one, other, strict=True):
+            assert (left[0], left[2]) == (right[0], right[2])
+            assert torch.equal(left[1], right[1])
+
+
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 7))
 def test_shares_cover_the_pairs_once_and_evenly(costs, count):
     costs = np.array(costs, dtype=np.int64)

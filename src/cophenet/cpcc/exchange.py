@@ -6,7 +6,9 @@ times the number of processes, because DistributedDataParallel divides by it. Al
 forward pass, in the same order everywhere, so that they never cross those of the backward pass.
 
 An error of one process, of whatever kind, goes with the next exchange to all, which raise it too: nobody
-waits for a process that has stopped. The first process to have one is named. What was wrong with the
+waits for a process that has stopped. The first process to have one is named. Such messages, shapes and labels
+go from host to host where the process group can ("cpu:gloo,cuda:nccl", torch's default), so that nobody waits
+for a device; through the devices where it cannot ("nccl"). What was wrong with the
 arguments (`ValueError`) is a `ValueError` everywhere; of anything else, such as a device without memory, the
 others raise a `RuntimeError`. What every process computes by itself after the last exchange cannot be told.
 """
@@ -160,9 +162,9 @@ def meet(
         mark = 0 if generator is None else zlib.crc32(generator.get_state().numpy().tobytes())
         digest = 0 if setup is None else setup.digest
         numbers[1:] = [*features.shape, DTYPES.index(features.dtype), int(weighted), int(wants), mark, digest]
-    device = _device_of(features)
+    device = _message_device(features)
     own = torch.tensor(numbers, dtype=torch.int64, device=device)
-    values = own.new_zeros(_FLAGS) if problem is not None or flags is None else flags.long()
+    values = own.new_zeros(_FLAGS) if problem is not None or flags is None else flags.to(own)
     table = _all_gather(torch.cat((own, values))).cpu().numpy()
     if table[:, 0].any():
         _raise_first(table[:, 0], problem, device)
@@ -187,18 +189,22 @@ def gather_rows(
     Args:
         shards: What `meet` returned for this batch.
         features: (B, d) of this process.
-        labels: (B,) integers.
+        labels: (B,) integers, on the device of the features or on the host.
         weights: (B,) flow weights, if the shards have them.
 
     Returns:
-        Features, labels (int64) and weights (float64) of all processes.
+        Features, labels (int64) and weights (float64) of all processes; labels on the host if the processes
+        can exchange there, else with the features.
     """
-    constants = [labels.detach().long()]
+    device = _message_device(features)
+    labels = labels.detach().to(device, torch.int64, non_blocking=device.type != "cpu")
+    constants = [labels] if device == features.device else []
     if weights is not None:
         constants.append(weights.detach().double())
     whole: Tensor
     whole, *rest = _GatheredRows.apply(features, shards.sizes, *constants)  # type: ignore[no-untyped-call]
-    return whole, rest[0], rest[1] if weights is not None else None
+    labels = rest.pop(0) if device == features.device else _gather_parts([labels], shards.sizes)[0]
+    return whole, labels, rest[0] if weights is not None else None
 
 
 def add_up(values: Tensor) -> Tensor:
@@ -209,6 +215,8 @@ def add_up(values: Tensor) -> Tensor:
 
 def add_up_with_errors(problem: Exception | None, values: Tensor) -> tuple[Tensor, Tensor]:
     """Sum values (P,) over the processes, and count those with an error; `raise_errors` reads the count."""
+    if _message_device(values) != values.device:
+        return add_up(values), add_up(torch.tensor(float(problem is not None)))
     both = values.new_full((len(values) + 1,), float(problem is not None))
     both[:-1] = values
     add_up(both)
@@ -216,7 +224,7 @@ def add_up_with_errors(problem: Exception | None, values: Tensor) -> tuple[Tenso
 
 
 def raise_errors(failed: Tensor, problem: Exception | None) -> None:
-    """Raise the error of the first process that has one, on every process; one read from the device.
+    """Raise the error of the first process that has one, on every process; reads the count.
 
     Args:
         failed: How many processes have one, of `add_up_with_errors`.
@@ -288,7 +296,8 @@ def _gather_parts(parts: Sequence[Tensor], sizes: NDArray[np.int64]) -> list[Ten
     received = _all_gather(sent)
     filled = None
     if len(set(sizes.tolist())) > 1:
-        filled = torch.from_numpy(np.flatnonzero(np.arange(rows) < sizes[:, None])).to(received.device)
+        filled = torch.from_numpy(np.flatnonzero(np.arange(rows) < sizes[:, None]))
+        filled = filled.to(received.device, non_blocking=True)
     whole = []
     for part, start, length in zip(parts, starts, lengths, strict=False):
         block = received[:, start : start + length].contiguous().view(part.dtype)
@@ -304,11 +313,11 @@ def _all_gather(own: Tensor) -> Tensor:
     return out
 
 
-def _device_of(features: object) -> torch.device:
-    """Where the process group can exchange, also if what was given is no tensor."""
-    if isinstance(features, Tensor):
-        return features.device
-    return torch.device("cuda" if "nccl" in dist.get_backend() else "cpu")
+def _message_device(features: object) -> torch.device:
+    """Where processes send each other what the host must read: the host itself, if their group can."""
+    if "cpu:" in dist.get_backend_config():
+        return torch.device("cpu")
+    return features.device if isinstance(features, Tensor) else torch.device("cuda")
 
 
 def _message(problem: Exception) -> str:

@@ -1,8 +1,7 @@
-"""The cophenetic correlation coefficient (CPCC) and the loss made of it."""
+"""The loss `weight * (1 - CPCC)` of a batch, on one process or on several."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, cast, get_args
 
@@ -11,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cophenet._common.checks import UndefinedWarning, check_choice, check_number, check_whole
+from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet.cpcc.exchange import (
     Gather,
     Shards,
@@ -22,22 +21,15 @@ from cophenet.cpcc.exchange import (
     process_count,
     raise_errors,
 )
-from cophenet.cpcc.memory import FeatureMemory, amplify_gradients
+from cophenet.cpcc.memory import FeatureMemory
 from cophenet.cpcc.module_setup import Setup, setup_of
-from cophenet.cpcc.pearson import constant_below, correlation, is_constant, unit_vector
-from cophenet.cpcc.prepared import BatchPlan, LateCheck, plan_batch, tree_direction
+from cophenet.cpcc.pearson import correlation, cpcc
+from cophenet.cpcc.prepared import BatchPlan, LateCheck, group_batch, plan_batch
 from cophenet.cpcc.target import check_target
 from cophenet.transport.base import ClassDistance, create_distance
-from cophenet.transport.batch import ClassBatch, is_host, refuse_transforms, without_autocast
+from cophenet.transport.batch import ClassBatch, without_autocast
 from cophenet.transport.ground import first_order
-from cophenet.transport.grouping import (
-    Scheme,
-    check_batch,
-    group_checked,
-    group_unread,
-    regrouped,
-    unit_rows,
-)
+from cophenet.transport.grouping import Scheme, check_batch
 from cophenet.tree import Hierarchy
 
 __all__ = ["CPCCLoss", "cpcc"]
@@ -55,66 +47,6 @@ _ARGUMENTS = (
     "normalize",
     "target",
 )
-
-
-def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64], rounding: Tensor | float = 0.0) -> Tensor:
-    r"""Cophenetic correlation: Pearson's correlation of class distances and tree distances.
-
-    .. math::
-
-        \mathrm{CPCC}(t, \rho) =
-        \frac{\sum_{u<v} (t_{uv} - \bar t)(\rho_{uv} - \bar\rho)}
-        {\sqrt{\sum_{u<v} (t_{uv} - \bar t)^2} \sqrt{\sum_{u<v} (\rho_{uv} - \bar\rho)^2}}
-
-    Sokal and Rohlf, "The Comparison of Dendrograms by Objective Methods", 1962, doi:10.2307/1217208; equation
-    2 of the OT-CPCC paper (arXiv:2410.03052).
-
-    Undefined with fewer than two pairs or where one side is constant (max - min at most 1e-6 of
-    the largest absolute value, 1e-12 in float64): the result is then NaN, with a warning.
-
-    Args:
-        rho: (P,) distances of class pairs in feature space.
-        t: (P,) distances of the same pairs in the tree.
-        rounding: Where the features are known: how far apart their rounding alone can set two distances, as
-            `ClassDistance.rounding` tells. Up to that much max - min of rho is constant, too.
-
-    Returns:
-        A scalar in [-1, 1], differentiable in `rho`.
-
-    Raises:
-        ValueError: If the shapes differ or a distance is not finite.
-
-    Example:
-        >>> round(cpcc(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([2.0, 4.0, 4.0])).item(), 3)
-        1.0
-    """
-    if not isinstance(rho, Tensor):
-        raise ValueError(f"rho must be a torch tensor, got {type(rho).__name__}")
-    t = torch.as_tensor(t)
-    refuse_transforms(rho, t)
-    if t.requires_grad:
-        raise ValueError("t is the tree's side and gets no gradient, but requires it; are rho and t swapped?")
-    if rho.ndim != 1 or rho.shape != t.shape:
-        raise ValueError(f"rho and t must have one shape (P,), got {tuple(rho.shape)} and {tuple(t.shape)}")
-    if not rho.is_floating_point():
-        raise ValueError(f"rho must be a floating-point tensor, got {rho.dtype}")
-    if len(rho) >= 2:
-        for name, values in (("rho", rho), ("t", t)):
-            if not torch.isfinite(values).all():
-                raise ValueError(f"{name} must be finite, got NaN or inf")
-        if not is_constant(t.min().item(), t.max().item(), constant_below(t.dtype)):
-            # A correlation does not see scale: of numbers of about 1 no square is out of range.
-            peak = rho.detach().abs().amax().clamp(min=torch.finfo(rho.dtype).tiny)
-            wide = rho / peak if rho.dtype == torch.float64 else rho.float() / peak
-            limit = torch.as_tensor(rounding / peak).clamp(min=constant_below(wide.dtype))
-            r, undefined = correlation(wide, unit_vector(t.double()), rounding=limit)
-            if not undefined:
-                return r
-        reason = "one side is constant"
-    else:
-        reason = f"it needs at least two class pairs, got {len(rho)}"
-    warnings.warn(UndefinedWarning("CPCC", reason), stacklevel=2)
-    return rho.sum() * 0 + torch.nan
 
 
 class CPCCLoss(nn.Module):
@@ -175,7 +107,6 @@ class CPCCLoss(nn.Module):
         0.082
     """
 
-    regroup: Tensor | None
     _setup: Setup | None = None  # made with the first exchange
 
     def __init__(
@@ -204,18 +135,16 @@ class CPCCLoss(nn.Module):
         check_whole("memory_age", memory_age, 1)
         if not isinstance(normalize, bool):
             raise ValueError(f"normalize must be True or False, got {normalize!r}")
-        regroup = self.ancestors = None
+        self.ancestors: NDArray[np.int64] | None = None
         if level is not None:
             if tree is None:
                 raise ValueError(f"level needs a tree, got level={level!r} and tree=None")
             tree, self.ancestors = tree.cut(level)
-            regroup = torch.tensor(self.ancestors)
         known = None if tree is None else tree.num_classes
         self.target = None if target is None else check_target(target, known)
         groups = known if self.target is None else len(self.target)
         assert groups is not None  # as without a tree there is a target
-        self.num_classes = groups if regroup is None else len(regroup)
-        self.register_buffer("regroup", regroup, persistent=False)
+        self.num_classes = groups if self.ancestors is None else len(self.ancestors)
         self.tree = tree
         self.distance = create_distance(distance, tree, _ARGUMENTS, **options)
         self.distance.lazy_checks = True
@@ -292,7 +221,7 @@ class CPCCLoss(nn.Module):
 
         Args:
             features: (B, d) float32 or float64.
-            labels: (B,) int64.
+            labels: (B,) int64, on the device of the features or on the host.
             shards: As for `forward`.
         """
         return _untraced(_loss_of_checked)(self, features, labels, None, shards)
@@ -327,9 +256,7 @@ def _loss(
         labels = labels.labels if isinstance(labels, BatchPlan) else labels
         if shards is None and process_count(criterion.gather) > 1:
             shards = _meet(criterion, features, labels, weights, plan)
-            features, labels, weights = gather_rows(
-                shards, features, labels.to(features.device, non_blocking=True), weights
-            )
+            features, labels, weights = gather_rows(shards, features, labels, weights)
             plan = None
         else:
             _check(criterion, features, labels, weights, plan)
@@ -357,7 +284,7 @@ def _loss_of_checked(
         if criterion.weight == 0 and criterion.memory is None:
             return (wide * 0).sum()
         if shards is None or criterion.distance.pair_cost == "none":
-            batch, direction = _grouped(criterion, features, labels, weights, plan)
+            batch, direction = group_batch(criterion, features, labels, weights, plan)
             if direction is None:
                 return (batch.features * 0).sum() + criterion.weight
             return _weighted(criterion, criterion.distance(batch), direction, batch)
@@ -390,57 +317,6 @@ def _meet(
     )
 
 
-def _grouped(
-    criterion: CPCCLoss,
-    features: Tensor,
-    labels: Tensor,
-    flow_weights: Tensor | None,
-    plan: BatchPlan | None = None,
-) -> tuple[ClassBatch, Tensor | None]:
-    """The batch, with what is remembered, and the tree's side of the correlation; None if it is undefined."""
-    if criterion.normalize:
-        features = unit_rows(features if features.dtype == torch.float64 else features.float())
-    criterion._checks.next_step()
-    memory, recalled, seen = criterion.memory if criterion.training else None, None, features
-    scheme = criterion.flow_weights if flow_weights is None else flow_weights
-    distance = criterion.distance
-    if memory is None and distance.degree is not None and not distance.plans_on_host:
-        if plan is None and is_host(labels) and not is_host(features):
-            plan = criterion.prepare(labels)
-        if plan is not None and not is_host(features):
-            in_range = distance.wide and scheme == "uniform" and features.dtype != torch.float64
-            batch, flags = group_unread(features, plan.prepared, scheme, in_range=in_range)
-            criterion._checks.note(flags)
-            if plan.defined:
-                return batch, batch.ahead.on(features.device)["direction"]
-            distance.skip(batch)
-            return batch, None
-    labels = labels.to(features.device, non_blocking=True)
-    if memory is not None:
-        groups = regrouped(labels.long(), criterion.regroup, criterion.num_classes)
-        recalled = memory.recall(features)
-        seen = amplify_gradients(features, groups, recalled, memory.num_classes, flow_weights)
-    batch = group_checked(
-        seen,
-        labels,
-        flow_weights=scheme,
-        num_classes=criterion.num_classes,
-        regroup=criterion.regroup,
-        keep_host=distance.plans_on_host,
-        recalled=recalled,
-    )
-    if memory is not None:
-        memory.store(features, groups, flow_weights)
-    direction = tree_direction(criterion, batch)
-    if direction is None:
-        distance.skip(batch)
-        return batch, None
-    # A correlation does not see scale: the distances of rescaled features will do, and cannot overflow.
-    if distance.degree is not None:
-        batch = batch.rescaled()
-    return batch, batch.on_device(direction)
-
-
 class _SharedLoss(torch.autograd.Function):
     """The loss of a batch that all processes hold, each of which computes some of its pairs.
 
@@ -458,10 +334,10 @@ class _SharedLoss(torch.autograd.Function):
     ) -> Tensor:
         with torch.enable_grad():
             own = features.detach().requires_grad_(differentiable)
-            batch, direction = _grouped(criterion, own, labels, flow_weights)
+            batch, direction = group_batch(criterion, own, labels, flow_weights, None)
             if direction is None:
                 ctx.save_for_backward(torch.zeros_like(features))
-                return features.new_tensor(criterion.weight)
+                return features.new_full((), criterion.weight)
             mine, part, problem = own_pairs(criterion.distance, batch)
         rho = batch.features.new_zeros(batch.num_pairs)
         if part is not None:
@@ -481,7 +357,7 @@ class _SharedLoss(torch.autograd.Function):
         if differentiable:
             flat, failed = add_up_with_errors(problem, gradient.flatten())
             gradient = flat.view_as(own)
-        # Errors in the distances and in their gradients, with one read from the device.
+        # Errors in the distances and in their gradients, with one read.
         raise_errors(failed, problem)
         ctx.save_for_backward(gradient)
         return loss.detach()

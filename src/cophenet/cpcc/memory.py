@@ -6,15 +6,20 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cophenet.transport.grouping import ABSENT, Recalled
+from cophenet.transport.layout import HostArrays
+from cophenet.transport.recalled import Recalled
 
-__all__ = ["FeatureMemory", "amplify_gradients"]
+__all__ = ["FeatureMemory"]
 
 _NEVER = -1
-_PARTS = ("features", "weights", "stored", "written", "step")
+# What lies where the features are, and what the host keeps: labels decide it, whatever the features are.
+_VALUES, _PLACES = ("features", "weights"), ("stored", "written", "step")
+_PARTS = (*_VALUES, *_PLACES)
 
 
 class FeatureMemory(nn.Module):
@@ -24,8 +29,8 @@ class FeatureMemory(nn.Module):
     arXiv:1912.06798, with places by class.
 
     A class that comes rarely keeps what it has until it is too old, however many samples others have. All
-    tensors have fixed sizes (the width is that of the first batch), and none is read on the host. They are
-    no buffers of the module, because DistributedDataParallel would send those around in every step.
+    tensors have fixed sizes (the width is that of the first batch); no features are read on the host. None is
+    a buffer of the module, because DistributedDataParallel would send those around in every step.
 
     Args:
         num_classes: How many classes there are.
@@ -34,9 +39,10 @@ class FeatureMemory(nn.Module):
 
     Example:
         >>> memory = FeatureMemory(num_classes=2, capacity=4, max_age=10)
-        >>> memory.store(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1, 1, 1]))
-        >>> memory.recall(torch.zeros(1, 1)).features.tolist()
-        [[0.0], [0.0], [3.0], [2.0]]
+        >>> memory.store(torch.tensor([[1.0], [2.0], [3.0]]), np.array([1, 1, 1]))
+        >>> recalled = memory.recall(torch.zeros(1, 1))
+        >>> recalled.features.tolist(), recalled.rows, recalled.classes
+        ([[0.0], [0.0], [3.0], [2.0]], array([2, 3]), array([1, 1]))
     """
 
     features: Tensor
@@ -78,14 +84,15 @@ class FeatureMemory(nn.Module):
         """
         if self.features.shape[1] == 0:
             self.to(features.device)
-            return Recalled(features.detach()[:0], self.written[:0], self.weights[:0])
+            empty = np.empty(0, np.int64)
+            return Recalled(features.detach()[:0], self.weights[:0], empty, empty)
         self._fit(features)
-        classes = torch.arange(self.num_classes, device=features.device).repeat_interleave(self.places)
-        too_old = (self.stored == _NEVER) | (self.step - self.stored > self.max_age)
-        return Recalled(self.features, classes.masked_fill_(too_old, ABSENT), self.weights)
+        stored = self.stored.numpy()
+        rows = np.flatnonzero((stored != _NEVER) & (stored >= self.step.numpy() - self.max_age))
+        return Recalled(self.features, self.weights, rows, rows // self.places)
 
     @torch.no_grad()
-    def store(self, features: Tensor, classes: Tensor, weights: Tensor | None = None) -> None:
+    def store(self, features: Tensor, classes: NDArray[np.int64], weights: Tensor | None = None) -> None:
         """Remember a batch, and count a step.
 
         Args:
@@ -94,19 +101,30 @@ class FeatureMemory(nn.Module):
             weights: (B,) masses of the samples; None for 1 each.
         """
         self._fit(features)
-        ordered, order = torch.sort(classes, stable=True)
-        counts = torch.zeros_like(self.written).index_add_(0, ordered, torch.ones_like(ordered))
-        rank = torch.arange(len(ordered), device=ordered.device) - (counts.cumsum(0) - counts)[ordered]
-        slot = ordered * self.places + (self.written[ordered] + rank) % self.places
-        # Samples that fall on one place all write the newest of them: in whatever order, the same remains.
-        later = (counts[ordered] - 1 - rank) // self.places * self.places
-        source = order[torch.arange(len(order), device=order.device) + later]
-        self.features.index_copy_(0, slot, features.detach()[source].to(self.features.dtype))
-        mass = torch.ones_like(slot) if weights is None else weights[source]
-        self.weights.index_copy_(0, slot, mass.to(self.weights.dtype))
-        self.stored.index_copy_(0, slot, self.step.expand(len(slot)))
-        self.written += counts
+        order = classes.argsort(kind="stable")
+        ordered, counts = classes[order], np.bincount(classes, minlength=self.num_classes)
+        rank = np.arange(len(order)) - (np.cumsum(counts) - counts)[ordered]
+        newest = rank >= (counts - self.places)[ordered]  # the others would be overwritten at once
+        slot = (ordered * self.places + (self.written.numpy()[ordered] + rank) % self.places)[newest]
+        at = HostArrays({"slot": slot, "source": order[newest]}).on(features.device)
+        rows = features.detach().index_select(0, at["source"])
+        self.features.index_copy_(0, at["slot"], rows.to(self.features.dtype))
+        if weights is None:
+            self.weights.index_fill_(0, at["slot"], 1)
+        else:
+            self.weights.index_copy_(0, at["slot"], weights[at["source"]].to(self.weights.dtype))
+        self.stored[slot] = self.step
+        self.written += torch.from_numpy(counts)
         self.step += 1
+
+    @torch.no_grad()
+    def forget_latest(self) -> None:
+        """Drop what the latest step stored, because it turned out to be unusable."""
+        rows = np.flatnonzero(self.stored.numpy() == self.step.numpy() - 1)
+        at = HostArrays({"rows": rows}).on(self.features.device)["rows"]
+        self.features.index_fill_(0, at, 0)
+        self.weights.index_fill_(0, at, 1)
+        self.stored[rows] = _NEVER
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """All that is remembered, for `state_dict`."""
@@ -126,18 +144,18 @@ class FeatureMemory(nn.Module):
             if given != own:
                 raise ValueError(f"memory of {own[0]} {name} cannot be loaded from one of {given[0]}")
         for name in _PARTS:
-            setattr(self, name, state[name].detach().to(self.stored.device, copy=True))
+            setattr(self, name, state[name].detach().to(getattr(self, name).device, copy=True))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Move to another device with the module; what is remembered keeps its precision."""
-        for name in _PARTS:
+        for name in _VALUES:
             own = getattr(self, name)
             setattr(self, name, own.to(fn(own).device))
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
     def _fit(self, features: Tensor) -> None:
         """Be where the features are, in their precision, and as wide."""
-        if self.stored.device != features.device:
+        if self.weights.device != features.device:
             self.to(features.device)
         if self.features.shape[1] == 0:
             self.features = self.features.new_zeros(len(self.stored), features.shape[1])
@@ -146,50 +164,3 @@ class FeatureMemory(nn.Module):
             raise ValueError(f"features must have the width {had} of those in memory, got {width}")
         if features.dtype == torch.float64:
             self.features = self.features.double()
-
-
-class _Amplified(torch.autograd.Function):
-    """Rows as they are, their gradients multiplied."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, factors: Tensor) -> Tensor:
-        ctx.save_for_backward(factors)
-        return rows.view_as(rows)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (factors,) = ctx.saved_tensors
-        return grad * factors[:, None].to(grad.dtype), None
-
-
-def amplify_gradients(
-    features: Tensor, classes: Tensor, recalled: Recalled, num_classes: int, weights: Tensor | None = None
-) -> Tensor:
-    """The features, whose gradients count for what is remembered of their class as well.
-
-    What is remembered has mass but no gradient, so that of a batch would shrink as the memory fills. The
-    samples of a batch represent their class: their gradient is multiplied by the class's mass over the
-    batch's share of it, and has the size it has without a memory.
-
-    Args:
-        features: (B, d).
-        classes: (B,) from 0 to `num_classes` - 1; -1 for none.
-        recalled: What is remembered.
-        num_classes: How many classes there are.
-        weights: (B,) masses of the samples; None for equal ones.
-
-    Example:
-        >>> z = torch.zeros(2, 1, requires_grad=True)
-        >>> recalled = Recalled(torch.zeros(3, 1), torch.tensor([0, 0, 0]), torch.ones(3))
-        >>> amplify_gradients(z, torch.tensor([0, 1]), recalled, 2).sum().backward()
-        >>> z.grad.flatten().tolist()
-        [4.0, 1.0]
-    """
-    own = torch.ones_like(classes, dtype=torch.float64) if weights is None else weights.double()
-    old = torch.ones_like(own[:1]).expand(len(recalled.classes)) if weights is None else recalled.weights
-    rows, empty = classes.clamp(min=0), own.new_zeros(num_classes + 1)
-    batch = empty.index_add(0, rows, own)[rows]
-    rest = empty.index_add(0, recalled.classes.clamp(max=num_classes), old.double())[rows]
-    factors = torch.where(batch > 0, 1 + rest / batch, 1.0)
-    amplified: Tensor = _Amplified.apply(features, factors)  # type: ignore[no-untyped-call]
-    return amplified

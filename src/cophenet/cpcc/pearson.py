@@ -1,15 +1,20 @@
-"""Pearson's correlation with a known vector, and its gradient, in a few passes over the data."""
+"""The cophenetic correlation coefficient (CPCC): Pearson's correlation with what the tree says."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from cophenet._common.checks import UndefinedWarning
+from cophenet.transport.batch import refuse_transforms
 from cophenet.transport.ground import first_order
 
-__all__ = ["constant_below", "correlation", "is_constant", "unit_vector"]
+__all__ = ["constant_below", "correlation", "cpcc", "is_constant", "unit_vector"]
 
 
 def is_constant(low: float, high: float, tolerance: float = 1e-12) -> bool:
@@ -114,3 +119,63 @@ def correlation(
     tolerance = constant_below(dtype)
     result = _Correlation.apply(rho, direction, length, offset, rounding, tolerance, dtype)  # type: ignore[no-untyped-call]
     return result
+
+
+def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64], rounding: Tensor | float = 0.0) -> Tensor:
+    r"""Cophenetic correlation: Pearson's correlation of class distances and tree distances.
+
+    .. math::
+
+        \mathrm{CPCC}(t, \rho) =
+        \frac{\sum_{u<v} (t_{uv} - \bar t)(\rho_{uv} - \bar\rho)}
+        {\sqrt{\sum_{u<v} (t_{uv} - \bar t)^2} \sqrt{\sum_{u<v} (\rho_{uv} - \bar\rho)^2}}
+
+    Sokal and Rohlf, "The Comparison of Dendrograms by Objective Methods", 1962, doi:10.2307/1217208; equation
+    2 of the OT-CPCC paper (arXiv:2410.03052).
+
+    Undefined with fewer than two pairs or where one side is constant (max - min at most 1e-6 of
+    the largest absolute value, 1e-12 in float64): the result is then NaN, with a warning.
+
+    Args:
+        rho: (P,) distances of class pairs in feature space.
+        t: (P,) distances of the same pairs in the tree.
+        rounding: Where the features are known: how far apart their rounding alone can set two distances, as
+            `ClassDistance.rounding` tells. Up to that much max - min of rho is constant, too.
+
+    Returns:
+        A scalar in [-1, 1], differentiable in `rho`.
+
+    Raises:
+        ValueError: If the shapes differ or a distance is not finite.
+
+    Example:
+        >>> round(cpcc(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([2.0, 4.0, 4.0])).item(), 3)
+        1.0
+    """
+    if not isinstance(rho, Tensor):
+        raise ValueError(f"rho must be a torch tensor, got {type(rho).__name__}")
+    t = torch.as_tensor(t)
+    refuse_transforms(rho, t)
+    if t.requires_grad:
+        raise ValueError("t is the tree's side and gets no gradient, but requires it; are rho and t swapped?")
+    if rho.ndim != 1 or rho.shape != t.shape:
+        raise ValueError(f"rho and t must have one shape (P,), got {tuple(rho.shape)} and {tuple(t.shape)}")
+    if not rho.is_floating_point():
+        raise ValueError(f"rho must be a floating-point tensor, got {rho.dtype}")
+    if len(rho) >= 2:
+        for name, values in (("rho", rho), ("t", t)):
+            if not torch.isfinite(values).all():
+                raise ValueError(f"{name} must be finite, got NaN or inf")
+        if not is_constant(t.min().item(), t.max().item(), constant_below(t.dtype)):
+            # A correlation does not see scale: of numbers of about 1 no square is out of range.
+            peak = rho.detach().abs().amax().clamp(min=torch.finfo(rho.dtype).tiny)
+            wide = rho / peak if rho.dtype == torch.float64 else rho.float() / peak
+            limit = torch.as_tensor(rounding / peak).clamp(min=constant_below(wide.dtype))
+            r, undefined = correlation(wide, unit_vector(t.double()), rounding=limit)
+            if not undefined:
+                return r
+        reason = "one side is constant"
+    else:
+        reason = f"it needs at least two class pairs, got {len(rho)}"
+    warnings.warn(UndefinedWarning("CPCC", reason), stacklevel=2)
+    return rho.sum() * 0 + torch.nan

@@ -1,4 +1,8 @@
-"""Batches planned ahead of their features, and checks of values that nobody waits for."""
+"""The batch of a loss, grouped by class: planned by its labels, if need be ahead of its features.
+
+Labels that are known on the host decide everything but values. Where features are on an accelerator nothing
+is then read from it, and what only values show is checked in the step after.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet.cpcc.pearson import is_constant
-from cophenet.transport.batch import ClassBatch, LateRead
-from cophenet.transport.grouping import PreparedLabels
-from cophenet.transport.layout import ClassLayout, HostArrays
+from cophenet.transport.batch import ClassBatch, LateRead, is_host
+from cophenet.transport.grouping import (
+    FlowWeights,
+    PreparedLabels,
+    group_read,
+    group_unread,
+    known_groups,
+    unit_rows,
+)
+from cophenet.transport.layout import ClassLayout, HostArrays, Indices
+from cophenet.transport.recalled import Recalled
 
 if TYPE_CHECKING:
     from cophenet.cpcc.loss import CPCCLoss
+    from cophenet.cpcc.memory import FeatureMemory
 
-__all__ = ["BatchPlan", "LateCheck", "plan_batch", "tree_direction"]
+__all__ = ["BatchPlan", "LateCheck", "group_batch", "plan_batch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,15 +40,16 @@ class BatchPlan:
 
     Attributes:
         labels: (B,) int64 on the host.
-        prepared: Their classes, with the tree's side of the correlation as `direction`.
-        defined: Whether the tree's side has a correlation with anything.
+        groups: (B,) their classes, at the level of the loss.
+        prepared: These class by class, with the tree's side of the correlation as `direction` unless that is
+            constant; None if the loss has a memory, which changes with every step.
         loss: The loss that made it.
         weight: That of the loss at the time.
     """
 
     labels: Tensor
-    prepared: PreparedLabels
-    defined: bool
+    groups: Indices
+    prepared: PreparedLabels | None
     loss: CPCCLoss
     weight: float
 
@@ -56,29 +71,24 @@ def plan_batch(loss: CPCCLoss, labels: Tensor) -> BatchPlan:
             f"{tuple(labels.shape)} {labels.dtype}" if isinstance(labels, Tensor) else type(labels).__name__
         )
         raise ValueError(f"labels must be integers of shape (B,), at least one, got {given}")
-    labels = labels.detach().cpu().long()
-    groups = labels.numpy()
-    if groups.min() < 0 or groups.max() >= loss.num_classes:
-        wrong = groups[(groups < 0) | (groups >= loss.num_classes)][0]
-        raise ValueError(
-            f"labels must lie in 0..{loss.num_classes - 1}, the classes of the tree, got {wrong}"
-        )
-    if loss.ancestors is not None:
-        groups = loss.ancestors[groups]
-    order = groups.argsort(kind="stable")
-    layout = ClassLayout.of_sorted(groups[order])
-    direction = tree_direction(loss, layout)
-    arrays: dict[str, NDArray[np.generic]] = {
-        "order": order,
-        **({} if direction is None else {"direction": direction}),
-    }
+    labels = labels.detach().to("cpu", torch.int64, copy=True)
+    groups = known_groups(labels.numpy(), loss.num_classes, loss.ancestors)
+    prepared = _prepared(loss, groups, None) if loss.memory is None else None
+    return BatchPlan(labels, groups, prepared, loss, loss.weight)
+
+
+def _prepared(loss: CPCCLoss, groups: Indices, recalled: Recalled | None) -> PreparedLabels:
+    """All that follows from the classes of a batch, and of what is remembered."""
+    prepared = PreparedLabels.of(groups, recalled)
+    arrays, direction = dict(prepared.ahead.host), _tree_direction(loss, prepared.layout)
+    if direction is not None:
+        arrays["direction"] = direction
     if loss.flow_weights == "uniform":
-        arrays |= loss.distance.arrays(layout)
-    prepared = PreparedLabels(layout, HostArrays(arrays))
-    return BatchPlan(labels, prepared, direction is not None, loss, loss.weight)
+        arrays |= loss.distance.arrays(prepared.layout)
+    return PreparedLabels(prepared.layout, HostArrays(arrays))
 
 
-def tree_direction(loss: CPCCLoss, layout: ClassLayout | ClassBatch) -> NDArray[np.float64] | None:
+def _tree_direction(loss: CPCCLoss, layout: ClassLayout | ClassBatch) -> NDArray[np.float64] | None:
     """(P,) the tree's side of `correlation`, of norm `weight` and turned round; None if it is constant."""
     t = loss.tree_distances(layout.classes[layout.first], layout.classes[layout.second])
     if len(t) < 2 or is_constant(t.min(), t.max()):
@@ -89,12 +99,61 @@ def tree_direction(loss: CPCCLoss, layout: ClassLayout | ClassBatch) -> NDArray[
     return direction
 
 
+def group_batch(
+    loss: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None, plan: BatchPlan | None
+) -> tuple[ClassBatch, Tensor | None]:
+    """The batch, with what is remembered, and the tree's side of the correlation; None if it is undefined.
+
+    Args:
+        loss: The loss.
+        features: (B, d), which passed `check_batch` with the rest.
+        labels: (B,) on the device of the features or on the host.
+        weights: (B,) flow weights, in place of those the loss makes.
+        plan: What was made of the labels ahead.
+
+    Raises:
+        ValueError: If values are wrong: of this batch, or of the one before where they were not read.
+    """
+    loss._checks.next_step()
+    if loss.normalize:
+        features = unit_rows(features if features.dtype == torch.float64 else features.float())
+    memory, distance = loss.memory if loss.training else None, loss.distance
+    recalled = None if memory is None else memory.recall(features)
+    scheme: FlowWeights = loss.flow_weights if weights is None else weights
+    unread = not is_host(features) and distance.degree is not None and not distance.plans_on_host
+    direction: Tensor | None = None
+    if unread and (plan is not None or is_host(labels)):
+        plan = plan or plan_batch(loss, labels)
+        ready = plan.prepared if plan.prepared is not None else _prepared(loss, plan.groups, recalled)
+        in_range = distance.wide and scheme == "uniform" and features.dtype != torch.float64
+        groups = plan.groups
+        batch, flags = group_unread(features, groups, ready, scheme, in_range=in_range, recalled=recalled)
+        loss._checks.note(flags, memory)
+        direction = ready.ahead.on(features.device).get("direction")
+    else:
+        known = (loss.num_classes, loss.ancestors)
+        batch, groups = group_read(
+            features, labels, scheme, *known, keep_host=distance.plans_on_host, recalled=recalled
+        )
+        side = _tree_direction(loss, batch)
+        direction = None if side is None else batch.on_device(side)
+        # A correlation does not see scale: the distances of rescaled features will do, and cannot overflow.
+        if distance.degree is not None:
+            batch = batch.rescaled()
+    if memory is not None:
+        memory.store(features, groups, weights)
+    if direction is None:
+        distance.skip(batch)
+    return batch, direction
+
+
 class LateCheck:
     """Whether the values of a step were usable, which is read from the device in the step after it."""
 
     def __init__(self) -> None:
         self.step = 0
         self._flags: LateRead | None = None
+        self._memory: FeatureMemory | None = None
 
     def next_step(self) -> None:
         """Count a step, and judge the one before.
@@ -104,15 +163,19 @@ class LateCheck:
         """
         flags, self._flags = self._flags, None
         self.step += 1
-        if flags is not None:
-            peak, *usable = flags.read().view(-1).tolist()
-            late = f"in step {self.step - 1} of this loss, as read from the device in step {self.step}"
-            if not np.isfinite(peak):
-                raise ValueError(f"features must be finite, got NaN or inf {late}")
-            if not all(usable):
-                allowed = "finite, not negative, and positive for a sample of every class"
-                raise ValueError(f"flow_weights must be {allowed}, which they were not {late}")
+        if flags is None:
+            return
+        peak, *usable = flags.read().view(-1).tolist()
+        if np.isfinite(peak) and all(usable):
+            return
+        if self._memory is not None:
+            self._memory.forget_latest()
+        late = f"in step {self.step - 1} of this loss, as read from the device in step {self.step}"
+        if not np.isfinite(peak):
+            raise ValueError(f"features must be finite, got NaN or inf {late}")
+        allowed = "finite, not negative, and positive for a sample of every class"
+        raise ValueError(f"flow_weights must be {allowed}, which they were not {late}")
 
-    def note(self, flags: Tensor) -> None:
-        """Remember the flags of the present step, the features' largest absolute value first."""
-        self._flags = LateRead(flags)
+    def note(self, flags: Tensor, memory: FeatureMemory | None = None) -> None:
+        """Remember the flags of the present step, the largest absolute feature first, and who stores it."""
+        self._flags, self._memory = LateRead(flags), memory

@@ -33,7 +33,7 @@ class _WithViews(Protocol):
 
 
 class Loader:
-    """Batches of (inputs, labels): inputs float32 and normalized, both on the training device.
+    """Batches of (inputs, labels): inputs float32 and normalized, on the training device.
 
     Order and augmentation are functions of seed, epoch and sample, never of what was drawn before: a run that
     is resumed in the middle of an epoch sees the batches it would have seen. Inputs in memory are augmented
@@ -57,6 +57,7 @@ class Loader:
         interpolation: How, "bilinear" or "bicubic".
         drop_last: Whether a last batch that is not full is left out.
         device: Device of the batches.
+        host_labels: Whether labels stay on the host, where a loss plans by them without waiting for a device.
         workers: Processes that read files; 0 to read here. Inputs in memory are always read here.
         rank: Which shard of every batch to load.
         world_size: How many processes share a batch.
@@ -88,6 +89,7 @@ class Loader:
         interpolation: str = "bilinear",
         drop_last: bool = False,
         device: torch.device | str = "cpu",
+        host_labels: bool = False,
         workers: int = 0,
         rank: int = 0,
         world_size: int = 1,
@@ -112,6 +114,7 @@ class Loader:
         self.world_size = world_size
         self.sampler = sampler
         self.device = torch.device(device)
+        self.host_labels = host_labels
         self.epoch = 0
         self.start = 0
         self._views = augment == "views"
@@ -193,7 +196,9 @@ class Loader:
             if self._augment is not None and draws is not None:
                 images = self._augment(images, draws[torch.from_numpy(draw_row[step])].to(self.device))
             size = own.stop - own.start
-            yield self._normalized(images)[:size], labels.to(self.device, non_blocking=True)[:size]
+            if not self.host_labels:
+                labels = labels.to(self.device, non_blocking=True)
+            yield self._normalized(images)[:size], labels[:size]
 
     def _order(self, epoch: int) -> Labels:
         if self.sampler is not None:

@@ -256,7 +256,7 @@ class Trainer:
         known, partly = np.flatnonzero(targets < self.classes), np.flatnonzero(targets >= self.classes)
         total: Tensor = (features * 0).sum()
         if len(known):
-            labels = torch.from_numpy(targets[known]).to(self.device)
+            labels = torch.from_numpy(targets[known])  # on the host, where batches are planned
             at: Any = slice(None) if not len(partly) else torch.from_numpy(known).to(self.device)
             own = {name: values[at] for name, values in logits.items()}
             step = StepOutput(features[at], own, labels, self.network.heads, phase)

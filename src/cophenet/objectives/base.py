@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from cophenet.cpcc.exchange import DTYPES, Gather, Shards, gather_rows, meet, process_count
 from cophenet.cpcc.module_setup import Setup, setup_of
+from cophenet.cpcc.prepared import LateCheck
+from cophenet.transport.batch import without_autocast
 from cophenet.transport.grouping import check_batch
 from cophenet.tree import Hierarchy
 
@@ -32,10 +34,12 @@ class StepOutput:
     Attributes:
         features: (B, d) floating point, the input of the heads.
         logits: Head name -> (B, outputs of the head); only the heads of the phase are needed.
-        labels: (B,) integers, positions in the tree's classes.
+        labels: (B,) integers, positions in the tree's classes. Given on the host while features are on an
+            accelerator, nothing is waited for.
         heads: Head name -> module; only objectives that read classifier weights look at them.
         phase: Position in the objective's `phases`.
         shards: Where features and labels are those of all processes: what these know of each other.
+        host_labels: The labels as they were given, where terms see them on the accelerator.
     """
 
     features: Tensor
@@ -44,6 +48,7 @@ class StepOutput:
     heads: Mapping[str, nn.Module] = field(default_factory=dict)
     phase: int = 0
     shards: Shards | None = None
+    host_labels: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,7 @@ class Objective(nn.Module, ABC):
         if not isinstance(tree, Hierarchy):
             raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
         self.tree = tree
+        self._late = LateCheck()
         self.heads: tuple[HeadSpec, ...] = (HeadSpec(self.finest, tree.height, tree.num_classes),)
 
     @property
@@ -240,9 +246,9 @@ class Objective(nn.Module, ABC):
         flags = self._flags(step)
         if flags is not None:
             # The one read from the device: a label out of range would otherwise pick a wrong row unseen.
-            low, high, infinite = flags.tolist()
+            low, high, infinite = flags.cpu().numpy().tolist()
             self._check_flags(low, high, infinite, len(step.labels))
-        with torch.autocast(step.features.device.type, enabled=False):
+        with without_autocast(step.features):
             step = _full_precision(step)
             compared = self.batch_terms(step)  # first, because CPCC checks the labels
             return {**self.terms(step), **compared}
@@ -261,7 +267,7 @@ class Objective(nn.Module, ABC):
         shards = meet(given, problem=problem, flags=flags, generator=self.generator, setup=self._setup)
         lowest, highest, infinite = shards.flags.T
         self._check_flags(lowest.min(), highest.max(), infinite.sum(), shards.sizes.sum())
-        with torch.autocast(step.features.device.type, enabled=False):
+        with without_autocast(step.features):
             compared: dict[str, Tensor] = {}
             if self.compares_samples:
                 whole, labels, _ = gather_rows(shards, step.features, step.labels)
@@ -279,7 +285,7 @@ class Objective(nn.Module, ABC):
 
     def _own_terms(self, step: StepOutput) -> dict[str, Tensor]:
         """The terms of this process's samples, whose labels may not have been looked at yet."""
-        with torch.autocast(step.features.device.type, enabled=False):
+        with without_autocast(step.features):
             own = _full_precision(step if len(step.labels) else _one_row(step))
             # A label out of range would stop a device before all processes can refuse it.
             return self.terms(replace(own, labels=own.labels.clamp(0, self.tree.num_classes - 1)))
@@ -290,19 +296,22 @@ class Objective(nn.Module, ABC):
         features, labels = step.features, step.labels
         _check_tensor("features", features)
         _check_tensor("labels", labels)
-        check_batch(features, labels)
+        check_batch(features, labels, host_labels=True)
         if features.dtype not in DTYPES:
             raise ValueError(f"features must be one of {', '.join(map(str, DTYPES))}, got {features.dtype}")
         self._check_logits(step)
         self.check_heads(step)
+        self._late.next_step()
 
     def _flags(self, step: StepOutput) -> Tensor | None:
-        """(3,) smallest and largest label, and how many samples are not finite, on the device."""
+        """(3,) smallest and largest label, and how many samples are not finite, where the labels are."""
         labels = step.labels.long()
         if len(labels) == 0:
             return None
         bad = torch.zeros_like(labels[0])
-        if self.compares_features:
+        if self.compares_features and labels.device != step.features.device:
+            self._late.note(torch.linalg.vector_norm(step.features.detach(), torch.inf))
+        elif self.compares_features:
             bad = (~torch.isfinite(step.features)).any(1).sum()
         return torch.stack((*labels.aminmax(), bad))
 
@@ -341,9 +350,12 @@ def _check_tensor(argument: str, value: object) -> None:
 
 
 def _full_precision(step: StepOutput) -> StepOutput:
-    """Labels as int64, half precision as float32."""
+    """Labels as int64 on the device of the features, half precision as float32."""
     logits = {name: _raised(values) for name, values in step.logits.items()}
-    return replace(step, features=_raised(step.features), labels=step.labels.long(), logits=logits)
+    features, given = _raised(step.features), step.labels.long()
+    labels = given.to(features.device, non_blocking=True)
+    host = None if labels is given else given
+    return replace(step, features=features, labels=labels, logits=logits, host_labels=host)
 
 
 def _raised(values: Tensor) -> Tensor:

@@ -68,7 +68,8 @@ class WithCPCC(Objective):
 
     def batch_terms(self, step: StepOutput) -> dict[str, Tensor]:
         """The base's terms that compare samples, and `cpcc`."""
-        cpcc = self.criterion.of_checked(step.features, step.labels, step.shards)
+        labels = step.labels if step.host_labels is None else step.host_labels
+        cpcc = self.criterion.of_checked(step.features, labels, step.shards)
         return {**self._beside(self.base.batch_terms(step)), "cpcc": cpcc}
 
     def _beside(self, terms: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import torch
@@ -35,7 +36,7 @@ def soft_consistency(coarse_logits: Tensor, fine_logits: Tensor, parents: Tensor
     """
     one = log_softmax(coarse_logits, dim=1)
     other = group_logsumexp(log_softmax(fine_logits, dim=1), parents, coarse_logits.shape[1])
-    middle = torch.logaddexp(one, other) - torch.log(one.new_tensor(2.0))
+    middle = torch.logaddexp(one, other) - math.log(2.0)
     divergence = one.exp() * (one - middle) + other.exp() * (other - middle)
     return 0.5 * divergence.sum(1).mean()
 

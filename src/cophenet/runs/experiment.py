@@ -167,7 +167,7 @@ class Experiment:
 
         Args:
             seed: Decides order and augmentation.
-            device: Where the batches are wanted.
+            device: Where the inputs are wanted; labels stay on the host.
             rank: Which share of every batch.
             world_size: How many processes share a batch.
         """
@@ -188,6 +188,7 @@ class Experiment:
             drop_last=sampler is None and 0 < rest < 2 * world_size,
             sampler=sampler,
             device=device,
+            host_labels=True,
             rank=rank,
             world_size=world_size,
             **self._arguments(self.train),

@@ -200,6 +200,11 @@ class TrainingModule(pl.LightningModule):
         device = self.trainer.strategy.root_device
         return EpochRest(self.experiment.evaluation_loader(self.watched, device=device), 0, 0)
 
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        """As it is: the loader has put everything where it is wanted."""
+        _ = device, dataloader_idx
+        return batch
+
     def on_train_epoch_start(self) -> None:
         """The learning rate of the epoch; a phase begins with an optimizer that remembers nothing."""
         (optimizer,) = self.trainer.optimizers

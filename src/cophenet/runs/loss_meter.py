@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cophenet.cpcc.exchange import add_up, process_count
+from cophenet.transport.batch import LateRead
 
 __all__ = ["DivergenceError", "Meter"]
 
@@ -21,9 +22,9 @@ class DivergenceError(ArithmeticError):
 class Meter:
     """Adds up the loss terms of an epoch on the device, and reads each step's once, a step later.
 
-    A loss is looked at when the next one has been computed: the objective has waited for the device by then,
-    so the read costs no wait of its own. Weights made from a bad loss are never saved, because `check`
-    comes before every checkpoint. On several processes all have the same numbers, those of the whole batch.
+    A loss is looked at when the next one has been computed, from a copy that is made behind the work of the
+    device: nothing is waited for. Weights made from a bad loss are never saved, because `check` comes before
+    every checkpoint. On several processes all have the same numbers, those of the whole batch.
 
     Example:
         >>> meter = Meter()
@@ -37,7 +38,7 @@ class Meter:
         self.names: tuple[str, ...] = ()
         self.sums: Tensor | None = None  # of the terms, weighted by samples; the last is that of the samples
         self.latest: dict[str, float] = {}
-        self._waiting: tuple[int, Tensor] | None = None
+        self._waiting: tuple[int, LateRead] | None = None
 
     def add(self, step: int, terms: Mapping[str, Tensor], samples: int) -> None:
         """Count the terms of a step.
@@ -66,7 +67,7 @@ class Meter:
         self.names = tuple(terms)
         weighted = torch.cat((values[:-1] * values[-1], values[-1:]))
         self.sums = weighted if self.sums is None else self.sums + weighted
-        self._waiting = (step, values[:-1])
+        self._waiting = (step, LateRead(values[:-1]))
 
     def check(self) -> None:
         """Look at the last step's terms.
@@ -78,7 +79,7 @@ class Meter:
             return
         step, values = self._waiting
         self._waiting = None
-        self.latest = dict(zip(self.names, values.tolist(), strict=True))
+        self.latest = dict(zip(self.names, values.read().tolist(), strict=True))
         for name, value in self.latest.items():
             if not math.isfinite(value):
                 raise DivergenceError(f"loss term {name!r} became {value} in step {step}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -13,42 +13,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch, is_host, refuse_transforms, scaled_to_one
-from cophenet.transport.layout import ClassLayout, HostArrays
+from cophenet.transport.layout import ClassLayout, HostArrays, Indices
+from cophenet.transport.recalled import Recalled
 
 __all__ = [
-    "ABSENT",
     "FlowWeights",
     "PreparedLabels",
-    "Recalled",
     "Scheme",
     "check_batch",
     "group_by_class",
-    "group_checked",
+    "group_read",
     "group_unread",
-    "regrouped",
+    "known_groups",
     "unit_rows",
 ]
 
 Scheme = Literal["uniform", "distance", "inverse"]
 FlowWeights = Scheme | Tensor
-
-# Class of a remembered sample that is none; it sorts behind all others.
-ABSENT = torch.iinfo(torch.int64).max
-
-
-@dataclass(frozen=True, eq=False)
-class Recalled:
-    """Samples of earlier batches, constant, to be grouped behind those of a batch.
-
-    Attributes:
-        features: (M, d).
-        classes: (M,) their classes after regrouping; those of class `ABSENT` are left out.
-        weights: (M,) their masses, used where the batch's are given.
-    """
-
-    features: Tensor
-    classes: Tensor
-    weights: Tensor
 
 
 def check_batch(
@@ -107,16 +88,25 @@ def _check_flow_weights(weights: FlowWeights, features: Tensor) -> None:
         raise ValueError(f"flow_weights are on {weights.device}, features on {features.device}")
 
 
-def regrouped(labels: Tensor, regroup: Tensor | None, num_classes: int) -> Tensor:
-    """Group of every sample; -1 marks a label out of range, so that the one transfer shows it.
+def known_groups(labels: Indices, num_classes: int | None = None, regroup: Indices | None = None) -> Indices:
+    """Group of every sample.
+
+    Args:
+        labels: (B,) on the host.
+        num_classes: If given, labels must lie in [0, num_classes).
+        regroup: (num_classes,) class that each label stands for; None groups by the labels themselves.
+
+    Raises:
+        ValueError: If a label is out of range.
 
     Example:
-        >>> regrouped(torch.tensor([2, 0, 3]), torch.tensor([0, 0, 1]), 3)
-        tensor([ 1,  0, -1])
+        >>> known_groups(np.array([2, 0, 1]), 3, np.array([0, 0, 1]))
+        array([1, 0, 0])
     """
-    known = (labels >= 0) & (labels < num_classes)
-    groups = labels if regroup is None else regroup[labels.clamp(0, num_classes - 1)]
-    return groups.masked_fill(~known, -1)
+    if num_classes is not None and len(labels) and not 0 <= labels.min() <= labels.max() < num_classes:
+        wrong = labels[(labels < 0) | (labels >= num_classes)][0]
+        raise ValueError(f"labels must lie in 0..{num_classes - 1}, the classes of the tree, got {wrong}")
+    return labels if regroup is None else regroup[labels]
 
 
 def _weights_usable(weights: Tensor, ordered_labels: Tensor) -> Tensor:
@@ -126,18 +116,6 @@ def _weights_usable(weights: Tensor, ordered_labels: Tensor) -> Tensor:
     run = starts.cumsum(0) - 1
     sums = torch.zeros_like(weights).index_add(0, run, weights)
     return (torch.isfinite(weights) & (weights >= 0)).all() & (sums[run] > 0).all()
-
-
-def _sorted(groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Classes (B,) in ascending order, and where each stood; those of one class stay in order."""
-    if not is_host(groups):
-        return torch.sort(groups, stable=True)
-    values = groups.numpy()
-    low, high = int(values.min()), int(values.max())
-    # NumPy sorts numbers of 16 bits by their digits, several times faster.
-    short = high - low < 1 << 15
-    order = ((values - low).astype(np.int16) if short else values).argsort(kind="stable")
-    return torch.from_numpy(values[order]), torch.from_numpy(order)
 
 
 def _raise_not_finite(features: Tensor) -> None:
@@ -171,29 +149,27 @@ def _flow_weights(batch: ClassBatch, scheme: FlowWeights) -> Tensor | None:
     return _softmax_weights(batch, 1.0 if scheme == "distance" else -1.0)
 
 
-def _to_host(parts: Sequence[Tensor]) -> list[Tensor]:
+def _to_host(parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Copy tensors of 8-byte numbers, then any others, to the host in one transfer."""
-    if all(is_host(part) for part in parts):
-        return list(parts)
-    raw = torch.cat([part.contiguous().view(-1).view(torch.uint8) for part in parts]).cpu()
-    pieces = torch.split(raw, [part.numel() * part.element_size() for part in parts])
-    return [piece.view(part.dtype).view(part.shape) for piece, part in zip(pieces, parts, strict=True)]
+    away = [part for part in parts.values() if not is_host(part)]
+    if not away:
+        return dict(parts)
+    raw = torch.cat([part.contiguous().view(-1).view(torch.uint8) for part in away]).cpu()
+    pieces = iter(torch.split(raw, [part.numel() * part.element_size() for part in away]))
+    return {
+        name: part if is_host(part) else next(pieces).view(part.dtype).view(part.shape)
+        for name, part in parts.items()
+    }
 
 
-def _check_host(
-    host_labels: NDArray[np.int64], flags: Tensor, features: Tensor, labels: Tensor, num_classes: int | None
-) -> float:
-    """Raise for what only the values could show; the largest absolute value of a feature."""
-    low, high, *usable = flags.numpy().tolist()
-    if not (math.isfinite(low) and math.isfinite(high)):
-        _raise_not_finite(features.detach())
-    if not all(usable):
-        allowed = "finite, not negative, and positive for a sample of every class"
-        raise ValueError(f"flow_weights must be {allowed}")
-    if num_classes is not None and not 0 <= host_labels[0] <= host_labels[-1] < num_classes:
-        wrong = labels[(labels < 0) | (labels >= num_classes)][0].item()
-        raise ValueError(f"labels must lie in 0..{num_classes - 1}, the classes of the tree, got {wrong}")
-    return float(max(high, -low))
+def _check_masses(mass: NDArray[np.float64], prepared: PreparedLabels) -> None:
+    """Refuse flow weights (N,), known on the host, that no class can be weighted with."""
+    ordered, counts = mass[prepared.ahead.host["order"]], prepared.layout.counts
+    largest = np.maximum.reduceat(ordered, np.cumsum(counts) - counts)
+    if not ((ordered >= 0) & np.isfinite(ordered)).all() or not (largest > 0).all():
+        raise ValueError(
+            "flow_weights must be finite, not negative, and positive for a sample of every class"
+        )
 
 
 def unit_rows(vectors: Tensor) -> Tensor:
@@ -220,15 +196,48 @@ def unit_rows(vectors: Tensor) -> Tensor:
     return scaled / norms.masked_fill(norms == 0, 1.0)
 
 
+@dataclass(frozen=True, eq=False)
+class PreparedLabels:
+    """Labels that were looked at on the host, and what was made of them ahead of the features.
+
+    Attributes:
+        layout: Their classes.
+        ahead: `order`, (B,) position in the batch of every sample, class by class; and what a distance wants.
+    """
+
+    layout: ClassLayout
+    ahead: HostArrays
+
+    @classmethod
+    def of(cls, groups: Indices, recalled: Recalled | None = None) -> PreparedLabels:
+        """Those of samples with classes (B,), and of earlier samples behind them."""
+        size = len(groups)
+        if recalled is not None:
+            groups = np.concatenate((groups, recalled.classes))
+        low, high = (int(groups.min()), int(groups.max())) if len(groups) else (0, 0)
+        # NumPy sorts numbers of 16 bits by their digits, several times faster.
+        short = high - low < 1 << 15
+        order = ((groups - low).astype(np.int16) if short else groups).argsort(kind="stable")
+        layout = ClassLayout.of_sorted(groups[order])
+        if recalled is not None:
+            order = np.concatenate((np.arange(size), size + recalled.rows))[order]
+        return cls(layout, HostArrays({"order": order}))
+
+    def batch(self, z: Tensor, **known: Any) -> ClassBatch:
+        """The batch of features (N, d), without weights."""
+        layout, order = self.layout, self.ahead.on(z.device)["order"]
+        parts = (layout.classes, layout.counts, None, layout.first, layout.second)
+        return ClassBatch(z, order, *parts, ahead=self.ahead, **known)
+
+
 def group_by_class(
     features: Tensor,
     labels: Tensor,
     *,
     flow_weights: FlowWeights = "uniform",
     num_classes: int | None = None,
-    regroup: Tensor | None = None,
+    regroup: Indices | None = None,
     keep_host: bool = False,
-    recalled: Recalled | None = None,
 ) -> ClassBatch:
     """Check a batch and group it by class, with one transfer from the device to the host.
 
@@ -241,7 +250,6 @@ def group_by_class(
         num_classes: if given, labels must lie in [0, num_classes).
         regroup: (num_classes,) class that each label stands for; None groups by the labels themselves.
         keep_host: Also bring features and weights to the host, in the same transfer.
-        recalled: Earlier samples that count as well, behind the batch's; needs `num_classes`.
 
     Returns:
         The grouped batch, with all class pairs in `itertools.combinations` order.
@@ -255,130 +263,109 @@ def group_by_class(
         ([2, 7], [1, 2], [1, 0, 2])
     """
     check_batch(features, labels, flow_weights)
-    return group_checked(
-        features,
-        labels,
-        flow_weights=flow_weights,
-        num_classes=num_classes,
-        regroup=regroup,
-        keep_host=keep_host,
-        recalled=recalled,
-    )
+    return group_read(features, labels, flow_weights, num_classes, regroup, keep_host=keep_host)[0]
 
 
-def group_checked(
+def group_read(
     features: Tensor,
     labels: Tensor,
-    *,
     flow_weights: FlowWeights,
     num_classes: int | None,
-    regroup: Tensor | None,
+    regroup: Indices | None,
+    *,
     keep_host: bool,
-    recalled: Recalled | None,
-) -> ClassBatch:
-    """As `group_by_class`, of a batch that passed `check_batch`; what only values show is checked here."""
+    recalled: Recalled | None = None,
+) -> tuple[ClassBatch, Indices]:
+    """As `group_by_class`, of a batch that passed `check_batch`; what only values show is checked here.
+
+    Labels may be on the host already, and there may be earlier samples that count as well. Returns also the
+    group of every sample, (B,).
+    """
     if features.numel() == 0:
         raise ValueError(f"features must hold at least one sample, got shape {tuple(features.shape)}")
-    groups = labels.long()
-    known = num_classes if regroup is None else len(regroup)
-    if known is not None and (regroup is not None or recalled is not None):
-        groups = regrouped(groups, regroup, known)
     z = features if features.dtype == torch.float64 else features.float()
-    given = flow_weights.detach() if isinstance(flow_weights, Tensor) else None
-    if recalled is not None:
-        groups, z, given = _with_recalled(groups, z, given, recalled)
-    ordered_labels, order = _sorted(groups)
-    given = None if given is None else given[order]
+    given = flow_weights.detach().double() if isinstance(flow_weights, Tensor) else None
+    parts, mass = [z.detach()], given
+    if recalled is not None and len(recalled.features):
+        parts.append(recalled.features.to(z.dtype))
+        mass = None if given is None else torch.cat((given, recalled.weights))
     # The extremes show whether any feature is not finite, and how large they are.
-    flags = torch.stack(z.detach().aminmax()).double()
-    if given is not None:
-        flags = torch.cat((flags, _weights_usable(given, ordered_labels).double().view(1)))
-    sent = [ordered_labels, flags]
+    flags = torch.stack([extreme for part in parts for extreme in part.aminmax()]).double()
+    sent = {"labels": labels.long(), "flags": flags}
+    if mass is not None:
+        sent["mass"] = mass
     if keep_host and not is_host(z):
-        sent += [z.detach().index_select(0, order), *([] if given is None else [given])]
-    ordered, flags, *values = _to_host(sent)
-    host_labels = ordered.numpy()
-    if recalled is not None:
-        kept = int(np.searchsorted(host_labels, ABSENT))
-        host_labels, order = host_labels[:kept], order[:kept]
-        given, values = None if given is None else given[:kept], [value[:kept] for value in values]
-    peak = _check_host(host_labels, flags, features, labels, num_classes)
-    batch = _sorted_batch(z, order, host_labels, peak)
-    if recalled is not None:
-        batch = replace(batch, constant=order >= len(features))
-    if not values:
-        return replace(batch, weights=_flow_weights(batch, flow_weights if given is None else given))
-    copy = replace(batch, given=values[0], order=torch.arange(len(order)))
-    copy = replace(copy, weights=_flow_weights(copy, values[1] if len(values) > 1 else flow_weights))
+        sent["features"] = parts[0] if len(parts) == 1 else torch.cat(parts)
+    host = _to_host(sent)
+    peak = float(np.abs(host["flags"].numpy()).max())
+    if not math.isfinite(peak):
+        _raise_not_finite(features.detach())
+    groups = known_groups(host["labels"].numpy(), num_classes, regroup)
+    prepared = PreparedLabels.of(groups, recalled)
+    if "mass" in host:
+        _check_masses(host["mass"].numpy(), prepared)
+    batch = _whole(z, groups, given, prepared, recalled, peak=peak)
+    if "features" not in host:
+        scheme = flow_weights if mass is None else mass[batch.order]
+        return replace(batch, weights=_flow_weights(batch, scheme)), groups
+    copy = prepared.batch(host["features"], peak=peak)
+    copy = replace(
+        copy, weights=_flow_weights(copy, host["mass"][copy.order] if "mass" in host else flow_weights)
+    )
     weights = None if copy.weights is None else copy.weights.to(z.device, non_blocking=True)
-    return replace(batch, weights=weights, copy=copy)
+    return replace(batch, weights=weights, copy=copy), groups
 
 
-def _with_recalled(
-    groups: Tensor, z: Tensor, given: Tensor | None, recalled: Recalled
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The batch's groups, features and weights with those of earlier samples behind them."""
-    if given is not None:
-        given = torch.cat((given.double(), recalled.weights))
-    return torch.cat((groups, recalled.classes)), torch.cat((z, recalled.features.to(z.dtype))), given
-
-
-def _sorted_batch(z: Tensor, order: Tensor, host_labels: NDArray[np.int64], peak: float) -> ClassBatch:
-    """The batch of samples that stand class by class, without weights."""
-    layout = ClassLayout.of_sorted(host_labels)
-    return ClassBatch(z, order, layout.classes, layout.counts, None, layout.first, layout.second, peak=peak)
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedLabels:
-    """Labels that were looked at on the host, and what was made of them ahead of the features.
-
-    Attributes:
-        layout: Their classes.
-        ahead: `order`, (B,) position in the batch of every sample, class by class; and what a distance wants.
-    """
-
-    layout: ClassLayout
-    ahead: HostArrays
+def _whole(
+    z: Tensor,
+    groups: Indices,
+    given: Tensor | None,
+    prepared: PreparedLabels,
+    recalled: Recalled | None,
+    **known: Any,
+) -> ClassBatch:
+    """A batch with earlier samples behind it, if there are some, without weights."""
+    if recalled is None:
+        return prepared.batch(z, **known)
+    batch = prepared.batch(recalled.behind(z, groups, given), **known)
+    return replace(batch, constant=batch.order >= len(z))
 
 
 def group_unread(
-    features: Tensor, prepared: PreparedLabels, flow_weights: FlowWeights, *, in_range: bool = False
+    features: Tensor,
+    groups: Indices,
+    prepared: PreparedLabels,
+    flow_weights: FlowWeights,
+    *,
+    in_range: bool = False,
+    recalled: Recalled | None = None,
 ) -> tuple[ClassBatch, Tensor]:
     """Group features of an accelerator by labels that are known on the host, reading nothing.
 
     Args:
         features: (B, d) floating point, which passed `check_batch`.
-        prepared: Their labels.
+        groups: (B,) their classes.
+        prepared: What was made of these, and of `recalled`.
         flow_weights: As for `group_by_class`.
         in_range: Whether features of any size will do.
+        recalled: Earlier samples that count as well.
 
     Returns:
         The batch, its features divided by a power of two so that the largest is about 1, unless any size will
         do; and on the device the largest absolute feature, and whether flow weights are usable if given.
     """
     z = features if features.dtype == torch.float64 else features.float()
-    exponent: int | Tensor = 0
+    given = flow_weights.detach().double() if isinstance(flow_weights, Tensor) else None
+    batch = _whole(z, groups, given, prepared, recalled)
     if in_range:
         with torch.no_grad():
-            peak: Tensor = torch.linalg.vector_norm(z, torch.inf)
+            peak: Tensor = torch.linalg.vector_norm(batch.given, torch.inf)
     else:
-        z, exponent, peak = scaled_to_one(z)
-    layout, ready = prepared.layout, prepared.ahead.on(z.device)
-    order = ready["order"]
-    batch = ClassBatch(
-        z,
-        order,
-        layout.classes,
-        layout.counts,
-        None,
-        layout.first,
-        layout.second,
-        exponent=exponent,
-        ahead=prepared.ahead,
-    )
-    flags = peak
-    if isinstance(flow_weights, Tensor):
-        flow_weights = flow_weights.detach()[order]
-        flags = torch.stack((peak.double(), _weights_usable(flow_weights, batch.segments).double()))
-    return replace(batch, weights=_flow_weights(batch, flow_weights)), flags
+        z, exponent, peak = scaled_to_one(batch.given)
+        batch = replace(batch, given=z, exponent=exponent)
+    if given is None:
+        return replace(batch, weights=_flow_weights(batch, flow_weights)), peak
+    mass = given if recalled is None else torch.cat((given, recalled.weights))
+    mass = mass[batch.order]
+    flags = torch.stack((peak.double(), _weights_usable(mass, batch.segments).double()))
+    return replace(batch, weights=_flow_weights(batch, mass)), flags

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["ClassLayout", "HostArrays"]
+__all__ = ["ClassLayout", "HostArrays", "Indices"]
 
 Indices = NDArray[np.int64]
 
