@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -336,6 +338,21 @@ def test_the_first_use_does_not_wait_for_the_compiler(never_compiled):
     assert len(begun) == 1
     marker.touch()
     assert emd_module._load("auto") is compiled.solve
+
+
+def test_a_compiler_that_still_runs_at_exit_is_no_leak():
+    code = """
+from pathlib import Path
+from cophenet.transport.solvers import machine_code
+machine_code._marker = lambda: Path("nowhere")
+machine_code._CODE = "import time; time.sleep(1)"
+machine_code.is_compiled_meanwhile()
+assert machine_code._compiler.poll() is None
+"""
+    done = subprocess.run([sys.executable, "-W", "always", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "solved by SciPy and POT" in done.stderr
+    assert "ResourceWarning" not in done.stderr
 
 
 def test_a_failed_compiler_is_told_once(never_compiled):

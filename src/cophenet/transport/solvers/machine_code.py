@@ -6,6 +6,7 @@ file. So they are compiled only under a lock, and a file beside them says when a
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import subprocess
@@ -70,6 +71,12 @@ def compile_once(run: Callable[[], object]) -> None:
             time.sleep(0.1)
 
 
+def _let_go(compiler: subprocess.Popen[bytes]) -> None:
+    """At exit: it goes on by itself, for the next process, and that is no leak to be warned of."""
+    if compiler.poll() is None:
+        compiler.returncode = 0
+
+
 def is_compiled_meanwhile() -> bool:
     """Whether the kernels are compiled; if not, another process begins to, and a warning says so, once."""
     global _compiler
@@ -77,9 +84,10 @@ def is_compiled_meanwhile() -> bool:
         return True
     if _compiler is None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        _compiler = subprocess.Popen(
-            [sys.executable, "-c", _CODE], env=environment, stderr=subprocess.DEVNULL
-        )
+        # Whoever reads the output of this process must not wait for that one.
+        nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        _compiler = subprocess.Popen([sys.executable, "-c", _CODE], env=environment, **nowhere)
+        atexit.register(_let_go, _compiler)
         warnings.warn(
             "emd is solved by SciPy and POT, two to three times slower, until its own solver is compiled in "
             "the background: about 20 seconds, once on this machine; `cophenet warm-up` does it ahead",
