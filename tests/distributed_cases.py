@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from benchmarks.pretend_device import Counts, PretendDevice
@@ -287,7 +288,7 @@ def difference_case(rank: int, kind: str, parts: Parts) -> list[tuple[str, str]]
     }
     criterion = made[kind]()
     if kind == "memory" and odd:
-        criterion.memory.store(torch.ones(1, 3), torch.tensor([2]))
+        criterion.memory.store(torch.ones(1, 3), np.array([2]))
     step = StepOutput(x, {"level2": torch.zeros(len(y), TREE.num_classes)}, y)
     call = partial(criterion, step) if isinstance(criterion, Objective) else partial(criterion, x, y)
     return [error_of(call), error_of(partial(CPCCLoss(TREE, "emd"), x, y))]

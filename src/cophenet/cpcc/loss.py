@@ -170,19 +170,22 @@ class CPCCLoss(nn.Module):
         parts += ["normalize=True"] * self.normalize + ["target=matrix"] * (self.target is not None)
         return ", ".join(parts)
 
-    def prepare(self, labels: Tensor) -> BatchPlan:
+    def prepare(self, labels: Tensor, device: torch.device | str = "cpu") -> BatchPlan:
         """Plan a batch ahead of its features: on an accelerator while these are still computed.
 
-        The loss is the same to the bit.
+        The loss is the same to the bit. With a plan `torch.compile` traces the loss of "l2" and "fastft" (in
+        batch order, uniform weights, no memory, one process) as a part of the network before it; NaN and inf
+        in the features of such a step are told by the next call of this.
 
         Args:
             labels: (B,) integers, positions in the tree's classes, best on the host.
+            device: Where the features will be: the plan goes there.
 
         Returns:
             What `forward` takes in place of the labels, any number of times.
 
         Raises:
-            ValueError: If a label is wrong.
+            ValueError: If a label is wrong, or the features of a compiled step before were.
 
         Example:
             >>> from cophenet import CPCCLoss, Hierarchy
@@ -193,7 +196,11 @@ class CPCCLoss(nn.Module):
             >>> criterion(features, plan) == criterion(features, labels)
             tensor(True)
         """
-        return plan_batch(self, labels)
+        self._checks.after_compiled_step()
+        plan = plan_batch(self, labels)
+        if plan.prepared is not None:
+            plan.prepared.ahead.on(torch.empty(0, device=device).device)
+        return plan
 
     def forward(
         self,
@@ -214,7 +221,8 @@ class CPCCLoss(nn.Module):
         Returns:
             A scalar, in float32 or float64.
         """
-        return _untraced(_loss)(self, features, labels, flow_weights, shards)
+        traceable = isinstance(labels, BatchPlan) and labels.is_traceable(flow_weights)
+        return (_loss if traceable else _untraced(_loss))(self, features, labels, flow_weights, shards)
 
     def of_checked(self, features: Tensor, labels: Tensor, shards: Shards | None) -> Tensor:
         """The loss of a batch that an objective has checked already, and gathered if there are shards.

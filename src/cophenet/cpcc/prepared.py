@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cophenet.cpcc.exchange import process_count
 from cophenet.cpcc.pearson import is_constant
 from cophenet.transport.batch import ClassBatch, LateRead, is_host
 from cophenet.transport.grouping import (
@@ -52,6 +53,12 @@ class BatchPlan:
     prepared: PreparedLabels | None
     loss: CPCCLoss
     weight: float
+
+    def is_traceable(self, weights: Tensor | None) -> bool:
+        """Whether a compiler can trace the loss of this batch."""
+        loss = self.loss
+        uniform = weights is None and loss.flow_weights == "uniform" and self.prepared is not None
+        return uniform and loss.distance.traceable and process_count(loss.gather) == 1
 
     def check(self, loss: CPCCLoss) -> None:
         """Refuse to be used by another loss than the one that made it.
@@ -114,7 +121,8 @@ def group_batch(
     Raises:
         ValueError: If values are wrong: of this batch, or of the one before where they were not read.
     """
-    loss._checks.next_step()
+    if not torch.compiler.is_compiling():
+        loss._checks.next_step()
     if loss.normalize:
         features = unit_rows(features if features.dtype == torch.float64 else features.float())
     memory, distance = loss.memory if loss.training else None, loss.distance
@@ -152,7 +160,7 @@ class LateCheck:
 
     def __init__(self) -> None:
         self.step = 0
-        self._flags: LateRead | None = None
+        self._flags: LateRead | Tensor | None = None
         self._memory: FeatureMemory | None = None
 
     def next_step(self) -> None:
@@ -165,6 +173,7 @@ class LateCheck:
         self.step += 1
         if flags is None:
             return
+        flags = LateRead(flags) if isinstance(flags, Tensor) else flags
         peak, *usable = flags.read().view(-1).tolist()
         if np.isfinite(peak) and all(usable):
             return
@@ -178,4 +187,9 @@ class LateCheck:
 
     def note(self, flags: Tensor, memory: FeatureMemory | None = None) -> None:
         """Remember the flags of the present step, the largest absolute feature first, and who stores it."""
-        self._flags, self._memory = LateRead(flags), memory
+        self._flags, self._memory = flags if torch.compiler.is_compiling() else LateRead(flags), memory
+
+    def after_compiled_step(self) -> None:
+        """Judge a step that was compiled, because what is compiled cannot raise."""
+        if isinstance(self._flags, Tensor):
+            self.next_step()

@@ -54,6 +54,7 @@ class ClassDistance(nn.Module, ABC):
             divided by a power of two (see `ClassBatch.rescaled`) before `forward` sees them.
         wide: Whether on an accelerator it computes with uniform weights in float64, where float32 features of
             any size are in range, and returns that.
+        traceable: Whether `torch.compile` can trace it, with uniform weights and a batch planned ahead.
         lazy_checks: Whether to read on an accelerator what shows convergence only in the next call, so that
             a training step does not wait for it; `CPCCLoss` sets it.
     """
@@ -65,6 +66,7 @@ class ClassDistance(nn.Module, ABC):
     pair_cost: ClassVar[Literal["none", "sum", "product"]] = "sum"
     degree: ClassVar[Literal[0, 1] | None] = None
     wide: ClassVar[bool] = False
+    traceable: bool = False
     lazy_checks: bool = False
 
     def __init__(self) -> None:

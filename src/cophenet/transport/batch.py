@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.transport.layout import HostArrays
+from cophenet.transport.layout import HostArrays, computed_once
 from cophenet.transport.means import class_means
 
 __all__ = [
@@ -35,13 +34,13 @@ _RANGE = {torch.float32: 16, torch.float64: 128}
 
 
 def is_host(values: Tensor) -> bool:
-    """Whether reading values costs no transfer from a device."""
-    return values.device.type == "cpu"
+    """Whether values can be read: at no cost, and not while a compiler traces what becomes of them."""
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def is_transformed(values: object) -> bool:
     """Whether values are those of a transform of `torch.func`, such as `vmap`, or batched gradients."""
-    if not isinstance(values, Tensor):
+    if not isinstance(values, Tensor) or torch.compiler.is_compiling():
         return False
     kinds = torch._C._functorch
     return kinds.is_functorch_wrapped_tensor(values) or kinds.is_legacy_batchedtensor(values)
@@ -210,6 +209,7 @@ class ClassBatch:
         peak: The largest absolute entry of the features.
         exponent: The features are those that were given divided by 2^exponent; see `rescaled`. A tensor where
             it is not known on the host.
+        largest: Samples of the largest class.
         ahead: What was made of the labels ahead of the features.
     """
 
@@ -224,9 +224,10 @@ class ClassBatch:
     constant: Tensor | None = None
     peak: float = 1.0
     exponent: int | Tensor = 0
+    largest: int = 0
     ahead: HostArrays = field(default_factory=HostArrays)
 
-    @cached_property
+    @computed_once
     def features(self) -> Tensor:
         """(B, d) the features, rows of one class contiguous; carries gradient."""
         return self.given.index_select(0, self.order)
@@ -250,26 +251,26 @@ class ClassBatch:
         """How many class pairs are asked for."""
         return len(self.first)
 
-    @cached_property
+    @computed_once
     def offsets(self) -> NDArray[np.int64]:
         """(k + 1,) class c owns the rows `offsets[c]:offsets[c + 1]`."""
         return np.concatenate(([0], np.cumsum(self.counts)))
 
-    @cached_property
+    @computed_once
     def segments(self) -> Tensor:
         """(B,) position in `classes` of every row."""
         if "segments" in self.ahead.host:
             return self.ahead.on(self.given.device)["segments"]
         return self.on_device(np.repeat(np.arange(self.num_classes), self.counts))
 
-    @cached_property
+    @computed_once
     def mass(self) -> Tensor:
         """(B,) the flow weights, uniform ones written out."""
         if self.weights is not None:
             return self.weights
         return self.on_device(np.repeat(1.0 / self.counts, self.counts)).to(self.given.dtype)
 
-    @cached_property
+    @computed_once
     def exact_mass(self) -> Tensor:
         """(B,) the flow weights in float64, where float32 ones would miss their sum of one."""
         mass = self.mass.double()
@@ -282,7 +283,7 @@ class ClassBatch:
             return torch.exp2(self.exponent.double())
         return 2.0**self.exponent
 
-    @cached_property
+    @computed_once
     def excess(self) -> int:
         """The power of two to divide the features by, so that what is computed of them stays in range."""
         return out_of_range(self.peak, self.given.dtype)
@@ -309,12 +310,11 @@ class ClassBatch:
     @property
     def resolution(self) -> float:
         """What of the features' magnitude is rounding, see `resolution`."""
-        return resolution(self.given.dtype, int(self.counts.max()))
+        return resolution(self.given.dtype, self.largest)
 
-    @torch.no_grad()
     def largest_norm(self, order: Literal[1, 2] = 2) -> Tensor:
         """The largest norm of a sample that carries mass, a scalar."""
-        z = self.given
+        z = self.given.detach()
         wide = None if is_host(z) else torch.float64  # there features need not be in range
         # torch's own norm of order 1 is five times slower than this.
         norms: Tensor = z.abs().sum(dim=1) if order == 1 else torch.linalg.vector_norm(z, dim=1, dtype=wide)

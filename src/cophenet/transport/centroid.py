@@ -111,6 +111,7 @@ class L2(ClassDistance):
     pair_cost = "none"
     degree = 1
     wide = True
+    traceable = True
 
     def arrays(self, layout: ClassLayout | ClassBatch) -> Mapping[str, NDArray[np.generic]]:
         """Where the rows of every class are."""

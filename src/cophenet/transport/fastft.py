@@ -109,6 +109,7 @@ class FastFlowTree(PlanDistance):
         if order == "batch" and n_orders != 1:
             raise wrong_argument("n_orders", f"must be 1 with order='batch', got {n_orders}")
         self.order = order
+        self.traceable = order == "batch"
         self.n_orders = n_orders
 
     def arrays(self, layout: ClassLayout) -> Mapping[str, NDArray[np.generic]]:

@@ -227,7 +227,7 @@ class PreparedLabels:
         """The batch of features (N, d), without weights."""
         layout, order = self.layout, self.ahead.on(z.device)["order"]
         parts = (layout.classes, layout.counts, None, layout.first, layout.second)
-        return ClassBatch(z, order, *parts, ahead=self.ahead, **known)
+        return ClassBatch(z, order, *parts, largest=layout.largest, ahead=self.ahead, **known)
 
 
 def group_by_class(

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["ClassLayout", "HostArrays", "Indices"]
+__all__ = ["ClassLayout", "HostArrays", "Indices", "computed_once"]
 
 Indices = NDArray[np.int64]
+_Value = TypeVar("_Value")
+
+
+class computed_once(Generic[_Value]):  # noqa: N801, because it is used like `property`
+    """As `functools.cached_property`, but without a lock, which a compiler cannot trace."""
+
+    def __init__(self, compute: Callable[[Any], _Value]) -> None:
+        self.compute, self.name, self.__doc__ = compute, compute.__name__, compute.__doc__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> _Value:
+        """Compute the value, and keep it where it is found before this is asked again."""
+        if instance is None:  # asked of the class, as for documentation
+            return self  # type: ignore[return-value]
+        value = self.compute(instance)
+        instance.__dict__[self.name] = value
+        return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +89,7 @@ class ClassLayout:
         counts: (k,) samples of every class.
         first: (P,) position in `classes` of the first class of every pair.
         second: (P,) position in `classes` of the second class of every pair.
+        largest: Samples of the largest class.
 
     Example:
         >>> layout = ClassLayout.of_sorted(np.array([2, 7, 7]))
@@ -83,10 +101,12 @@ class ClassLayout:
     counts: Indices
     first: Indices
     second: Indices
+    largest: int
 
     @classmethod
     def of_sorted(cls, labels: Indices) -> ClassLayout:
         """That of ascending labels (B,), with all pairs in `itertools.combinations` order."""
         starts = np.flatnonzero(np.concatenate(([True], labels[1:] != labels[:-1])))
         first, second = (side.copy() for side in _all_pairs(len(starts)))
-        return cls(labels[starts], np.diff(starts, append=len(labels)), first, second)
+        counts = np.diff(starts, append=len(labels))
+        return cls(labels[starts], counts, first, second, int(counts.max(initial=0)))

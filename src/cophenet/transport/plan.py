@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch
-from cophenet.transport.layout import ClassLayout, HostArrays
+from cophenet.transport.layout import ClassLayout, HostArrays, computed_once
 
 __all__ = ["TransportPlan", "greedy_plan", "ragged_range", "uniform_arrays", "uniform_plan", "weighted_plan"]
 
@@ -51,13 +51,13 @@ class TransportPlan:
     mass: Tensor
     offsets: Indices
 
-    @cached_property
+    @computed_once
     def pair(self) -> Tensor:
         """(E,) pair of every entry, on the plan's device."""
         pair = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
         return torch.from_numpy(pair).to(self.mass.device, non_blocking=True)
 
-    @cached_property
+    @computed_once
     def bounds(self) -> Tensor:
         """(P + 1,) the offsets on the plan's device."""
         return torch.from_numpy(self.offsets).to(self.mass.device, non_blocking=True)

@@ -85,8 +85,9 @@ def is_compiled_meanwhile() -> bool:
     if _compiler is None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         # Whoever reads the output of this process must not wait for that one.
-        nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        _compiler = subprocess.Popen([sys.executable, "-c", _CODE], env=environment, **nowhere)
+        no = subprocess.DEVNULL
+        command = [sys.executable, "-c", _CODE]
+        _compiler = subprocess.Popen(command, env=environment, stdin=no, stdout=no, stderr=no)
         atexit.register(_let_go, _compiler)
         warnings.warn(
             "emd is solved by SciPy and POT, two to three times slower, until its own solver is compiled in "
