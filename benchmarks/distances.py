@@ -1,4 +1,8 @@
-"""Every distance against the strongest peers, and how its cost grows: one table, JSON, and the page of speed.
+"""Every distance against the strongest peers, its growth, and what a GPU would pay: the page of speed.
+
+    python benchmarks/distances.py            # measure; what is interrupted goes on where it stopped
+    python benchmarks/distances.py --page     # write docs/speed.md from what was measured
+    python benchmarks/distances.py --tiny     # small sizes, to try the benchmark itself
 
 Forward and backward of the sum of all class distances, new random labels every time. What counts is processor
 time on one thread, the best of several turns: other programs disturb the clock far more.
@@ -6,8 +10,11 @@ time on one thread, the best of several turns: other programs disturb the clock 
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,14 +26,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import compiled
+import device_counts
 import peers
 from cophenet import Hierarchy, class_distances
-from timing import table, write_json
+from timing import RESULTS, table, write_json
 
 SETTINGS = {"B=128, k=60": (128, 60), "B=1024, k=100": (1024, 100)}
 WIDTH = 512
 REPEATS = {"ours": 12, "peers": 1}
-# Seconds of a task after which it is not repeated.
+# Seconds of a task after which it is not repeated, not even to leave out the first time.
 PATIENCE = 20.0
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "l2": ("l2", {}),
@@ -43,7 +52,7 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
 GROWTH = {"n": (16, 32, 64), "d": (128, 256, 512), "k": (10, 20, 40)}
 BASE = {"n": 32, "d": 256, "k": 20}
 PAGE = Path(__file__).parent.parent / "docs" / "speed.md"
-MARKS = ("<!-- written by benchmarks/distances.py -->", "<!-- end -->")
+MARKS = ("<!-- {} of benchmarks/distances.py -->", "<!-- end of {} -->")
 
 
 def flat_tree(classes: int) -> Hierarchy:
@@ -59,14 +68,15 @@ def label_stream(size: int, classes: int) -> Iterator[Tensor]:
 
 
 def processor_ms(task: Callable[[], object], repeats: int) -> float:
-    """Processor time of a task, best of several; the first one, which may compile, does not count."""
-    task()
+    """Processor time of a task, best of several; the first, which may compile, counts only if it is long."""
     best = math.inf
-    for _ in range(repeats):
+    for turn in range(repeats + 1):
         start = time.process_time()
         task()
-        best = min(best, time.process_time() - start)
-        if best > PATIENCE:
+        seconds = time.process_time() - start
+        if turn or seconds > PATIENCE:
+            best = min(best, seconds)
+        if seconds > PATIENCE:
             break
     return 1e3 * best
 
@@ -100,35 +110,27 @@ def _shuffled(samples: int, classes: int) -> Iterator[Tensor]:
         yield torch.randperm(samples * classes) % classes
 
 
-def against_peers(size: int, classes: int) -> dict[str, dict[str, float | None]]:
-    """Milliseconds of every distance and of its peers at one setting."""
+def against_peers(name: str, size: int, classes: int) -> dict[str, float | None]:
+    """Milliseconds of a distance and of its peers at one setting."""
     tree, labels = flat_tree(classes), label_stream(size, classes)
     features = torch.randn(size, WIDTH, requires_grad=True)
-    results: dict[str, dict[str, float | None]] = {}
-    for name, (distance, _) in OURS.items():
-        row: dict[str, float | None] = {
-            "ours": processor_ms(our_step(name, features, labels, tree), REPEATS["ours"])
-        }
-        for peer, step in peers.PEERS.get(name, {}).items():
-            row[peer] = peer_ms(partial(_peer_step, step, features, labels))
-        results[name] = row
-        print(f"  {size:5d} {distance}: {row}", file=sys.stderr, flush=True)
-    return results
+    step = our_step(name, features, labels, tree)
+    row: dict[str, float | None] = {"ours": processor_ms(step, REPEATS["ours"])}
+    for peer, other in peers.PEERS.get(name, {}).items():
+        row[peer] = peer_ms(partial(_peer_step, other, features, labels))
+    return row
 
 
-def growth() -> dict[str, dict[str, float]]:
-    """Exponent of the cost of every distance in samples per class n, width d and classes k."""
-    exponents: dict[str, dict[str, float]] = {}
-    for name in OURS:
-        exponents[name] = {}
-        for key, values in GROWTH.items():
-            times = []
-            for value in values:
-                n, d, k = ({**BASE, key: value}[part] for part in "ndk")
-                features = torch.randn(n * k, d, requires_grad=True)
-                step = our_step(name, features, _shuffled(n, k), flat_tree(k))
-                times.append(processor_ms(step, 3))
-            exponents[name][key] = float(np.polyfit(np.log(values), np.log(times), 1)[0])
+def growth(name: str) -> dict[str, float]:
+    """Exponent of the cost of a distance in samples per class n, width d and classes k."""
+    exponents = {}
+    for key, values in GROWTH.items():
+        times = []
+        for value in values:
+            n, d, k = ({**BASE, key: value}[part] for part in "ndk")
+            features = torch.randn(n * k, d, requires_grad=True)
+            times.append(processor_ms(our_step(name, features, _shuffled(n, k), flat_tree(k)), 3))
+        exponents[key] = float(np.polyfit(np.log(values), np.log(times), 1)[0])
     return exponents
 
 
@@ -141,48 +143,104 @@ def cell(row: dict[str, float | None], who: str) -> str:
     return f"{value:.1f} ms" if who == "ours" else f"{value:.1f} ms ({ratio:.{0 if ratio > 10 else 1}f}x)"
 
 
+def parts() -> Iterator[tuple[str, str, Callable[[], Any]]]:
+    """All that is measured: section, name and how."""
+    for setting, sizes in SETTINGS.items():
+        for name in OURS:
+            yield setting, name, partial(against_peers, name, *sizes)
+    for name in OURS:
+        yield "growth", name, partial(growth, name)
+    for setting, sizes in SETTINGS.items():
+        yield "counts", setting, partial(device_counts.measure, *sizes)
+        for distance in compiled.DISTANCES:
+            yield f"compiled, {setting}", distance, partial(compiled.measure, distance, *sizes)
+
+
+def measure(file: str) -> dict[str, Any]:
+    """Measure what the file of results lacks, which is written after every part and is of one version."""
+    here, ask = Path(__file__).parent, ["git", "rev-parse", "HEAD"]
+    commit = subprocess.run(ask, capture_output=True, text=True, cwd=here).stdout.strip()
+    key = {"torch": torch.__version__, "commit": commit}
+    path = RESULTS / f"{file}.json"
+    results = json.loads(path.read_text()) if path.is_file() else {}
+    if {name: results.get(name) for name in key} != key:
+        results = {**key, "load": 0.0}
+    for section, name, part in parts():
+        done = results.setdefault(section, {})
+        if name not in done:
+            results["load"] = max(results["load"], os.getloadavg()[0])
+            done[name] = part()
+            print(f"  {section}: {name}: {done[name]}", file=sys.stderr, flush=True)
+            write_json(file, results)
+    return results
+
+
 def lines(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the one table."""
     header = ["distance", "by", *SETTINGS, "grows with n, d, k"]
     rows = []
-    first = next(iter(SETTINGS))
-    for name, row in results["settings"][first].items():
+    for name, row in results[next(iter(SETTINGS))].items():
         exponent = ", ".join(f"{results['growth'][name][key]:.1f}" for key in GROWTH)
         for who in row:
-            cells = [cell(results["settings"][setting][name], who) for setting in SETTINGS]
+            cells = [cell(results[setting][name], who) for setting in SETTINGS]
             rows.append([name if who == "ours" else "", who, *cells, exponent if who == "ours" else ""])
     return header, rows
 
 
-def write_page(results: dict[str, Any]) -> None:
-    """Put the table between the marks of the page of speed."""
-    header, rows = lines(results)
-    written = ["| " + " | ".join(parts) + " |" for parts in (header, ["---"] * len(header), *rows)]
+def _markdown(header: list[str], rows: list[list[str]]) -> list[str]:
+    return ["| " + " | ".join(cells) + " |" for cells in (header, ["---"] * len(header), *rows)]
+
+
+def page_parts(results: dict[str, Any]) -> dict[str, list[str]]:
+    """What stands between the marks of the page, by mark."""
     said = (
-        f"Processor time on one thread, torch {results['torch']}; load of the machine {results['load']:.0f}."
+        f"Processor time on one thread, torch {results['torch']}, all in one run; largest load of the "
+        f"machine in it {results['load']:.1f}."
     )
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    middle = "\n".join([MARKS[0], "", said, "", *written, "", MARKS[1]])
-    PAGE.write_text(before + middle + after, encoding="utf-8")
+    counts = []
+    for setting in SETTINGS:
+        counts += [f"{setting}:", "", *_markdown(*device_counts.lines(results["counts"][setting])), ""]
+    steps = {setting: results[f"compiled, {setting}"] for setting in SETTINGS}
+    return {
+        "peers": [said, "", *_markdown(*lines(results))],
+        "counts": counts[:-1],
+        "compiled": _markdown(*compiled.lines(steps)),
+    }
 
 
-def main() -> None:
-    """Print the table, write it as JSON and into the page."""
+def write_page(results: dict[str, Any], page: Path = PAGE) -> None:
+    """Put the tables between the marks of the page of speed."""
+    text = page.read_text(encoding="utf-8")
+    for name, written in page_parts(results).items():
+        begin, end = (mark.format(name) for mark in MARKS)
+        before, rest = text.split(begin)
+        text = "\n".join([f"{before}{begin}", "", *written, "", f"{end}{rest.split(end)[1]}"])
+    page.write_text(text, encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print the table and write JSON; or write the page from it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--page", action="store_true", help="write docs/speed.md from what was measured")
+    parser.add_argument("--tiny", action="store_true", help="small sizes, to try the benchmark itself")
+    chosen = parser.parse_args([] if arguments is None else arguments)
+    if chosen.page:
+        write_page(json.loads((RESULTS / "speed.json").read_text()))
+        return
+    if chosen.tiny:
+        SETTINGS.update({"B=128, k=60": (24, 6), "B=1024, k=100": (32, 8)})
+        GROWTH.update(n=(2, 4, 8), d=(4, 8, 16), k=(3, 6, 9))
+        BASE.update(n=3, d=8, k=4)
+        REPEATS["ours"] = 1
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    results: dict[str, Any] = {
-        "torch": torch.__version__,
-        "load": os.getloadavg()[0],
-        "settings": {name: against_peers(*setting) for name, setting in SETTINGS.items()},
-        "growth": growth(),
-    }
+    results = measure("speed_tiny" if chosen.tiny else "speed")
     title = "Forward + backward of all class distances, d=512, float32, processor time on one thread"
     print(table(title, *lines(results)))
-    write_json("distances", results)
-    write_page(results)
+    for setting, counts in results["counts"].items():
+        print(table(f"On a GPU: counted, not measured, {setting}", *device_counts.lines(counts)))
+    print(table("One compiled graph", *compiled.lines({s: results[f"compiled, {s}"] for s in SETTINGS})))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

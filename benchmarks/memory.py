@@ -29,7 +29,7 @@ def loss_step(memory: int, labels: Tensor) -> Callable[[], None]:
     criterion = CPCCLoss(tree, "fastft", memory=memory, memory_age=10**9)
     if criterion.memory is not None:
         rows = criterion.memory.num_classes * criterion.memory.places
-        criterion.memory.store(torch.randn(rows, WIDTH), torch.arange(rows) % CLASSES)
+        criterion.memory.store(torch.randn(rows, WIDTH), np.arange(rows) % CLASSES)
     z = torch.randn(BATCH, WIDTH, requires_grad=True)
 
     def run() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decoding
-import device_counts
 import distances
 import distributed
 import large_evaluation
@@ -20,7 +19,6 @@ def main() -> None:
     """Print every table; the numbers are written to benchmarks/results."""
     small = (
         distances,
-        device_counts,
         orders,
         whole_sets,
         objectives,
