@@ -57,6 +57,12 @@ def test_batches_are_normalized_and_in_order():
     assert (inputs.std() - 1).abs() < 1e-3
 
 
+def test_labels_stay_on_the_host_if_asked_for():
+    for host_labels, place in ((True, "cpu"), (False, "meta")):
+        inputs, labels = next(iter(Loader(TRAIN, 10, device="meta", host_labels=host_labels)))
+        assert (inputs.device.type, labels.device.type) == ("meta", place)
+
+
 def test_drop_last_and_length():
     assert (len(loader()), len(loader(drop_last=True)), len(loader(batch_size=1347))) == (14, 13, 1)
     assert len(list(loader(drop_last=True))) == 13
