@@ -92,3 +92,13 @@ def test_coincident_samples_are_at_zero_and_pull_nothing():
     z.requires_grad_()
     planned_cost(z, plan).sum().backward()
     assert not z.grad.any()
+
+
+def test_products_above_the_diagonal_will_do(monkeypatch):
+    z = torch.tensor(np.random.default_rng(0).normal(size=(21, 3)), dtype=torch.float32, device=DEVICE)
+    source, target = all_pairs(len(z))
+    expected = (z[source].double() - z[target].double()).norm(dim=1).float()
+    monkeypatch.setattr(ground, "_STEP", 4)
+    torch.testing.assert_close(sample_distances(z, source, target), expected)
+    turned = sample_distances(z, torch.cat((source, target)), torch.cat((target, source)))
+    torch.testing.assert_close(turned, expected.repeat(2))

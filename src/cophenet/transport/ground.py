@@ -35,6 +35,8 @@ _CHUNK_ELEMENTS = 1 << 18
 # A device wants few calls; this bounds their memory.
 _DEVICE_ELEMENTS = 1 << 26
 _GRAM_ELEMENTS = 1 << 24
+# Rows of a product whose columns begin where they do.
+_STEP = 128
 # What a pair by difference costs, in entries of the Gram matrix.
 _GRAM_ADVANTAGE = 64
 
@@ -77,6 +79,23 @@ def _direct(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
     return lengths[0] if len(lengths) == 1 else torch.cat(lengths)
 
 
+def _squared_norms(rows: Tensor) -> Tensor:
+    """(n, d) -> (n,), without squares of all entries in memory."""
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
+    return norms.square_()
+
+
+def _products(rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
+    """(n, n) products of rows, at least those of the pairs: none below the diagonal if no pair is there."""
+    if len(rows) <= 2 * _STEP or not bool((source < target).all()):
+        return rows @ rows.T
+    products = rows.new_empty(len(rows), len(rows))
+    for start in range(0, len(rows), _STEP):
+        part = slice(start, start + _STEP)
+        torch.mm(rows[part], rows[start:].T, out=products[part, start:])
+    return products
+
+
 @dataclass(frozen=True)
 class _Gram:
     """What the Gram way knows of some pairs, for their distances and for the pull on them.
@@ -99,10 +118,10 @@ class _Gram:
         centered = z - z.mean(0)
         flat = (source * len(z)).add_(target)
         if distance is None:
-            gram = centered @ centered.T
+            gram = _products(centered, source, target)
             square = gram.diagonal().contiguous()
         else:
-            square = (centered * centered).sum(1)
+            square = _squared_norms(centered)
         norms = square.index_select(0, source).add_(square.index_select(0, target))
         if distance is not None:
             near = (distance.square() <= norms.mul_(CANCELS)).nonzero().view(-1)
@@ -160,7 +179,8 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
     center = (a if len(a) > len(b) else b).mean(0)
     bc = b - center
     ac = bc if rows == columns else a - center
-    row_norms, column_norms = (ac * ac).sum(1), (bc * bc).sum(1)
+    column_norms = _squared_norms(bc)
+    row_norms = column_norms if ac is bc else _squared_norms(ac)
     squared = torch.addmm(column_norms, ac, bc.T, alpha=-2).add_(row_norms[:, None])
     first_row, first_column = rows.start or 0, columns.start or 0
     # A sample and itself, where rows and columns overlap.

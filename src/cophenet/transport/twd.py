@@ -262,9 +262,8 @@ class _DistanceSums(torch.autograd.Function):
         strips, sums = _strips(len(z)), []
         for columns in strips:
             distance = distance_strip(z, slice(0, len(z)), columns)
-            wide = distance.double()
-            by_class = wide.new_zeros(num_classes, wide.shape[1])
-            sums.append(by_class.index_add_(0, segments, wide * weights[:, None]).T)
+            by_class = weights.new_zeros(num_classes, distance.shape[1])
+            sums.append(by_class.index_add_(0, segments, distance * weights[:, None]).T)
         ctx.distance = distance if len(strips) == 1 and is_host(z) else None
         return torch.cat(sums)
 
