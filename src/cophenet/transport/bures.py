@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +16,6 @@ from cophenet.transport.batch import ClassBatch, is_host, without_autocast
 from cophenet.transport.blocks import pair_strips
 from cophenet.transport.centroid import euclidean
 from cophenet.transport.ground import first_order
-from cophenet.transport.solvers.problem import thread_count
 
 __all__ = ["Bures"]
 
@@ -49,7 +47,7 @@ def _by_squares(blocks: Tensor) -> tuple[Tensor, Tensor]:
     if blocks.shape[1] > blocks.shape[2]:
         norms, factors = _by_squares(blocks.mT)
         return norms, factors.mT
-    u = _eigenvectors(blocks @ blocks.mT)
+    u = torch.linalg.eigh(blocks @ blocks.mT)[1]
     images = u.mT @ blocks
     singular: Tensor = torch.linalg.vector_norm(images, dim=2)
     largest = singular.amax(1, keepdim=True)
@@ -61,17 +59,6 @@ def _by_squares(blocks: Tensor) -> tuple[Tensor, Tensor]:
     if len(lost):
         norms[lost], factors[lost] = _by_values(blocks[lost])
     return norms, factors
-
-
-def _eigenvectors(matrices: Tensor) -> Tensor:
-    """(p, m, m), in threads: LAPACK takes one small matrix after the other."""
-    threads = thread_count()
-    parts = matrices.chunk(threads) if len(matrices) >= 2 * threads else [matrices]
-    if len(parts) == 1:
-        vectors: Tensor = torch.linalg.eigh(matrices)[1]
-        return vectors
-    with ThreadPoolExecutor(threads) as pool:
-        return torch.cat([pair[1] for pair in pool.map(torch.linalg.eigh, parts)])
 
 
 def _polar_factors(blocks: Tensor, exact: bool) -> tuple[Tensor, Tensor]:
