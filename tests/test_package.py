@@ -71,7 +71,7 @@ print([m for m in ("numba", "scipy", "ot") if m in sys.modules])
 import cophenet.cpcc.pearson, cophenet
 print(cophenet.cpcc.__name__, cophenet.cpcc.__module__, callable(cophenet.cpcc))
 """,
-        "cpcc cophenet.cpcc.loss True\n",
+        "cpcc cophenet.cpcc.pearson True\n",
     ),
     "metrics as functions need no torchmetrics, and classes say what is missing": (
         """

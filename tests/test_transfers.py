@@ -11,6 +11,7 @@ from benchmarks.pretend_device import PretendDevice
 
 from cophenet import CPCCLoss, Hierarchy
 from cophenet.objectives import StepOutput, create, objective_names
+from cophenet.runs.loss_meter import Meter
 from cophenet.transport import distance_names
 from support import random_batch, random_weights
 
@@ -236,6 +237,17 @@ def test_an_objective_tells_in_the_next_step_of_features_that_are_not_finite():
     objective_on_a_device(objective, (z.float() * math.inf).requires_grad_(), y, True)
     with pytest.raises(ValueError, match="features must be finite, got NaN or inf in step 1 of"):
         objective_on_a_device(objective, z.float().requires_grad_(), y, True)
+
+
+def test_the_meter_of_a_training_waits_for_nothing():
+    meter = Meter()
+    with PretendDevice() as device:
+        for step, loss in enumerate((1.0, 3.0, math.nan)):
+            meter.add(step, {"cross_entropy": device.upload(torch.tensor(loss))}, samples=8)
+    assert not device.counts.waits
+    assert meter.latest == {"cross_entropy": 3.0}
+    with pytest.raises(ArithmeticError, match="'cross_entropy' became nan in step 2"):
+        meter.check()
 
 
 def test_prepared_labels_are_for_one_loss_and_one_size():

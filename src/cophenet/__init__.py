@@ -56,7 +56,7 @@ class _Package(ModuleType):
 
     @property
     def cpcc(self) -> object:
-        from cophenet.cpcc.loss import cpcc
+        from cophenet.cpcc.pearson import cpcc
 
         return cpcc
 

@@ -105,7 +105,7 @@ class ClassGeometry:
 
     def cpcc(self) -> Tensor:
         """Correlation of both; NaN, with a warning, where it is undefined."""
-        from cophenet.cpcc.loss import cpcc
+        from cophenet.cpcc.pearson import cpcc
 
         with torch.autocast(self.features.device.type, enabled=False):
             if not len(self.features):

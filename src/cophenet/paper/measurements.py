@@ -208,7 +208,7 @@ def order_study(
     """
     import torch
 
-    from cophenet.cpcc.loss import cpcc
+    from cophenet.cpcc.pearson import cpcc
     from cophenet.transport import class_distances
 
     check_whole("repeats", repeats, 2)

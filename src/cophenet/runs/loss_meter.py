@@ -58,7 +58,7 @@ class Meter:
                 f"an objective must give the same terms in every step of a phase, {had}; got {got}"
             )
         values = torch.stack([term.detach().float() for term in terms.values()])
-        values = torch.cat((values, values.new_tensor([samples])))
+        values = torch.cat((values, values.new_full((1,), samples)))
         processes = process_count()
         if processes > 1:
             values = add_up(values)

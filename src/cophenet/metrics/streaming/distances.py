@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet._common.checks import check_choice
-from cophenet.cpcc.loss import cpcc
+from cophenet.cpcc.pearson import cpcc
 from cophenet.metrics._checks import check_indices, check_tree
 from cophenet.metrics.streaming import StreamedDistance
 from cophenet.metrics.streaming.scores import class_sums
