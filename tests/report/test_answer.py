@@ -55,6 +55,13 @@ def test_a_control_tells_whether_it_is_the_tree(shuffled, words):
     assert (result.verdict, result.chosen) == ("helps" if shuffled == 0.5 else "does not help", "tree")
 
 
+def test_a_gain_that_a_shuffled_tree_has_too_is_not_the_trees():
+    control = candidate("tree-shuffled", map_=0.5, severity=1.2, control=True)
+    result = said(FLAT, candidate("tree", map_=0.6, severity=1.2), control)
+    assert result.verdict == "helps"
+    assert any("shuffled one is as good at it: distance of mistakes." in text for text in result.sentences)
+
+
 def test_what_cannot_be_told():
     one = candidate("tree", seeds=(0,))
     assert said(candidate("flat", "flat", seeds=(0,)), one).verdict == "cannot be told"

@@ -203,8 +203,11 @@ def _gained(
     if control is None:
         return Answer("helps", (*sentences, base), chosen.name)
     gained = {gap.key: gap.about for gap in gaps if gap.better == 1}
-    if real := _texts(find_gaps(chosen.measured, control.measured, gained), 1):
+    found = find_gaps(chosen.measured, control.measured, gained)
+    if real := _texts(found, 1):
         sentences.append(f"It is this tree: against {control.name}, with a shuffled one, {real}.")
+        if others := ", ".join(gap.about for gap in found if gap.better != 1):
+            sentences.append(f"Not the tree's own, since the shuffled one is as good at it: {others}.")
         return Answer("helps", (*sentences, base), chosen.name)
     instead = f"It is not the tree that helps here: with a shuffled one, {control.name} is as good."
     return Answer("does not help", (instead, *sentences[1:], base), chosen.name)
