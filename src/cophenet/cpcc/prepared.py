@@ -92,7 +92,7 @@ def _prepared(loss: CPCCLoss, groups: Indices, recalled: Recalled | None) -> Pre
         arrays["direction"] = direction
     if loss.flow_weights == "uniform":
         arrays |= loss.distance.arrays(prepared.layout)
-    return PreparedLabels(prepared.layout, HostArrays(arrays))
+    return PreparedLabels(prepared.layout, HostArrays(arrays), int(prepared.layout.counts.max()))
 
 
 def _tree_direction(loss: CPCCLoss, layout: ClassLayout | ClassBatch) -> NDArray[np.float64] | None:

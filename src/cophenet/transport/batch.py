@@ -209,7 +209,7 @@ class ClassBatch:
         peak: The largest absolute entry of the features.
         exponent: The features are those that were given divided by 2^exponent; see `rescaled`. A tensor where
             it is not known on the host.
-        largest: Samples of the largest class.
+        largest: Samples of the largest class, if it is known already.
         ahead: What was made of the labels ahead of the features.
     """
 
@@ -310,7 +310,7 @@ class ClassBatch:
     @property
     def resolution(self) -> float:
         """What of the features' magnitude is rounding, see `resolution`."""
-        return resolution(self.given.dtype, self.largest)
+        return resolution(self.given.dtype, self.largest or int(self.counts.max()))
 
     def largest_norm(self, order: Literal[1, 2] = 2) -> Tensor:
         """The largest norm of a sample that carries mass, a scalar without gradient."""

@@ -136,16 +136,21 @@ def _softmax_weights(batch: ClassBatch, sign: float) -> Tensor:
     return raw / batch.class_sums(raw)[batch.segments]
 
 
-def _flow_weights(batch: ClassBatch, scheme: FlowWeights) -> Tensor | None:
-    """(B,) flow weights; given ones are in the order of the batch's rows already."""
+def _weighted(batch: ClassBatch, scheme: FlowWeights) -> ClassBatch:
+    """The batch with its flow weights; given ones are in the order of its rows already."""
+    if isinstance(scheme, str) and scheme == "uniform":
+        return batch
+    return replace(batch, weights=_flow_weights(batch, scheme))
+
+
+def _flow_weights(batch: ClassBatch, scheme: FlowWeights) -> Tensor:
+    """(B,) flow weights, summing to one in every class."""
     if isinstance(scheme, Tensor):
         raw = scheme.double()
         # Scaling by the largest first keeps tiny and huge given weights from under- or overflowing.
         peak = raw.new_zeros(batch.num_classes).scatter_reduce(0, batch.segments, raw, "amax")
         raw = raw / peak[batch.segments]
         return (raw / batch.class_sums(raw)[batch.segments]).to(batch.features.dtype)
-    if scheme == "uniform":
-        return None
     return _softmax_weights(batch, 1.0 if scheme == "distance" else -1.0)
 
 
@@ -203,10 +208,12 @@ class PreparedLabels:
     Attributes:
         layout: Their classes.
         ahead: `order`, (B,) position in the batch of every sample, class by class; and what a distance wants.
+        largest: Samples of the largest class, if it is known already.
     """
 
     layout: ClassLayout
     ahead: HostArrays
+    largest: int = 0
 
     @classmethod
     def of(cls, groups: Indices, recalled: Recalled | None = None) -> PreparedLabels:
@@ -227,7 +234,7 @@ class PreparedLabels:
         """The batch of features (N, d), without weights."""
         layout, order = self.layout, self.ahead.on(z.device)["order"]
         parts = (layout.classes, layout.counts, None, layout.first, layout.second)
-        return ClassBatch(z, order, *parts, largest=layout.largest, ahead=self.ahead, **known)
+        return ClassBatch(z, order, *parts, largest=self.largest, ahead=self.ahead, **known)
 
 
 def group_by_class(
@@ -297,21 +304,19 @@ def group_read(
     if keep_host and not is_host(z):
         sent["features"] = parts[0] if len(parts) == 1 else torch.cat(parts)
     host = _to_host(sent)
-    peak = float(np.abs(host["flags"].numpy()).max())
-    if not math.isfinite(peak):
+    extremes = host["flags"].numpy().tolist()
+    if not all(map(math.isfinite, extremes)):
         _raise_not_finite(features.detach())
+    peak = max(map(abs, extremes))
     groups = known_groups(host["labels"].numpy(), num_classes, regroup)
     prepared = PreparedLabels.of(groups, recalled)
     if "mass" in host:
         _check_masses(host["mass"].numpy(), prepared)
     batch = _whole(z, groups, given, prepared, recalled, peak=peak)
     if "features" not in host:
-        scheme = flow_weights if mass is None else mass[batch.order]
-        return replace(batch, weights=_flow_weights(batch, scheme)), groups
+        return _weighted(batch, flow_weights if mass is None else mass[batch.order]), groups
     copy = prepared.batch(host["features"], peak=peak)
-    copy = replace(
-        copy, weights=_flow_weights(copy, host["mass"][copy.order] if "mass" in host else flow_weights)
-    )
+    copy = _weighted(copy, host["mass"][copy.order] if "mass" in host else flow_weights)
     weights = None if copy.weights is None else copy.weights.to(z.device, non_blocking=True)
     return replace(batch, weights=weights, copy=copy), groups
 
@@ -364,8 +369,8 @@ def group_unread(
         z, exponent, peak = scaled_to_one(batch.given)
         batch = replace(batch, given=z, exponent=exponent)
     if given is None:
-        return replace(batch, weights=_flow_weights(batch, flow_weights)), peak
+        return _weighted(batch, flow_weights), peak
     mass = given if recalled is None else torch.cat((given, recalled.weights))
     mass = mass[batch.order]
     flags = torch.stack((peak.double(), _weights_usable(mass, batch.segments).double()))
-    return replace(batch, weights=_flow_weights(batch, mass)), flags
+    return _weighted(batch, mass), flags

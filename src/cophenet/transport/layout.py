@@ -89,7 +89,6 @@ class ClassLayout:
         counts: (k,) samples of every class.
         first: (P,) position in `classes` of the first class of every pair.
         second: (P,) position in `classes` of the second class of every pair.
-        largest: Samples of the largest class.
 
     Example:
         >>> layout = ClassLayout.of_sorted(np.array([2, 7, 7]))
@@ -101,12 +100,11 @@ class ClassLayout:
     counts: Indices
     first: Indices
     second: Indices
-    largest: int
 
     @classmethod
     def of_sorted(cls, labels: Indices) -> ClassLayout:
         """That of ascending labels (B,), with all pairs in `itertools.combinations` order."""
-        starts = np.flatnonzero(np.concatenate(([True], labels[1:] != labels[:-1])))
-        first, second = (side.copy() for side in _all_pairs(len(starts)))
-        counts = np.diff(starts, append=len(labels))
-        return cls(labels[starts], counts, first, second, int(counts.max(initial=0)))
+        changes = np.flatnonzero(labels[1:] != labels[:-1]) + 1
+        bounds = np.concatenate(([0], changes, [len(labels)]))
+        first, second = (side.copy() for side in _all_pairs(len(bounds) - 1))
+        return cls(labels[bounds[:-1]], bounds[1:] - bounds[:-1], first, second)
