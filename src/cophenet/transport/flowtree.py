@@ -28,9 +28,13 @@ def _grid_coordinates(points: NDArray[np.float64], shift: NDArray[np.float64]) -
     extent = np.ptp(points, axis=0).sum()
     if not extent > 0:
         return np.zeros(points.shape, dtype=np.int64)
-    position = ((points - low) / extent + shift) / 2
-    # Rounding may touch 1 from below: keep the last cell closed.
-    grid: NDArray[np.int64] = np.minimum(position * 2.0**_MAX_DEPTH, 2.0**_MAX_DEPTH - 1).astype(np.int64)
+    # In units of the finest cells, from 0 to 2^depth; one step after the other in the same memory.
+    position = points - low
+    position /= extent
+    position += shift
+    position *= 2.0 ** (_MAX_DEPTH - 1)
+    # Rounding may touch the root's side from below: keep the last cell closed.
+    grid: NDArray[np.int64] = np.minimum(position, 2.0**_MAX_DEPTH - 1, out=position).astype(np.int64)
     return grid
 
 
