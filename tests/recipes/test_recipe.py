@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from cophenet import Hierarchy
 from cophenet.objectives import objective_names
 from cophenet.recipes import Recipe, list_recipes, load_recipe, recipe_names
-from cophenet.recipes.load import Override
+from cophenet.recipes.load import Override, apply_overrides
 
 LINES = [(line.name, line.scale) for line in list_recipes()]
 TREE = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
@@ -190,6 +190,12 @@ def test_names_and_scales_are_checked(own):
     own.write_text(OWN + "scale: laptop\n")
     with pytest.raises(ValueError, match="has scale 'laptop', not 'paper'"):
         load_recipe(own, "paper")
+
+
+def test_an_override_of_a_part_does_not_reach_the_next_use_of_the_whole():
+    whole, part = "data={workers: 1}", "data.workers=2"
+    assert apply_overrides({}, [whole, part]) == {"data": {"workers": 2}}
+    assert apply_overrides({}, [whole]) == {"data": {"workers": 1}}
 
 
 def test_overrides_have_the_types_of_yaml():

@@ -271,7 +271,8 @@ def apply_overrides(settings: Mapping[str, Any], overrides: Iterable[str | Overr
             if not isinstance(place, dict):
                 path = ".".join(keys[:depth])
                 raise ValueError(f"{_sources([override])}: {path} is one value, it has no keys")
-        place[_same_key(place, keys[-1])] = override.value
+        # A copy, because a later override may set a part of it.
+        place[_same_key(place, keys[-1])] = copy.deepcopy(override.value)
     return result
 
 
