@@ -245,7 +245,7 @@ def test_formats_by_name(tmp_path):
     animals().write(tmp_path / "tree.dat", format="json")
     assert json.loads((tmp_path / "tree.dat").read_text())["classes"] == ["cat", "car", "dog", "boat"]
     assert Hierarchy.read(tmp_path / "tree.dat", format="json") == animals()
-    with pytest.raises(ValueError, match="no known extension; give format="):
+    with pytest.raises(ValueError, match="no known extension: say its format, one of json, yaml"):
         Hierarchy.read(tmp_path / "tree.dat")
     with pytest.raises(ValueError, match=r"format must be one of .* got 'xml'"):
         animals().write(tmp_path / "tree.dat", format="xml")

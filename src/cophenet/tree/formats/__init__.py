@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cophenet._common.checks import check_choice
 from cophenet._common.files import write_text
 from cophenet._common.limits import read_text, reading
 from cophenet.tree.formats import document, edges, newick, skos, table, taxonomies
@@ -43,13 +44,13 @@ FORMATS = {
 
 def _format_name(path: Path, format: str | None) -> str:
     if format is not None:
-        if format not in FORMATS:
-            raise ValueError(f"format must be one of {tuple(FORMATS)}, got {format!r}")
+        check_choice("format", format, tuple(FORMATS))
         return format
     for name, known in FORMATS.items():
         if path.suffix.lower() in known.extensions:
             return name
-    raise ValueError(f"path {str(path)!r} has no known extension; give format=, one of {tuple(FORMATS)}")
+    known_formats = ", ".join(FORMATS)
+    raise ValueError(f"path {str(path)!r} has no known extension: say its format, one of {known_formats}")
 
 
 def read_tree(
