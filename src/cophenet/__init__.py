@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from cophenet._common.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from cophenet.cpcc.loss import CPCCLoss, cpcc
+    from cophenet.cpcc.loss import CPCCLoss
+    from cophenet.cpcc.pearson import cpcc
     from cophenet.estimator import HierarchicalEmbedder
     from cophenet.transport import ClassDistance, TransportPlan, class_distances, tree_wasserstein
     from cophenet.tree import Hierarchy

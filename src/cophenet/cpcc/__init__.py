@@ -1,5 +1,6 @@
 """The loss, Pearson's correlation, the memory across batches, the exchange between processes."""
 
-from cophenet.cpcc.loss import CPCCLoss, cpcc
+from cophenet.cpcc.loss import CPCCLoss
+from cophenet.cpcc.pearson import cpcc
 
 __all__ = ["CPCCLoss", "cpcc"]

@@ -23,7 +23,7 @@ from cophenet.cpcc.exchange import (
 )
 from cophenet.cpcc.memory import FeatureMemory
 from cophenet.cpcc.module_setup import Setup, setup_of
-from cophenet.cpcc.pearson import correlation, cpcc
+from cophenet.cpcc.pearson import correlation
 from cophenet.cpcc.prepared import BatchPlan, LateCheck, group_batch, plan_batch
 from cophenet.cpcc.target import check_target
 from cophenet.transport.base import ClassDistance, create_distance
@@ -32,7 +32,7 @@ from cophenet.transport.ground import first_order
 from cophenet.transport.grouping import Scheme, check_batch
 from cophenet.tree import Hierarchy
 
-__all__ = ["CPCCLoss", "cpcc"]
+__all__ = ["CPCCLoss"]
 
 # Larger trees get no table of all distances; theirs are looked up pair by pair.
 _TABLE_CLASSES = 2048
