@@ -32,6 +32,8 @@ __all__ = [
 
 # Text in quotes, which may hold such signs too and may lack its end, or a sign of structure.
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
+# A list of numbers over several lines, which no text in JSON has.
+_NUMBERS = re.compile(r"\[\n\s*[-0-9][-+.0-9eE,\s]*\]")
 
 
 @contextmanager
@@ -201,8 +203,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Replace a JSON file."""
-    write_text(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
+    """Replace a JSON file; a list of numbers is one line of it."""
+    text = json.dumps(document, indent=1, allow_nan=False)
+    write_text(path, _NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
