@@ -5,8 +5,10 @@ import pytest
 
 from cophenet.report.answer import Candidate, answer, aspects, find_gaps
 from cophenet.report.noise import Measured
+from cophenet.tree import Hierarchy
 
-NAMED = aspects("full", ("coarse", "fine"), "coarse")
+TREE = Hierarchy.from_paths([("a", "1"), ("a", "2"), ("b", "3")], level_names=("coarse", "fine"))
+NAMED = aspects("full", TREE)
 
 
 def candidate(name, objective="fastft", *, fine=0.8, map_=0.5, severity=1.5, control=False, seeds=(0, 1, 2)):
@@ -71,8 +73,20 @@ def test_what_cannot_be_told():
 
 
 def test_new_classes_are_aspects_of_a_source():
-    assert "target/accuracy/coarse" in aspects("source", ("coarse", "fine"), "coarse")
-    assert not any(key.startswith("target") for key in aspects("full", ("coarse", "fine"), "coarse"))
+    assert "target/accuracy/coarse" in aspects("source", TREE)
+    assert not any(key.startswith("target") for key in aspects("full", TREE))
+
+
+def test_a_deep_tree_is_asked_at_two_levels():
+    tree = Hierarchy.from_paths([f"{n // 16}/{n // 8}/{n // 4}/{n // 2}/{n}" for n in range(32)], sep="/")
+    levels = [key.rpartition("/")[2] for key in aspects("full", tree) if "/map/" in key]
+    assert levels == ["level2", "level4"]
+    assert aspects("full", tree).keys() >= {f"full/accuracy/{level}" for level in (*levels, "level5")}
+
+
+def test_what_rounds_to_zero_has_no_sign():
+    gap = find_gaps(candidate("tree", fine=0.79999).measured, FLAT.measured, NAMED)[0]
+    assert "accuracy of classes 0.0 points" in gap.text
 
 
 def test_equal_differences_of_seeds_are_no_certainty():

@@ -28,7 +28,7 @@ from cophenet.metrics.mean_average_precision import class_prototypes, level_labe
 from cophenet.transport import class_distances
 from cophenet.tree import Hierarchy
 
-__all__ = ["METHODS", "FittedMethod", "compare_methods", "measure_method", "shown_levels", "split_vectors"]
+__all__ = ["METHODS", "FittedMethod", "compare_methods", "measure_method", "split_vectors"]
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -132,25 +132,6 @@ def split_vectors(rows: Array, labels: Ints, seed: int) -> tuple[Array, Array, I
     return rows[split.train], rows[split.stop], labels[split.train], labels[split.stop]
 
 
-def shown_levels(tree: Hierarchy) -> list[str]:
-    """Names of at most two levels above the classes, and of the classes, which fit in a table.
-
-    Example:
-        >>> tree = Hierarchy.from_paths(["a/b/c/d/1", "a/b/c/e/2", "a/b/f/3", "a/g/4", "h/5"], sep="/")
-        >>> shown_levels(tree)
-        ['level2', 'level3', 'level5']
-    """
-    sizes = [tree.cut(name)[0].num_classes for name in tree.level_names]
-    above = [
-        name
-        for name, size, before in zip(tree.level_names, sizes, [1, *sizes], strict=False)
-        if before < size < tree.num_classes
-    ]
-    if len(above) > 2:
-        above = [above[1], above[min(3, len(above) - 1)]]
-    return [*dict.fromkeys(above), tree.level_names[-1]]
-
-
 def compare_methods(
     rows: Array, labels: Ints, tree: Hierarchy, seed: int
 ) -> Iterator[tuple[str, dict[str, float]]]:
@@ -183,7 +164,7 @@ def measure_method(
         "accuracy LEVEL", "tree distance" (of answer and truth, over all samples), "MAP LEVEL" (by class
         means and cosine) and "CPCC" (with fastft; NaN where it is undefined).
     """
-    labels, levels = torch.from_numpy(test[1]), shown_levels(tree)
+    labels, levels = torch.from_numpy(test[1]), (*tree.headline_levels(), tree.level_names[-1])
     chances = torch.from_numpy(np.asarray(method.probabilities(test[0]), dtype=np.float64))
     accuracies = metrics.level_accuracy(chances, labels, tree)
     scores = {f"accuracy {name}": float(accuracies[name]) for name in levels}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet.evaluation.intervals import Interval
 from cophenet.evaluation.keys import describe
 from cophenet.report.comparison import reference
 from cophenet.report.noise import Measured, difference
+from cophenet.report.table import signed
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
 
 __all__ = [
     "Answer",
@@ -66,7 +70,7 @@ class Finding:
         """The difference as it is said."""
         scale, unit = (100, " points") if describe(self.key).percent else (1, " levels")
         digits = 1 if scale == 100 else 2
-        mean, low, high = (f"{scale * end:+.{digits}f}" for end in self.gap)
+        mean, low, high = (signed(scale * end, digits) for end in self.gap)
         return f"{self.about} {mean}{unit} {f'[{low}, {high}]' if self.gap.known else '(noise not known)'}"
 
 
@@ -85,30 +89,27 @@ class Answer:
     chosen: str = ""
 
 
-def aspects(domain: str, levels: Sequence[str], coarse: str) -> dict[str, str]:
+def aspects(domain: str, tree: Hierarchy) -> dict[str, str]:
     """What a tree is asked to help at: key of the metric -> what it is called; the price comes first.
 
     Args:
         domain: Domain of the classes that were trained on.
-        levels: Names of the levels.
-        coarse: The level that stands for the coarse ones.
+        tree: That of these classes; its headline levels stand for all above the classes.
     """
-    named = {f"{domain}/accuracy/{levels[-1]}": "accuracy of classes"}
-    if coarse != levels[-1]:
-        named |= {
-            f"{domain}/accuracy/{coarse}": f"accuracy at {coarse}",
-            f"{domain}/map/{coarse}": f"retrieval at {coarse} (MAP)",
-            f"{domain}/calibration/{coarse}": f"calibration error at {coarse}",
-        }
+    coarse = tree.headline_levels()
+    named = {f"{domain}/accuracy/{tree.level_names[-1]}": "accuracy of classes"}
+    named |= {f"{domain}/accuracy/{level}": f"accuracy at {level}" for level in coarse}
+    named |= {f"{domain}/map/{level}": f"retrieval at {level} (MAP)" for level in coarse}
+    named |= {f"{domain}/calibration/{level}": f"calibration error at {level}" for level in coarse[:1]}
     named[f"{domain}/severity"] = "distance of mistakes"
-    return named | (new_class_aspects(levels, coarse) if domain == "source" else {})
+    return named | (new_class_aspects(tree) if domain == "source" else {})
 
 
-def new_class_aspects(levels: Sequence[str], coarse: str) -> dict[str, str]:
+def new_class_aspects(tree: Hierarchy) -> dict[str, str]:
     """What a tree is asked to help at for classes that were not trained on; see `aspects`."""
-    named = {f"target/accuracy/{levels[-1]}": "new classes from one example each"}
-    if coarse != levels[-1]:
-        named[f"target/accuracy/{coarse}"] = "new classes put under the right known group"
+    named = {f"target/accuracy/{tree.level_names[-1]}": "new classes from one example each"}
+    for level in tree.headline_levels()[-1:]:
+        named[f"target/accuracy/{level}"] = "new classes put under the right known group"
     return named
 
 

@@ -24,7 +24,7 @@ from cophenet.report.formats import legend
 from cophenet.report.names import COLORS, short_names
 from cophenet.report.noise import level_identities
 from cophenet.report.setups import data_labels
-from cophenet.report.table import Cell, Table, number
+from cophenet.report.table import Cell, Table, number, signed
 
 if TYPE_CHECKING:
     from cophenet.metrics.cards import Group
@@ -268,19 +268,16 @@ def _comparison(entries: Sequence[Entry], data: str, anchor: str, tell: Callable
 
 
 def _answered(evaluated: Sequence[Entry], table: Table, charts: dict[str, Any]) -> tuple[Answer, Headline]:
-    from cophenet.report.page_data import headline_level
-
     details = evaluated[0].details
     assert details is not None
     tree, domain = details_tree(details), evaluated[0].run.recipe.data.domain
-    coarse = headline_level(tree)
-    charts["coarse"] = coarse
+    charts["coarse"] = (*tree.headline_levels(), tree.level_names[-1])[0]
     candidates = [
         Candidate(entry.name, entry.measured, entry.run.recipe.tree.shuffle_seed is not None)
         for entry in evaluated
         if entry.measured is not None
     ]
-    named = aspects(domain, tree.level_names, coarse)
+    named = aspects(domain, tree)
     said = answer_of(candidates, named, charts["levels"][-1])
     return said, _headline(evaluated, table, charts, named)
 
@@ -326,7 +323,7 @@ def _shown_gap(cell: Cell) -> str:
     if cell.against is None or cell.unit is None:
         return ""
     scale, digits = (100, 1) if cell.unit == "percent" else (1, 2)
-    mean, low, high = (f"{scale * end:+.{digits}f}" for end in cell.against)
+    mean, low, high = (signed(scale * end, digits) for end in cell.against)
     return f"{mean} [{low}, {high}]" if cell.against.known else mean
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cophenet.runs.run import Run
     from cophenet.tree import Hierarchy
 
-__all__ = ["Entry", "chart_data", "headline_level", "level_chances", "metric_infos"]
+__all__ = ["Entry", "chart_data", "level_chances", "metric_infos"]
 
 # Characters of a name beside a chart, and on a node or an axis.
 _RUN, _NODE = 36, 22
@@ -121,23 +121,6 @@ def level_chances(tree: Hierarchy, details: Mapping[str, Any]) -> list[dict[str,
             {"name": name, "groups": len(sizes), "chance": 1 / len(sizes), "majority": round(largest, 4)}
         )
     return levels
-
-
-def headline_level(tree: Hierarchy) -> str:
-    """The level that stands for "coarse": the first with at least the square root of the classes in groups.
-
-    Example:
-        >>> from cophenet.tree import Hierarchy
-        >>> paths = [(f"{g // 5}", f"{g}", f"{g}.{c}") for g in range(10) for c in range(8)]
-        >>> tree = Hierarchy.from_paths(paths)
-        >>> headline_level(tree)
-        'level2'
-    """
-    enough = np.sqrt(tree.num_classes)
-    for name in tree.level_names[:-1]:
-        if len(np.unique(tree.ancestors(name))) >= enough:
-            return name
-    return tree.level_names[max(tree.num_levels - 2, 0)]
 
 
 def _numbers(entries: Sequence[Entry]) -> dict[str, Any]:

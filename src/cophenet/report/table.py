@@ -10,7 +10,7 @@ from cophenet.evaluation.intervals import Interval
 from cophenet.report import formats
 from cophenet.report.published_numbers import Published
 
-__all__ = ["Cell", "Column", "Layout", "Row", "Table", "Unit", "number", "with_spread"]
+__all__ = ["Cell", "Column", "Layout", "Row", "Table", "Unit", "number", "signed", "with_spread"]
 
 Unit = Literal["percent", "level", "seconds", "count", "number"]
 Layout = Literal["comparison", "document"]
@@ -37,6 +37,17 @@ def number(value: float, unit: Unit) -> str:
         ('98.77', '1.250', '12,345')
     """
     return format(value, _FORMATS[unit]).rstrip("%")
+
+
+def signed(value: float, digits: int) -> str:
+    """A difference with its sign; what rounds to zero has none.
+
+    Example:
+        >>> signed(1.25, 1), signed(-0.04, 1), signed(-0.04, 2)
+        ('+1.2', '0.0', '-0.04')
+    """
+    text = f"{value:+.{digits}f}"
+    return text if float(text) else text[1:]
 
 
 def with_spread(mean: float | None, std: float | None, unit: Unit) -> str:

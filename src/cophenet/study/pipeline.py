@@ -23,7 +23,8 @@ from cophenet.report.comparison import measure_run
 from cophenet.report.details import details_tree
 from cophenet.report.noise import Measured
 from cophenet.report.page import write_report
-from cophenet.report.page_data import headline_level, level_chances
+from cophenet.report.page_data import level_chances
+from cophenet.report.table import signed
 from cophenet.runs import Run
 from cophenet.runs.experiment import load_experiment
 from cophenet.study.plan import CANDIDATES, FLAT, Candidate, Stage, StudyData, stage_runs, train_command
@@ -237,12 +238,12 @@ def _choose(work: _Work, tried: Sequence[Candidate]) -> tuple[Candidate, str]:
     runs = work.make("choose", tried, (0,))
     tree, domain = _tree(runs["flat"]), runs["flat"].recipe.data.domain
     results = {name: _measured(run).results for name, run in runs.items()}
-    named = aspects(domain, tree.level_names, headline_level(tree))
+    named = aspects(domain, tree)
     del named[f"{domain}/severity"]  # there may be few mistakes; over all samples it is less noisy
     keys = [*named, f"{domain}/hierarchical-distance@1"]
     gains = {one: mean_gain(results[one.name], results["flat"], keys, tree.height) for one in tried[1:]}
     chosen = max(gains, key=lambda one: gains[one])
-    texts = ", ".join(f"{one.name} {100 * gain:+.1f}" for one, gain in gains.items())
+    texts = ", ".join(f"{one.name} {signed(100 * gain, 1)}" for one, gain in gains.items())
     return chosen, (
         f"{chosen.label} was chosen on a part of the training samples, by the mean gain over Flat in points "
         f"({texts})."
@@ -295,10 +296,9 @@ def _answer(runs: Mapping[str, Run], new: Mapping[str, Run], finalists: Sequence
     """The answer of the finalists: on the test part, and on new classes where these have own runs."""
     first = runs["flat"]
     tree, details, domain = _tree(first), first.parts[0].details, first.recipe.data.domain
-    named, candidates = aspects(domain, tree.level_names, headline_level(tree)), []
+    named, candidates = aspects(domain, tree), list[Answered]()
     if new:
-        other = _tree(new["flat"])
-        named |= new_class_aspects(other.level_names, headline_level(other))
+        named |= new_class_aspects(_tree(new["flat"]))
     for one in finalists:
         measured = _measured(runs[one.name])
         if new:
@@ -312,7 +312,7 @@ def _answer(runs: Mapping[str, Run], new: Mapping[str, Run], finalists: Sequence
 
 def _estimator(train: Samples, test: Samples, output: Path, seeds: Sequence[int], tell: Tell) -> list[str]:
     """What the estimator gives with its defaults, with and without the tree; of every seed it is kept."""
-    from cophenet.estimator.comparison import METHODS, measure_method, shown_levels
+    from cophenet.estimator.comparison import METHODS, measure_method
 
     rows, others = _vectors(train), _vectors(test)
     if rows is None or others is None:
@@ -332,7 +332,7 @@ def _estimator(train: Samples, test: Samples, output: Path, seeds: Sequence[int]
             write_json(file, made)
         for name in methods:
             scores[name].append(made[name])
-    levels = shown_levels(train.tree)
+    levels = (*train.tree.headline_levels(), train.tree.level_names[-1])
     about = {
         f"accuracy {levels[-1]}": "accuracy of classes",
         f"MAP {levels[0]}": f"retrieval at {levels[0]} (MAP)",

@@ -54,6 +54,26 @@ class Levels(Nodes):
         """
         return np.flatnonzero(self.depths == self.depth_of(level))
 
+    def headline_levels(self) -> tuple[str, ...]:
+        """Names of at most two levels above the classes that stand for the coarse ones, the coarsest first.
+
+        Of a deep tree these are the second and the fourth of the levels that group classes, each otherwise
+        than the level above it; empty if no level does.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> paths = ["a/b/c/d/1", "a/b/c/e/2", "a/b/f/3", "a/g/4", "h/5"]
+            >>> Hierarchy.from_paths(paths, sep="/").headline_levels()
+            ('level2', 'level3')
+        """
+        sizes = [len(np.unique(self.ancestors(name))) for name in self.level_names]
+        above = [
+            name
+            for name, size, before in zip(self.level_names, sizes, [1, *sizes], strict=False)
+            if before < size < self.num_classes
+        ]
+        return tuple(above) if len(above) <= 2 else (above[1], above[min(3, len(above) - 1)])
+
     def ancestors(self, level: int | str) -> IntArray:
         """The ancestor of each class at a level; a class above that level stands for itself.
 
