@@ -9,8 +9,8 @@ from torch import Tensor
 
 __all__ = ["class_means"]
 
-# Elements of a chunk: on the host its float64 copy stays in a core's cache, a device wants few calls.
-_HOST_ELEMENTS, _DEVICE_ELEMENTS = 1 << 17, 1 << 26
+# Elements of a chunk: on the host its float64 copy stays in the cache, a device wants few calls.
+_HOST_ELEMENTS, _DEVICE_ELEMENTS = 1 << 19, 1 << 26
 
 
 class _ClassMeans(torch.autograd.Function):
@@ -25,10 +25,12 @@ class _ClassMeans(torch.autograd.Function):
         elements = _HOST_ELEMENTS if z.device.type == "cpu" else _DEVICE_ELEMENTS
         step = max(elements // z.shape[1], 2 * len(counts))
         sums = z.new_zeros(len(counts) + 1, z.shape[1], dtype=torch.float64)
+        # One copy for all chunks: the pages of a new one cost more than its numbers.
+        copies = z.new_empty(min(step, len(z)), z.shape[1], dtype=torch.float64)
         for start in range(0, len(z), step):
             part = slice(start, start + step)
-            rows = z[part].double()
-            sums.index_add_(0, owner[part], rows if mass is None else rows * mass[part, None])
+            rows = copies[: len(z) - start].copy_(z[part])
+            sums.index_add_(0, owner[part], rows if mass is None else rows.mul_(mass[part, None]))
         return sums[:-1] if mass is not None else sums[:-1].div_(counts[:, None])
 
     @staticmethod
