@@ -44,8 +44,9 @@ _UNITS: dict[str, Unit] = {
     "threads": "count",
     "steps": "count",
 }
-# Times that differ more between repetitions, relative to their mean, say more about the machine.
-STEADY = 0.1
+# Repetitions on an idle machine differ by a tenth of their mean, which the interval shows; what differs by
+# more than this says how the load changed meanwhile, which it does not show.
+STEADY = 0.2
 
 
 @dataclass(frozen=True, eq=False)

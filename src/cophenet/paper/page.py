@@ -38,7 +38,7 @@ Claims are judged by differences that are paired over seeds, or over the repetit
 In brackets stands the 95 % interval of their mean (Student's t): above zero a comparison holds, below zero it
 does not, otherwise it cannot be told (*within noise*). Neither can it with fewer than three seeds, by
 networks below half of the paper's fine accuracy or trained for fewer than 100 steps, by statistics that have
-too few samples, by times that vary by more than a tenth, or where runs are missing. A claim that asks for
+too few samples, by times that vary by more than a fifth, or where runs are missing. A claim that asks for
 several comparisons holds if all do, and does not hold if one does not. Counts have no noise. Correlations
 over 14 objectives and powers of n are never told apart below 0.53 and 0.1. A backbone from ImageNet has
 learned the classes of BREEDS with their labels: it decides nothing about them.

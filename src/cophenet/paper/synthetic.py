@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet._common.processes import torch_threads
 from cophenet.paper.fits import growth_exponent
 from cophenet.paper.observations import Condition, Observation, Observations
-from cophenet.paper.timing import VARIANTS, DistanceVariant, busy
+from cophenet.paper.timing import VARIANTS, DistanceVariant, best_seconds, busy
 from cophenet.paper.variants import MODE_BY_MODE
 from cophenet.transport.flowtree import quadtree_cells
 from cophenet.tree import Hierarchy
@@ -199,9 +199,7 @@ def _expected(sizes: list[int], bests: list[float], size: int) -> float:
 
 
 def _seconds(variant: DistanceVariant, problem: Problem) -> float:
-    start = time.perf_counter()
-    variant.measure(*problem)
-    return time.perf_counter() - start
+    return best_seconds(lambda: variant.measure(*problem))
 
 
 def _build_shares(settings: StudySettings, flow_trees: Sequence[DistanceVariant]) -> list[float]:
@@ -213,9 +211,8 @@ def _build_shares(settings: StudySettings, flow_trees: Sequence[DistanceVariant]
         for _ in range(settings.repeats):
             features, labels = draw_clouds("gaussian", size, settings.width, generator)
             total = _seconds(variant, (features, labels, _PAIR))
-            start = time.perf_counter()
-            quadtree_cells(features.double().numpy(), np.zeros(settings.width))
-            shares.append((time.perf_counter() - start) / total)
+            points, shift = features.double().numpy(), np.zeros(settings.width)
+            shares.append(best_seconds(partial(quadtree_cells, points, shift)) / total)
     return shares
 
 
