@@ -1,9 +1,11 @@
 """The answer in sentences."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from cophenet.report.answer import Candidate, answer, aspects, find_gaps
+from cophenet.report.answer import Candidate, _slower, answer, aspects, find_gaps
 from cophenet.report.noise import Measured
 from cophenet.tree import Hierarchy
 
@@ -82,6 +84,16 @@ def test_a_deep_tree_is_asked_at_two_levels():
     levels = [key.rpartition("/")[2] for key in aspects("full", tree) if "/map/" in key]
     assert levels == ["level2", "level4"]
     assert aspects("full", tree).keys() >= {f"full/accuracy/{level}" for level in (*levels, "level5")}
+
+
+def test_a_busy_machine_is_no_price():
+    def run(*seconds):
+        parts = [SimpleNamespace(info={"seconds_per_epoch": list(each)}) for each in seconds]
+        return Measured({"seconds_per_epoch": 99.0}, SimpleNamespace(parts=parts))
+
+    flat = run((1.0, 1.1), (1.2, None))
+    assert _slower(run((9.0, 1.05), (30.0, 20.0)), flat) == ""
+    assert _slower(run((9.0, 1.5), (30.0, 20.0)), flat) == "an epoch takes 1.5 times as long"
 
 
 def test_what_rounds_to_zero_has_no_sign():

@@ -240,7 +240,14 @@ def _no_gain(trained: Sequence[Candidate], flat: Candidate, named: Mapping[str, 
 
 def _slower(one: Measured, other: Measured) -> str:
     """How much longer an epoch takes, where that is a tenth or more."""
-    mine, others = (run.results.get("seconds_per_epoch") for run in (one, other))
+    mine, others = _best_epoch(one), _best_epoch(other)
     if not mine or not others or mine < 1.1 * others:
         return ""
     return f"an epoch takes {mine / others:.1f} times as long"
+
+
+def _best_epoch(measured: Measured) -> float | None:
+    """Seconds of the shortest epoch of all seeds, which other work on the machine changes least."""
+    if measured.run is None:
+        return measured.results.get("seconds_per_epoch")
+    return min((s for part in measured.run.parts for s in part.info["seconds_per_epoch"] if s), default=None)
