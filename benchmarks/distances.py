@@ -5,8 +5,8 @@
     python benchmarks/distances.py --tiny     # small sizes, to try the benchmark itself
 
 Forward and backward of the sum of all class distances, new random labels every time. What counts is processor
-time on one thread, the best of several turns: other programs disturb the clock far more. The time on all cores by
-the clock, which wants an idle machine, stands beside it.
+time on one thread, the best of several turns: other programs disturb the clock far more. The time by the
+clock on all cores, which wants an idle machine, stands beside it.
 """
 
 from __future__ import annotations
