@@ -59,25 +59,34 @@ def page_url(tmp_path_factory):
         return write_report(runs, folder / "report.html").as_uri()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def opened(browser, page_url):
-    """Opens the page; afterwards nothing was asked of a network, and nothing complained."""
-    contexts, asked, complaints = [], [], []
+    """Opens the page once for each screen, for that takes seconds: a test changes only charts of its own."""
+    pages, asked, complaints = {}, [], []
 
     def open_page(**options):
-        context = browser.new_context(**{"viewport": DESK, "offline": True, **options})
-        context.set_default_timeout(120_000)  # busy machines are slow to read the library of charts
-        contexts.append(context)
-        page = context.new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(page_url)
-        return page
+        options = {"viewport": DESK, "color_scheme": "light", "offline": True, **options}
+        key = repr(options)
+        if key not in pages:
+            context = browser.new_context(**options)
+            context.set_default_timeout(120_000)  # busy machines are slow to read the library of charts
+            pages[key] = page = context.new_page()
+            page.on("request", lambda request: asked.append(request.url))
+            page.on("console", lambda message: complaints.append(message.text))
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.goto(page_url)
+        return pages[key]
 
+    yield open_page, asked, complaints
+    for page in pages.values():
+        page.context.close()
+
+
+@pytest.fixture
+def open_page(opened, page_url):
+    """Opens the page; afterwards nothing was asked of a network, and nothing complained."""
+    open_page, asked, complaints = opened
     yield open_page
-    for context in contexts:
-        context.close()
     assert {url for url in asked if not url.startswith("data:")} == {page_url}
     assert complaints == []
 
@@ -94,8 +103,8 @@ def draw(page, kind, data="data1"):
     return selector
 
 
-def test_levels_are_an_axis_and_metrics_are_chosen(opened):
-    page = opened()
+def test_levels_are_an_axis_and_metrics_are_chosen(open_page):
+    page = open_page()
     levels = draw(page, "levels")
     data = f"document.querySelector('{levels} .plot').data"
     assert page.evaluate(f"{data}[0].y") == [0, 0]  # Flat, which the others differ from
@@ -108,8 +117,8 @@ def test_levels_are_an_axis_and_metrics_are_chosen(opened):
     assert page.evaluate(f"{data}[0].y") != before
 
 
-def test_a_run_has_one_colour_in_every_chart(opened):
-    page = opened()
+def test_a_run_has_one_colour_in_every_chart(open_page):
+    page = open_page()
     levels, metric = draw(page, "levels"), draw(page, "metric")
     lines = page.evaluate(f"document.querySelector('{levels} .plot').data.map((line) => line.line.color)")
     points = page.evaluate(f"document.querySelector('{metric} .plot').data[0].marker.color")
@@ -120,8 +129,8 @@ def test_a_run_has_one_colour_in_every_chart(opened):
     assert chips == ["rgb(0, 114, 178)", "rgb(230, 159, 0)"]
 
 
-def test_the_tree_zooms_and_shows_the_change_against_flat(opened):
-    page = opened()
+def test_the_tree_zooms_and_shows_the_change_against_flat(open_page):
+    page = open_page()
     tree = draw(page, "tree")
     selects = page.query_selector_all(f"{tree} select")
     assert [select.input_value() for select in selects] == ["1", "change"]
@@ -131,8 +140,8 @@ def test_the_tree_zooms_and_shows_the_change_against_flat(opened):
     page.wait_for_function(f"document.querySelector('{tree} .plot').data[0].level !== undefined")
 
 
-def test_the_matrix_names_what_is_zoomed_into(opened):
-    page = opened()
+def test_the_matrix_names_what_is_zoomed_into(open_page):
+    page = open_page()
     matrix = draw(page, "matrix", "data2")
     ticks = f"document.querySelector('{matrix} .plot').layout.xaxis.ticktext.length"
     assert page.evaluate(ticks) == 40
@@ -144,8 +153,8 @@ def test_the_matrix_names_what_is_zoomed_into(opened):
     assert page.evaluate(f"document.querySelector('{matrix} .plot').layout.shapes.length") == 2 * 16
 
 
-def test_the_map_has_every_level(opened):
-    page = opened()
+def test_the_map_has_every_level(open_page):
+    page = open_page()
     points = draw(page, "map")
     groups = f"document.querySelector('{points} .plot').data.length"
     page.select_option(f"{points} select >> nth=1", "digit")
@@ -154,15 +163,15 @@ def test_the_map_has_every_level(opened):
     assert page.evaluate(groups) == 3
 
 
-def test_the_answer_and_numbers_need_no_scripts(opened):
-    page = opened(java_script_enabled=False)
+def test_the_answer_and_numbers_need_no_scripts(open_page):
+    page = open_page(java_script_enabled=False)
     assert page.is_visible("#data1 .answer")
     assert page.is_visible("#data1 .headline")
     assert page.is_visible("noscript p")
 
 
-def test_a_name_that_is_code_is_only_text(opened):
-    page = opened()
+def test_a_name_that_is_code_is_only_text(open_page):
+    page = open_page()
     tree = draw(page, "tree", "data2")
     assert page.title().endswith("cophenet report")
     assert page.evaluate("document.scripts.length") == 3
@@ -171,8 +180,8 @@ def test_a_name_that_is_code_is_only_text(opened):
 
 
 @pytest.mark.parametrize("viewport", [PHONE, DESK])
-def test_no_screen_scrolls_sideways(opened, viewport):
-    page = opened(viewport=viewport)
+def test_no_screen_scrolls_sideways(open_page, viewport):
+    page = open_page(viewport=viewport)
     for kind in ("levels", "tree", "matrix", "map"):
         draw(page, kind)
     assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
@@ -180,8 +189,8 @@ def test_no_screen_scrolls_sideways(opened, viewport):
     assert page.evaluate("document.querySelector('#data1').offsetHeight") < 6000
 
 
-def test_print_shows_everything(opened):
-    page = opened(viewport={"width": 688, "height": 972})  # A4 without its margins
+def test_print_shows_everything(open_page):
+    page = open_page(viewport={"width": 688, "height": 972})  # A4 without its margins
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
@@ -191,8 +200,8 @@ def test_print_shows_everything(opened):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out(opened, scheme):
-    page = opened(color_scheme=scheme)
+def test_text_stands_out(open_page, scheme):
+    page = open_page(color_scheme=scheme)
     draw(page, "levels")
     contrasts = page.evaluate(CONTRASTS)
     assert len(contrasts) >= 18
