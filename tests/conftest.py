@@ -9,22 +9,26 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 import pytest  # noqa: E402
-import torch  # noqa: E402
 
-torch.set_num_threads(1)
 # Shells start what runs in the background with Ctrl-C ignored, but tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish():
-    """Modules stay until the end: the garbage collector need not look through them again and again."""
-    gc.collect()
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
+    """Modules stay until the end: the garbage collector looks through them neither now nor later."""
+    gc.disable()
+    collected = yield
     gc.freeze()
+    gc.enable()
+    return collected
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
     """Also after a library that changes their number, as numba does: threads that wait are not idle."""
+    import torch  # not where nothing but reports of other processes is read
+
     torch.set_num_threads(1)
 
 

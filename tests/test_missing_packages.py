@@ -1,13 +1,17 @@
 """A missing optional package is one sentence with the command that installs it, wherever it is needed."""
 
-import json
+import io
+import os
 import re
 import shutil
-import subprocess
 import sys
+import warnings
 from pathlib import Path
 
+import numpy
 import pytest
+
+from forked import call_forked
 
 EARLIER = Path(__file__).parent / "first_edition"
 
@@ -51,40 +55,9 @@ NEEDED = {
     ],
 }
 
-# One process loads what most need; its children each miss a package.
-PROGRAM = """
-import json, os, sys, warnings
-from pathlib import Path
-import numpy, pydantic, sklearn.utils.validation, torch
-from cophenet import Hierarchy
-from cophenet.__main__ import main
-
-warnings.simplefilter("ignore")
-sys.argv = ["cophenet", "--help"]
-EARLIER = Path("earlier")
-for package, codes in {needed!r}.items():
-    for code in codes:
-        read, write = os.pipe()
-        if not os.fork():
-            for name in [package, *sys.modules]:
-                if name.split(".")[0] == package:
-                    sys.modules[name] = None
-            sys.stderr = os.fdopen(write, "w")
-            try:
-                exec(code)
-            except BaseException as error:
-                if isinstance(error, ImportError) or not isinstance(error, SystemExit):
-                    print(f"{{type(error).__name__}}: {{error}}", file=sys.stderr)
-            sys.stderr.flush()
-            os._exit(0)
-        os.close(write)
-        print(json.dumps([package, code, os.fdopen(read).read().strip()]), flush=True)
-        os.wait()
-"""
-
 
 @pytest.fixture(scope="module")
-def messages(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("missing")
     (folder / "tree.yaml").write_text("a: [b, c]")
     (folder / "x.safetensors").write_bytes(bytes(16))
@@ -95,17 +68,34 @@ def messages(tmp_path_factory):
         for number in range(3):
             (folder / "pictures" / name / f"{number}.png").write_bytes(b"")
     shutil.copytree(EARLIER, folder / "earlier")
-    program = PROGRAM.format(needed=NEEDED)
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
-    )
-    rows = map(json.loads, done.stdout.splitlines())
-    return {(package, code): message for package, code, message in rows}
+    return folder
+
+
+def message_without(package, code, folder):
+    """What a user reads for some code where a package is missing; cophenet is imported anew."""
+    os.chdir(folder)
+    warnings.simplefilter("ignore")
+    for name in [package, *sys.modules]:
+        if name.split(".")[0] == package:
+            sys.modules[name] = None
+        elif name.split(".")[0] == "cophenet":
+            del sys.modules[name]
+    from cophenet import Hierarchy
+    from cophenet.__main__ import main
+
+    sys.argv, sys.stderr = ["cophenet", "--help"], io.StringIO()
+    try:
+        exec(code, {"EARLIER": Path("earlier"), "Hierarchy": Hierarchy, "main": main, "numpy": numpy})
+    except SystemExit:
+        return sys.stderr.getvalue().strip()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 @pytest.mark.parametrize(("package", "code"), [(p, code) for p, codes in NEEDED.items() for code in codes])
-def test_the_sentence_has_the_command(messages, package, code):
-    message = messages[package, code]
+def test_the_sentence_has_the_command(folder, package, code):
+    message = call_forked(message_without, package, code, folder)
     names = {"sklearn": "scikit-learn", "yaml": "yaml", "PIL": "pillow"}
     assert re.fullmatch(r"(ImportError|error): [^\n]+: pip install '?[\w-]+(\[\w+\])?'?", message), message
     assert names.get(package, package) in message.lower() or package in message
