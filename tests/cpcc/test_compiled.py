@@ -35,17 +35,17 @@ def test_one_graph_holds_network_and_loss(name, options):
 
     compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
     before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
-    for seed in range(5):
-        x, y = batch(seed, 24 if seed == 4 else 20)
+    for seed, size in ((0, 20), (0, 13), (1, 20), (2, 20), (4, 24)):
+        x, y = batch(seed, size)
         found = compiled(x, criterion.prepare(y))
         grads = torch.autograd.grad(found, list(network.parameters()))
         expected = step(x, y)
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
         others = torch.autograd.grad(expected, list(network.parameters()))
         torch.testing.assert_close(grads, others, rtol=1e-4, atol=1e-6)
-    # Sizes that change are known as such after the first changes; another batch compiles nothing.
+    # The second batch has another size, and lacks a class: sizes are known to change, so no other compiles.
     graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
-    assert graphs - before <= 5
+    assert graphs - before <= 2
     compiled(*(part if i == 0 else criterion.prepare(part) for i, part in enumerate(batch(9, 22))))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs
     one_class = compiled(x, criterion.prepare(torch.zeros_like(y)))
