@@ -27,7 +27,7 @@ def test_mean_over_classes_also_after_projection():
 
 def test_one_gaussian_has_the_moments_of_its_class():
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(4000, 3)) @ rng.normal(size=(3, 3)) + 5
+    rows = rng.normal(size=(1000, 3)) @ rng.normal(size=(3, 3)) + 5
     drawn = one_gaussian(rows, rng)
     np.testing.assert_allclose(drawn.mean(0), rows.mean(0), atol=0.15)
     np.testing.assert_allclose(np.cov(drawn.T), np.cov(rows.T), rtol=0.15, atol=0.15)

@@ -185,7 +185,7 @@ def test_the_others_have_no_plan(name):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_gradient_is_that_of_the_value(name, weighted):
-    z, y = random_batch(5, [2, 3, 1, 2])
+    z, y = random_batch(5, [2, 3, 1, 2], width=3)
     weights = random_weights(2, len(y)) if weighted else "uniform"
     options = EXACT_GRADIENT.get(name, {})
 

@@ -152,7 +152,7 @@ def one_gaussian(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray
         (n, d).
 
     Example:
-        >>> rows = np.random.default_rng(0).normal(3.0, 2.0, (5000, 1))
+        >>> rows = np.random.default_rng(0).normal(3.0, 2.0, (1500, 1))
         >>> drawn = one_gaussian(rows, np.random.default_rng(1))
         >>> round(float(drawn.mean()), 1), round(float(drawn.std()), 1)
         (3.0, 2.0)
