@@ -181,7 +181,7 @@ def test_a_name_that_is_code_is_only_text(open_page):
 
 @pytest.mark.parametrize("viewport", [PHONE, DESK])
 def test_no_screen_scrolls_sideways(open_page, viewport):
-    page = open_page(viewport=viewport)
+    page = open_page(viewport=viewport, color_scheme="dark" if viewport == PHONE else "light")
     for kind in ("levels", "tree", "matrix", "map"):
         draw(page, kind)
     assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
@@ -190,18 +190,24 @@ def test_no_screen_scrolls_sideways(open_page, viewport):
 
 
 def test_print_shows_everything(open_page):
-    page = open_page(viewport={"width": 688, "height": 972})  # A4 without its margins
+    page = open_page()
+    drawn = "[...document.querySelectorAll('.chart:not([hidden]) .plot')].every((p) => p.data)"
+    assert not page.evaluate(drawn)  # those that nobody has looked at
+    page.set_viewport_size({"width": 688, "height": 972})  # A4 without its margins
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
-    assert page.evaluate("[...document.querySelectorAll('.chart:not([hidden]) .plot')].every((p) => p.data)")
+    assert page.evaluate(drawn)
     assert not any(element.is_visible() for element in page.query_selector_all("nav, .controls"))
     assert page.pdf(format="A4").startswith(b"%PDF")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out(open_page, scheme):
-    page = open_page(color_scheme=scheme)
+    page = open_page(viewport=PHONE if scheme == "dark" else DESK, color_scheme=scheme)
+    page.set_viewport_size(DESK)
     draw(page, "levels")
     contrasts = page.evaluate(CONTRASTS)
     assert len(contrasts) >= 18
