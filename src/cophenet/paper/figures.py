@@ -64,9 +64,10 @@ def draw(figure: Mapping[str, Any]) -> dict[str, bytes]:
     from cophenet.paper import charts
 
     drawn = getattr(charts, f"{figure['kind']}_figure")(figure)
-    # Once for both files, for it takes as long as drawing.
+    # Once for both files, for it takes as long as drawing; with any layout, each file is drawn twice.
     drawn.get_layout_engine().execute(drawn)
-    drawn.set_layout_engine("none")
+    with matplotlib.rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+        drawn.set_layout_engine(None)
     files = {}
     with matplotlib.rc_context({"svg.hashsalt": "cophenet", "svg.fonttype": "path"}):
         for ending, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
