@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import ClassVar, Literal, get_args
 
@@ -118,8 +119,18 @@ def cifar100_tree(depth: Depth = 3) -> Hierarchy:
         >>> cifar100_tree(5).path("rose")[1:]
         ('flowers', 'rose+sunflower+tulip', 'rose')
     """
+    _check_depth(depth)
+    return _cifar100_tree(depth)
+
+
+def _check_depth(depth: Depth) -> None:
     if depth not in get_args(Depth):
         raise wrong_argument("depth", f"must be one of {get_args(Depth)}, got {depth!r}")
+
+
+@cache
+def _cifar100_tree(depth: Depth) -> Hierarchy:
+    """Made once: every recipe that is checked asks for it."""
     coarse = {fine: name for name, children in CIFAR100.items() for fine in children}
     paths = [(coarse[fine], fine) for fine in sorted(coarse)]
     tree = Hierarchy.from_paths(paths, root="cifar100", level_names=("coarse", "fine"))
@@ -136,6 +147,12 @@ def cifar100_split(depth: Depth = 3) -> Split:
         >>> split.source.num_classes, split.target.classes[:3]
         (60, ('apple', 'aquarium_fish', 'baby'))
     """
+    _check_depth(depth)
+    return _cifar100_split(depth)
+
+
+@cache
+def _cifar100_split(depth: Depth) -> Split:
     # Always by the coarse classes: a mid level would leave groups of two and three to the rule.
     split = cifar100_tree().source_target_split(0.4)
     return cifar100_tree(depth).source_target_split(source=split.source.classes, target=split.target.classes)
