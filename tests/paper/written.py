@@ -16,6 +16,10 @@ from cophenet.paper.tables import item_tables
 from cophenet.recipes.trees import shaped_tree
 from cophenet.transport import distance_names
 
+_NAMES = ("recipe.yaml", "run.json", "tree.json", "results.json", "details.json")
+# Texts of these files by run: many tests have the same runs, and a recipe takes long to be written as YAML.
+_WRITTEN = {}
+
 
 def write_runs(planned, folder):
     """Finished runs, numbers different in each; results.json contents by run name."""
@@ -38,17 +42,26 @@ def write_items(names, folder, settings):
 
 def _write_run(runs, seed, path):
     recipe = runs.of_seed(seed)
+    key = runs.name, repr(recipe)
+    if key not in _WRITTEN:
+        _make_run(runs.name, recipe, seed, path)
+        _WRITTEN[key] = {name: (path / name).read_text() for name in _NAMES}
+    for name, text in _WRITTEN[key].items():
+        (path / name).write_text(text)
+    return json.loads(_WRITTEN[key]["results.json"])
+
+
+def _make_run(name, recipe, seed, path):
     (path / "recipe.yaml").write_text(recipe.to_yaml())
     info = {"format": 1, "seed": seed, "finished": True, "seconds_per_epoch": [1.0]}
     (path / "run.json").write_text(json.dumps(info))
     full = create_source(recipe.data.name, **recipe.data.options).tree()
     tree = full if recipe.data.domain == "full" else full.source_target_split(0.4).source
     shaped_tree(tree, recipe.tree).write(path / "tree.json")
-    rng = np.random.default_rng([zlib.crc32(runs.name.encode()), seed])
-    results = _results(recipe, seed, tree, rng)
-    (path / "results.json").write_text(json.dumps(results))
+    rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
+    (path / "results.json").write_text(json.dumps(_results(recipe, seed, tree, rng)))
     size = tree.num_classes * (tree.num_classes - 1) // 2
-    distances = {name: rng.uniform(1, 2, size).tolist() for name in sorted({"l2", recipe.objective.name})}
+    distances = {key: rng.uniform(1, 2, size).tolist() for key in sorted({"l2", recipe.objective.name})}
     details = {
         "tree": {"names": list(tree.names), "parents": tree.parents.tolist()},
         "classes": list(tree.classes),
@@ -59,7 +72,6 @@ def _write_run(runs, seed, path):
         "worst_mistakes": [],
     }
     (path / "details.json").write_text(json.dumps(details))
-    return results
 
 
 def _results(recipe, seed, tree, rng):
