@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn.functional import cross_entropy, normalize
 
 from cophenet import HierarchicalEmbedder, Hierarchy, class_distances, cpcc
-from cophenet.estimator.ensemble import MEMBERS, Members, final_ensemble
-from cophenet.estimator.ensemble_training import EnsembleTrainer, Mixed
+from cophenet.estimator.ensemble import MEMBERS, final_ensemble
+from cophenet.estimator.ensemble_training import EnsembleTrainer, Mixed, side_by_side
+from cophenet.estimator.one_cycle import OneCycle
 from cophenet.estimator.scaling import fit_scale
 from cophenet.estimator.tree_strength import TreeWeights
 from estimator.vectors import TREE, clouds
@@ -16,24 +18,26 @@ ROWS, NAMES = clouds()
 CODES = np.array([TREE.index(name) for name in NAMES])
 
 
-_SCALE = 20.0
+_SCALE = 16.0
 AUTO, NO_TREE = TreeWeights(0.5, 0.1), TreeWeights(0.0, 0.0)
 
 
 def start(targets=CODES, held_out=(), weights=AUTO, inner=()):
-    """A trainer, and members that leave nothing out at random."""
+    """A trainer, and all members as one team that leaves nothing out at random."""
     scale, held = fit_scale(ROWS, np.arange(len(ROWS))), np.array(held_out, dtype=np.int64)
     nodes, device = np.array(inner, dtype=np.int64), torch.device("cpu")
     trainer = EnsembleTrainer(ROWS, targets, nodes, TREE, scale, weights, held, 0, device)
-    return trainer, Members(ROWS.shape[1], 8, trainer.levels.members.shape[1], 0.0, _SCALE, seed=0)
+    team = trainer.team(HierarchicalEmbedder(hidden_size=8), 0, 10, MEMBERS)
+    team.members.dropout = 0.0
+    return trainer, team
 
 
-def slow_loss(trainer, members, chosen, labels):
+def slow_loss(inputs, members, labels):
     """One member, sample, level and pair at a time; labels are classes or names of inner nodes.
 
     Rows of prototypes are the classes, pet, car and dog.
     """
-    vectors, total = members(trainer._inputs(chosen)), 0.0
+    vectors, total = members(inputs), 0.0
     depths = range(1, TREE.height + 1)
     for m in range(MEMBERS):
         for depth in depths:
@@ -60,46 +64,63 @@ def slow_loss(trainer, members, chosen, labels):
 def test_the_loss_against_a_loop():
     inner = [TREE.node("pet"), TREE.node("dog")]
     targets = np.where(np.arange(len(CODES)) % 5 == 0, 5 + np.arange(len(CODES)) % 2, CODES)
-    trainer, members = start(targets, inner=inner)
+    trainer, team = start(targets, inner=inner)
     chosen = np.arange(40)
     labels = [TREE.classes[t] if t < 5 else ("pet", "dog")[t - 5] for t in targets[chosen]]
     # CPCC is part of every second step.
-    mean = (trainer.loss(members, chosen, 0) + trainer.loss(members, chosen, 1)) / 2
-    torch.testing.assert_close(mean, slow_loss(trainer, members, chosen, labels), rtol=1e-4, atol=1e-4)
+    wanted = slow_loss(trainer._inputs(chosen), team.members, labels)
+    mean = trainer.loss(team, chosen) / 2
+    team.steps.done = 1
+    mean = mean + trainer.loss(team, chosen) / 2
+    torch.testing.assert_close(mean, wanted, rtol=1e-4, atol=1e-4)
+    parameters = list(team.members.parameters())
+    gradients = (torch.autograd.grad(loss, parameters) for loss in (mean, wanted))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
 
 
 def test_of_a_sample_that_it_leaves_out_a_member_learns_nothing():
-    trainer, members = start(held_out=np.arange(8), weights=NO_TREE)
+    trainer, team = start(held_out=np.arange(8), weights=NO_TREE)
+    members = team.members
     assert np.bincount(trainer.left_out_by[:8]).tolist() == [2] * MEMBERS
     for sample in range(MEMBERS):
-        members.zero_grad()
         members.norm.eval()  # of one sample there are no statistics
-        trainer.loss(members, np.array([sample]), 0).backward()
-        learned = members.prototypes.grad.abs().sum((1, 2)) > 0
-        assert learned.tolist() == [member != sample for member in range(MEMBERS)]
+        learned = learning(trainer.loss(team, np.array([sample])), members)
+        assert learned == [member != sample for member in range(MEMBERS)]
+    # Of a team of its own the second pair is the third and fourth member.
+    pair = trainer.team(HierarchicalEmbedder(hidden_size=8), 2, 10, 2)
+    pair.members.norm.eval()
+    assert learning(trainer.loss(pair, np.array([2])), pair.members) == [False, True]
+
+
+def learning(loss, members):
+    """Which members a loss teaches anything."""
+    (gradient,) = torch.autograd.grad(loss, [members.prototypes])
+    return (gradient.abs().sum((1, 2)) > 0).tolist()
 
 
 def test_mixed_samples_pay_for_both_labels_and_are_left_out_where_one_of_them_is():
-    trainer, members = start(held_out=np.arange(MEMBERS), weights=NO_TREE)
+    trainer, team = start(held_out=np.arange(MEMBERS), weights=NO_TREE)
+    members = team.members
     chosen, order = np.arange(4, 24), np.roll(np.arange(20), 3)
     inputs, codes = trainer._inputs(chosen), torch.from_numpy(CODES[chosen])
     logits = members.logits(members(0.7 * inputs + 0.3 * inputs[order]))
     wanted = sum(0.7 * cross_entropy(one, codes) + 0.3 * cross_entropy(one, codes[order]) for one in logits)
-    torch.testing.assert_close(trainer.loss(members, chosen, 0, Mixed(order, 0.7)), wanted)
-    trainer.loss(members, np.array([0, 9]), 0, Mixed(np.array([1, 0]), 0.7)).backward()
-    learned = members.prototypes.grad.abs().sum((1, 2)) > 0
-    assert learned.tolist() == [False] + [True] * (MEMBERS - 1)
+    torch.testing.assert_close(trainer.loss(team, chosen, Mixed(order, 0.7)), wanted)
+    learned = learning(trainer.loss(team, np.array([0, 9]), Mixed(np.array([1, 0]), 0.7)), members)
+    assert learned == [False] + [True] * (MEMBERS - 1)
 
 
 def test_the_final_network_computes_what_the_members_do():
-    trainer, members = start()
+    trainer, team = start()
+    members = team.members
     members(trainer._inputs(np.arange(60)))  # moves the statistics of batch norm
     members.eval()
     inputs = trainer._inputs(np.arange(10))
     vectors = members(inputs)
     mean = torch.arange(32.0)
-    rows = trainer._class_rows(members, torch.zeros(MEMBERS, 5, 8))
-    network = final_ensemble(members, rows, mean, torch.eye(32))
+    rows = trainer._class_rows(members.unit_prototypes(), torch.zeros(MEMBERS, 5, 8))
+    network = final_ensemble([members], rows, mean, torch.eye(32))
     features, logits = network(inputs)
     torch.testing.assert_close((features * 2 + mean).view(10, MEMBERS, 8).transpose(0, 1), vectors)
     # A quarter of the mean logit of a class's ancestors counts too; rows are the classes, pet, car and dog.
@@ -117,21 +138,65 @@ def test_the_final_network_computes_what_the_members_do():
 
 
 def test_with_few_samples_class_means_have_a_say_but_not_of_samples_left_out():
-    trainer, members = start(held_out=np.arange(8))
+    trainer, team = start(held_out=np.arange(8))
+    members = team.members
     trainer.is_few, count = True, len(ROWS)
     members.eval()
     vectors = members(trainer._inputs(np.arange(count))).detach()
     sums = torch.zeros(MEMBERS, 5, 8)
     trainer._add_to_classes(sums, vectors, np.arange(count))
-    rows = trainer._class_rows(members, sums)
+    rows = trainer._class_rows(members.unit_prototypes(), sums)
     for m in range(MEMBERS):
         for c in range(5):
             own = [i for i in range(count) if CODES[i] == c and not (i < 8 and i % MEMBERS == m)]
             both = normalize(vectors[m, own].sum(0), dim=0) + members.unit_prototypes()[m, c]
-            torch.testing.assert_close(rows[m, c], both / 2 * (_SCALE / 16))
+            torch.testing.assert_close(rows[m, c], both / 2)
     # Without samples of its own a class has its prototype.
-    rows = trainer._class_rows(members, torch.zeros(MEMBERS, 5, 8))
-    torch.testing.assert_close(rows, members.unit_prototypes()[:, :5] * (_SCALE / 16))
+    rows = trainer._class_rows(members.unit_prototypes(), torch.zeros(MEMBERS, 5, 8))
+    torch.testing.assert_close(rows, members.unit_prototypes()[:, :5])
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_the_optimizer_is_torch_s_adamw_through_one_cycle(count):
+    torch.manual_seed(0)
+    one, other = nn.Linear(3, 2), nn.Linear(3, 2)
+    other.load_state_dict(one.state_dict())
+    steps = OneCycle(one, 0.1, 0.3, count)
+    groups = [
+        {"params": [other.weight], "weight_decay": 0.3},
+        {"params": [other.bias], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=count)
+    for _ in range(count):
+        inputs = torch.randn(5, 3)
+        steps.step(one(inputs).square().mean())
+        optimizer.zero_grad()
+        other(inputs).square().mean().backward()
+        optimizer.step()
+        schedule.step()
+        torch.testing.assert_close(dict(one.named_parameters()), dict(other.named_parameters()))
+
+
+def test_the_number_of_threads_changes_nothing_and_is_left_as_it_was(monkeypatch):
+    monkeypatch.setattr("cophenet.estimator.ensemble_training._PAIRS", 0)
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            model = HierarchicalEmbedder(TREE, max_iter=3, hidden_size=8, random_state=0).fit(ROWS, NAMES)
+            found.append((model.predict_proba(ROWS), model.history_))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-4, atol=1e-6)
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        assert one == pytest.approx(other, rel=1e-4)
+
+
+def test_what_a_thread_raises_is_raised():
+    with pytest.raises(ZeroDivisionError), side_by_side(2) as each:
+        each(lambda value: 1 / value, [1, 0])
 
 
 def test_the_dial_goes_from_no_tree_to_distances_that_follow_it():
