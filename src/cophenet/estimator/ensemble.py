@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
+from torch.random import fork_rng
 
 __all__ = ["MEMBERS", "SCALE", "EnsembleNetwork", "Members", "final_ensemble", "main_directions"]
 
@@ -45,9 +46,8 @@ class Members(nn.Module):
         super().__init__()
         self.dropout, self.scale, self.count = dropout, scale, count
         self.is_linear, self.size = hidden == 0, hidden or inputs
-        with torch.device("meta"):
-            self.hidden = nn.Linear(inputs, count * self.size)
-        self.hidden = self.hidden.to_empty(device="cpu").float()
+        with fork_rng(devices=[]):
+            self.hidden = nn.Linear(inputs, count * self.size, dtype=torch.float32)
         self.norm = nn.BatchNorm1d(count * self.size)
         generator = torch.Generator().manual_seed(seed)
         bound = inputs**-0.5
@@ -109,9 +109,12 @@ def _drop(values: Tensor, share: float, generator: torch.Generator | None) -> Te
     What is left is not scaled up, for vectors of length one are made of it.
     """
     limit, words = round(256 * share), -(-values.numel() // 8)
+    if not limit:
+        return values
     drawn = torch.empty(words, dtype=torch.int64, device=values.device)
     drawn.random_(-(2**63), None, generator=generator)
-    kept = drawn.view(torch.uint8)[: values.numel()].view(values.shape) >= limit
+    # 1 from the limit on; a comparison would take several times as long.
+    kept = drawn.view(torch.uint8)[: values.numel()].view(values.shape).clamp(limit - 1, limit) - (limit - 1)
     return values * kept.to(values.dtype)
 
 
@@ -172,11 +175,10 @@ def final_ensemble(
         directions: (outputs, members * size) of `main_directions`.
     """
     one = parts[0]
-    with torch.device("meta"):
+    with fork_rng(devices=[]):
         network = EnsembleNetwork(
             one.hidden.in_features, one.size, len(directions), rows.shape[1], linear=one.is_linear
-        )
-    network = network.to_empty(device=rows.device)
+        ).to(rows)
     with torch.no_grad():
         weights, biases = zip(*(_without_norm(part) for part in parts), strict=True)
         network.hidden.weight.copy_(torch.cat(weights))
