@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from cophenet._common.packages import import_optional
 from cophenet.data.dataset import ArrayInputs, DataSet, Part, Requirement, Samples, split_data_set
@@ -31,6 +33,16 @@ def digits_tree() -> Hierarchy:
     shape = {digit: name for name, digits in _SHAPES.items() for digit in digits}
     paths = [(shape[digit], digit) for digit in sorted(shape)]
     return Hierarchy.from_paths(paths, root="digits", level_names=("shape", "digit"))
+
+
+@cache
+def _read_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Pixels (1797, 1, 8, 8) and digits (1797,); read once, for scikit-learn reads them as text."""
+    origin = "data 'digits' comes with"
+    sklearn = import_optional("sklearn.datasets", origin, "cophenet[data]", called="scikit-learn")
+    grey, digit = sklearn.datasets.load_digits(return_X_y=True)
+    # The 17 grey values 0..16 are spread over those of a byte.
+    return np.rint(grey.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8), digit.astype(np.int64)
 
 
 @register_source
@@ -60,12 +72,8 @@ class Digits(DataSource):
 
     def load(self, data_dir: Path | None) -> DataSet:  # noqa: ARG002
         """Read the data set; the folder is not used."""
-        origin = "data 'digits' comes with"
-        sklearn = import_optional("sklearn.datasets", origin, "cophenet[data]", called="scikit-learn")
-        grey, digit = sklearn.datasets.load_digits(return_X_y=True)
-        # The 17 grey values 0..16 are spread over those of a byte.
-        pixels = np.rint(grey.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
-        inputs, labels, tree = ArrayInputs(torch.from_numpy(pixels)), digit.astype(np.int64), self.tree()
+        pixels, digit = _read_digits()
+        inputs, labels, tree = ArrayInputs(torch.from_numpy(pixels.copy())), digit.copy(), self.tree()
         train, test = stratified_split(labels, _TEST_SHARE, seed=0)
         rows = {"train": train, "test": test}
 
