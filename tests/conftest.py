@@ -5,7 +5,8 @@ import os
 import signal
 
 # Tensors in tests are small: more threads only wait for each other. Set before libraries start theirs.
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+# And POT shall not load JAX where that is installed: it has threads, and warns of every fork.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POT_BACKEND_DISABLE_JAX"):
     os.environ.setdefault(_name, "1")
 
 import pytest  # noqa: E402
