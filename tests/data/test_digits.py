@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from cophenet.data import digits
 from cophenet.data.digits import Digits
 
 
@@ -42,5 +43,6 @@ def test_domains_and_repetition():
 
 def test_error_without_scikit_learn_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    digits._read_digits.cache_clear()
     with pytest.raises(ImportError, match=r"pip install 'cophenet\[data\]'"):
         Digits().load(None)
