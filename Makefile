@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Processes that run tests side by side.
-WORKERS ?= 2
+# Processes that run tests side by side: one more than two cores, for while one waits for another program.
+WORKERS ?= 3
 # Compiled modules are kept, also where Python is told not to: every process of the tests would make them anew.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
