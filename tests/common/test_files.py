@@ -1,6 +1,7 @@
 """Files that are whole or absent."""
 
 import itertools
+import json
 import os
 import stat
 import sys
@@ -16,6 +17,7 @@ from cophenet._common.files import (
     replaced_files,
     replaced_folder,
     write_bytes,
+    write_json,
     write_text,
 )
 from support import files_up_to, killed_at
@@ -221,3 +223,16 @@ def test_files_that_belong_together_are_never_old_and_new(tmp_path):
             break
     assert seen == {"old", None, "new"}
     assert {path.name for path in tmp_path.iterdir()} == {"features", "labels"}
+
+
+def test_lists_of_numbers_are_lines_and_texts_stay_as_they_are(tmp_path):
+    document = {
+        "rows": [[1, -2.5e-30], [0.1]],
+        "texts": ["[\n 1,\n 2\n]", "[1, 2]"],
+        "mixed": [1, "a"],
+        "none": [],
+    }
+    write_json(tmp_path / "a.json", document)
+    text = (tmp_path / "a.json").read_text()
+    assert json.loads(text) == document
+    assert "  [ 1, -2.5e-30 ],\n  [ 0.1 ]\n" in text
