@@ -43,7 +43,7 @@ from cophenet.estimator.ensemble import (
     main_directions,
 )
 from cophenet.estimator.labels import classes_below
-from cophenet.estimator.levels import LevelLoss, find_levels
+from cophenet.estimator.level_loss import LevelLoss, find_levels
 from cophenet.estimator.one_cycle import OneCycle
 from cophenet.estimator.scaling import Scale, blocks
 from cophenet.estimator.tree_strength import TreeWeights
