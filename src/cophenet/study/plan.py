@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from cophenet._common.checks import nearest_hint
 from cophenet._common.shell import command
 from cophenet.paper.plan import VariantRuns
 from cophenet.paper.variants import Variant
@@ -126,6 +127,9 @@ def find_data(
         >>> find_data("digits", tree=Path("tree.yaml"))
         Traceback (most recent call last):
         ValueError: --tree is for folders of images and files of vectors, digits has a tree of its own
+        >>> find_data("digit")
+        Traceback (most recent call last):
+        ValueError: DATA must be a folder of images, ... got 'digit'; did you mean 'digits'?
     """
     path, more = Path(data), tuple(overrides)
     for option, file in (("--tree", tree), ("--test", test)):
@@ -148,7 +152,7 @@ def find_data(
         named = [_option(name, file) for name, file in files.items()]
         return StudyData(path.stem, "vectors", None, (*named, *more), path.parent)
     kinds = f"a folder of images, a file of vectors, or one of {', '.join(recipe_names())}"
-    raise ValueError(f"DATA must be {kinds}, got {str(data)!r}")
+    raise ValueError(f"DATA must be {kinds}, got {str(data)!r}{nearest_hint(str(data), recipe_names())}")
 
 
 def _option(name: str, path: Path | None) -> Override:
