@@ -108,8 +108,8 @@ def test_what_cannot_be_loaded_is_reported(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     path = tmp_path / "model" / "config.json"
     config = json.loads(path.read_text())
-    path.write_text(json.dumps({**config, "format": 3}))
-    with pytest.raises(ValueError, match=r"format 3, but this version reads format 2; .*update cophenet"):
+    path.write_text(json.dumps({**config, "format": 4}))
+    with pytest.raises(ValueError, match=r"format 4, but this version reads format 3; .*update cophenet"):
         HierarchicalEmbedder.load(tmp_path / "model")
     path.write_text(json.dumps(config))
     (tmp_path / "model" / "model.safetensors").write_bytes(b"cut off")

@@ -44,6 +44,7 @@ from cophenet.estimator.ensemble import (
 )
 from cophenet.estimator.labels import classes_below
 from cophenet.estimator.level_loss import LevelLoss, find_levels
+from cophenet.estimator.neighbors import Neighbors, held_out_answers
 from cophenet.estimator.one_cycle import OneCycle
 from cophenet.estimator.scaling import Scale, blocks
 from cophenet.estimator.tree_strength import TreeWeights
@@ -64,7 +65,9 @@ _WEIGHT_DECAY = 1e-2
 _PAIRS = 10_000
 # Epochs for few and for many samples, samples in all between the two, and steps at least.
 _MOST_EPOCHS, _LEAST_EPOCHS, _SEEN, _STEPS = 20, 6, 280_000, 300
-_BATCH, _LARGE_BATCH, _LARGE = 256, 512, 40_000
+# Many samples are seen less often, in batches twice as large, with a rate that suits these.
+_LARGE, _SEEN_LARGE = 20_000, 240_000
+_BATCH, _LARGE_BATCH = 256, 512
 # Classes of a batch whose distances are compared with the tree.
 _COMPARED = 64
 # CPCC is part of one step of so many, with so many times the weight.
@@ -180,7 +183,8 @@ class EnsembleTrainer:
             self.device
         )
         rate, decay = settings.learning_rate, settings.weight_decay
-        rate = _LEARNING_RATE * min(1.0, _WIDTH / width) if rate == "auto" else float(rate)
+        most = _LEARNING_RATE * (2**0.5 if len(self.rows) >= _LARGE else 1.0)
+        rate = most * min(1.0, _WIDTH / width) if rate == "auto" else float(rate)
         decay = _WEIGHT_DECAY if decay == "auto" else float(decay)
         generator = torch.Generator(self.device).manual_seed(seed)
         steps_down = OneCycle(members, rate, decay, steps)
@@ -193,7 +197,8 @@ class EnsembleTrainer:
             size = min(_LARGE_BATCH if count >= _LARGE else _BATCH, max(32, count // 8))
         steps = max(1, count // max(2, int(size)))
         if epochs == "auto":
-            epochs = min(_MOST_EPOCHS, max(_LEAST_EPOCHS, round(_SEEN / count)))
+            seen = _SEEN_LARGE if count >= _LARGE else _SEEN
+            epochs = min(_MOST_EPOCHS, max(_LEAST_EPOCHS, round(seen / count)))
             epochs = max(epochs, math.ceil(_STEPS / steps))
         return steps, int(epochs)
 
@@ -329,6 +334,15 @@ class EnsembleTrainer:
         directions = main_directions(moments, outputs).float()
         rows = self._class_rows(prototypes, sums) * (teams[0].scale / SCALE)
         return final_ensemble(teams, rows, mean.float(), directions)
+
+    def held_out_answers(self, network: EnsembleNetwork) -> tuple[Neighbors | None, Tensor]:
+        """Neighbors that help, and probabilities (m, C) of the samples left out that have a class.
+
+        With few samples class means have a say already; and neighbors know no weights.
+        """
+        helpful = not self.is_few and self.sample_weights is None
+        parts = (self.rows, self.targets, self.left_out_by, self.scale)
+        return held_out_answers(network, *parts, use_neighbors=helpful)
 
     def _add_to_classes(self, sums: Tensor, vectors: Tensor, chosen: Ints) -> None:
         """Add unit vectors to the sums of their classes, but for members that have left them out."""

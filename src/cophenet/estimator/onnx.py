@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from cophenet._common.files import replaced_file
 from cophenet._common.packages import import_optional
 from cophenet.estimator.ensemble import MEMBERS, SCALE, EnsembleNetwork
+from cophenet.estimator.neighbors import NEAREST, SHARPNESS, Neighbors
 from cophenet.estimator.network import VectorNetwork
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ def _model(onnx: Any, estimator: HierarchicalEmbedder) -> Any:
     graph.step("Cast", [scaled], "inputs", to=onnx.TensorProto.FLOAT)
     add = _add_adapter if isinstance(estimator.network_, VectorNetwork) else _add_ensemble
     add(graph, estimator.network_)
+    if estimator.neighbors_ is None:
+        graph.step("Identity", ["own"], "probabilities")
+    else:
+        _add_neighbors(graph, estimator.neighbors_, len(estimator.classes_))
     sizes = {"embedding": estimator._n_features_out, "probabilities": len(estimator.classes_)}
     number = onnx.TensorProto.FLOAT
     model_graph = make.make_graph(
@@ -102,7 +107,7 @@ def _add_adapter(graph: _Graph, network: VectorNetwork) -> None:
         hidden = graph.step("Gelu", [graph.linear(adapter.down, inputs, "down", "low")], "hidden")
         graph.step("Add", [skipped, graph.linear(adapter.up, hidden, "up", "high")], "embedding")
     logits = graph.linear(network.head, "embedding", "head", "logits")
-    graph.step("Softmax", [logits], "probabilities", axis=1)
+    graph.step("Softmax", [logits], "own", axis=1)
 
 
 def _add_ensemble(graph: _Graph, network: EnsembleNetwork) -> None:
@@ -121,7 +126,32 @@ def _add_ensemble(graph: _Graph, network: EnsembleNetwork) -> None:
     prototypes = network.prototypes.transpose(1, 2).reshape(-1, network.prototypes.shape[1])
     weights = graph.constant("prototypes", prototypes * (SCALE / MEMBERS))
     logits = graph.step("MatMul", ["rows", weights], "logits")
-    graph.step("Softmax", [logits], "probabilities", axis=1)
+    graph.step("Softmax", [logits], "own", axis=1)
+
+
+def _add_neighbors(graph: _Graph, neighbors: Neighbors, classes: int) -> None:
+    axis = graph.constant("row_axis", np.array([1], dtype=np.int64))
+    norms = graph.step("ReduceL2", ["embedding", axis], "length", keepdims=1)
+    least = graph.constant("least", np.float32(1e-12))
+    units = graph.step("Div", ["embedding", graph.step("Max", [norms, least], "lengths")], "unit_rows")
+    near = graph.step("MatMul", [units, graph.constant("neighbors", neighbors.vectors.T)], "cosines")
+    count = graph.constant("count", np.array([min(NEAREST, len(neighbors.classes))], dtype=np.int64))
+    graph.nodes.append(graph.onnx.helper.make_node("TopK", [near, count], ["nearest", "places"], axis=1))
+    sharp = graph.step("Mul", ["nearest", graph.constant("sharpness", np.float32(SHARPNESS))], "sharp")
+    shares = graph.step("Softmax", [sharp], "shares", axis=1)
+    labels = graph.step("Gather", [graph.constant("labels", neighbors.classes), "places"], "near_labels")
+    values = graph.constant("values", np.array([0, 1], dtype=np.float32))
+    marks = graph.step(
+        "OneHot", [labels, graph.constant("classes", np.int64(classes)), values], "marks", axis=1
+    )
+    # (n, C, nearest) times (n, nearest, 1), which loses its last place.
+    last = graph.constant("column", np.array([2], dtype=np.int64))
+    column = graph.step("Unsqueeze", [shares, last], "share_column")
+    votes = graph.step("Squeeze", [graph.step("MatMul", [marks, column], "vote_column"), last], "votes")
+    share = np.float32(neighbors.share)
+    voted = graph.step("Mul", [votes, graph.constant("share", share)], "voted")
+    kept = graph.step("Mul", ["own", graph.constant("rest", 1 - share)], "kept")
+    graph.step("Add", [kept, voted], "probabilities")
 
 
 def _compare(runtime: Any, path: Path, estimator: HierarchicalEmbedder) -> None:

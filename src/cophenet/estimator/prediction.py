@@ -45,7 +45,7 @@ class DecisionMixin:
         raise NotImplementedError
 
     def _probabilities(
-        self, rows: Array, chosen: Ints | None = None, left_out_by: Ints | None = None
+        self, rows: Array, chosen: Ints | None = None, answers: Tensor | None = None
     ) -> Iterator[tuple[slice, Tensor]]:
         raise NotImplementedError
 
@@ -226,10 +226,10 @@ class DecisionMixin:
             raise ValueError("y must hold classes, got labels of inner nodes only")
         return chosen, position[chosen]
 
-    def _calibrate(self, rows: Array, chosen: Ints, classes: Ints, left_out_by: Ints | None = None) -> None:
+    def _calibrate(self, rows: Array, chosen: Ints, classes: Ints, answers: Tensor | None = None) -> None:
         wrong, counter = np.empty(len(chosen)), CurveCounter(self.tree_)
         right = dict.fromkeys(self.tree_.level_names, 0.0)
-        for part, probabilities in self._probabilities(rows, chosen, left_out_by):
+        for part, probabilities in self._probabilities(rows, chosen, answers):
             labels = torch.from_numpy(classes[part])
             wrong[part] = decisions.first_wrong(probabilities, labels, self.tree_).numpy()
             counter.add(probabilities, labels)
@@ -243,7 +243,7 @@ class DecisionMixin:
             self.familiarity_ = replace(self.familiarity_, held_out=distances)
         target = float(self.error_target)
         if decisions.threshold(self.calibration_scores_, target, self.uncalibrated_) is not None:
-            report = self._report(rows, chosen, classes, target, left_out_by)
+            report = self._report(rows, chosen, classes, target, answers)
         else:
             report = {"error_target": target, "threshold": None, **self._basis(), "samples": len(chosen)}
         if len(chosen):
@@ -251,9 +251,9 @@ class DecisionMixin:
         self.decision_report_ = report
 
     def _report(
-        self, rows: Array, chosen: Ints, classes: Ints, target: float, left_out_by: Ints | None = None
+        self, rows: Array, chosen: Ints, classes: Ints, target: float, answers: Tensor | None = None
     ) -> dict[str, Any]:
-        nodes = self._decide(rows, "specific-if-confident", target, chosen, left_out_by)
+        nodes = self._decide(rows, "specific-if-confident", target, chosen, answers)
         report = decisions.report(torch.from_numpy(nodes), torch.from_numpy(classes), self.tree_)
         return {"error_target": target, "threshold": self._limit(target), **self._basis(), **report}
 
@@ -272,11 +272,11 @@ class DecisionMixin:
         decision: str,
         error_target: float | None,
         chosen: Ints | None = None,
-        left_out_by: Ints | None = None,
+        answers: Tensor | None = None,
     ) -> Ints:
         limit = self._limit_of(decision, error_target)
         nodes = np.empty(len(rows) if chosen is None else len(chosen), dtype=np.int64)
-        for part, probabilities in self._probabilities(rows, chosen, left_out_by):
+        for part, probabilities in self._probabilities(rows, chosen, answers):
             nodes[part] = decisions.decide(probabilities, self.tree_, decision, limit).numpy()
         return nodes
 

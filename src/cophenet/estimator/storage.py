@@ -23,6 +23,7 @@ from cophenet.estimator.decision_curve import DecisionCurve
 from cophenet.estimator.ensemble import EnsembleNetwork
 from cophenet.estimator.familiarity import Familiarity
 from cophenet.estimator.labels import find_nodes
+from cophenet.estimator.neighbors import Neighbors
 from cophenet.estimator.network import Adapter, VectorNetwork
 from cophenet.estimator.scaling import Scale
 from cophenet.estimator.search import SearchIndex
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "check_place", "load", "save"]
 
-FORMAT = 2
-# Of the first edition, which had no ensembles.
-_READ = (1, FORMAT)
+FORMAT = 3
+# The first had no ensembles, the second no neighbors.
+_READ = (1, 2, FORMAT)
 CONFIG, TENSORS, TREE, GIVEN = "config.json", "model.safetensors", "tree.json", "given_tree.json"
 
 # Longest text in the type of the classes, unless a name is longer.
@@ -155,6 +156,8 @@ def _tensors(estimator: HierarchicalEmbedder) -> dict[str, Tensor]:
     if (known := estimator.familiarity_) is not None:
         tensors["familiarity.means"], tensors["familiarity.whiten"] = known.means, known.whiten
         tensors["familiarity.held_out"] = torch.from_numpy(known.held_out)
+    if (near := estimator.neighbors_) is not None:
+        tensors["neighbors.vectors"], tensors["neighbors.classes"] = near.vectors, near.classes
     if hasattr(estimator, "index_"):
         tensors["index.vectors"] = torch.from_numpy(estimator.index_.vectors)
         tensors["index.nodes"] = torch.from_numpy(estimator.index_.nodes)
@@ -183,6 +186,7 @@ def _config(estimator: HierarchicalEmbedder) -> dict[str, Any]:
         "decision_report": estimator.decision_report_,
         "decision_curve": None if estimator.decision_curve_ is None else estimator.decision_curve_.to_dict(),
         "uncalibrated": estimator.uncalibrated_,
+        "neighbors_share": estimator.neighbors_.share if estimator.neighbors_ else None,
     }
 
 
@@ -225,6 +229,7 @@ def _fill(
     estimator.calibration_scores_ = tensors["calibration.scores"].numpy()
     estimator.decision_report_ = config["decision_report"]
     _fill_promise(estimator, config, tensors)
+    _fill_neighbors(estimator, config, tensors)
     estimator.uncalibrated_ = float(config["uncalibrated"])
     estimator.history_ = [
         {key: np.nan if value is None else value for key, value in epoch.items()}
@@ -247,6 +252,28 @@ def _fill_promise(
     if "familiarity.means" in tensors:
         means, whiten, held_out = (tensors[f"familiarity.{name}"] for name in ("means", "whiten", "held_out"))
         estimator.familiarity_ = Familiarity(estimator.input_scale_, means, whiten, held_out.numpy())
+
+
+def _fill_neighbors(
+    estimator: HierarchicalEmbedder, config: dict[str, Any], tensors: dict[str, Tensor]
+) -> None:
+    """Training samples that have a say, if there are any, on the device of the network."""
+    estimator.neighbors_ = None
+    if (share := config.get("neighbors_share")) is None:
+        return
+    vectors, classes = tensors["neighbors.vectors"], tensors["neighbors.classes"]
+    rows, count = (len(vectors), estimator._n_features_out), len(estimator.classes_)
+    if vectors.shape != rows or classes.shape != rows[:1] or not rows[0]:
+        given = f"{tuple(vectors.shape)} and {tuple(classes.shape)}"
+        raise ValueError(f"neighbors need vectors (m, {rows[1]}) and classes (m,), m at least 1, got {given}")
+    if vectors.dtype != torch.float32 or not vectors.isfinite().all():
+        raise ValueError("neighbors need finite vectors in float32")
+    if classes.dtype != torch.int64 or int(classes.min()) < 0 or int(classes.max()) >= count:
+        raise ValueError(f"classes of neighbors must be whole numbers from 0 to {count - 1}")
+    if not isinstance(share, float) or not 0 < share < 1:
+        raise ValueError(f"the share of neighbors must be a number between 0 and 1, got {share!r:.50}")
+    device = torch.device(estimator.device)
+    estimator.neighbors_ = Neighbors(vectors.to(device), classes.to(device), share)
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

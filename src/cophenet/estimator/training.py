@@ -18,6 +18,7 @@ from cophenet._common.progress import Progress
 from cophenet.estimator.ensemble_training import EnsembleTrainer
 from cophenet.estimator.familiarity import Familiarity, fit_familiarity
 from cophenet.estimator.labels import classes_below, encode, label_text
+from cophenet.estimator.neighbors import Neighbors
 from cophenet.estimator.network import final_network, start_network
 from cophenet.estimator.scaling import Scale, blocks, fit_scale
 from cophenet.estimator.tree_strength import tree_weights
@@ -56,6 +57,7 @@ class Fitted:
         uncalibrated: Share of samples that are the only one of their class: these train, and so cannot
             calibrate.
         familiarity: Tells vectors that are unlike the training data; None if that is not known.
+        neighbors: Training samples that have a say in answers; None if the network alone answers.
     """
 
     classes: NDArray[Any]
@@ -70,6 +72,7 @@ class Fitted:
     image_view: CentreCrop | None = None
     uncalibrated: float = 0.0
     familiarity: Familiarity | None = None
+    neighbors: Neighbors | None = None
 
 
 class HeldOut(NamedTuple):
@@ -78,12 +81,12 @@ class HeldOut(NamedTuple):
     Attributes:
         samples: (m,) their positions.
         classes: (m,) their classes.
-        left_out_by: (m,) the member of the ensemble that has not seen each; None if no network has seen any.
+        answers: (m, C) probabilities by the members that have not seen them; None if no network has.
     """
 
     samples: Ints
     classes: Ints
-    left_out_by: Ints | None
+    answers: Tensor | None
 
 
 def train_embedder(
@@ -115,7 +118,7 @@ def train_embedder(
     scale = fit_scale(rows, seen, shrink=default)
     tree = encoded.tree or _infer_tree(rows, encoded.targets, encoded.classes, seen, scale)
     device = torch.device(estimator.device)
-    left_out_by = None
+    neighbors, answers = None, None
     if default:
         parts = (rows, encoded.targets, encoded.inner, tree, scale)
         terms = tree_weights(estimator.tree_strength)
@@ -123,7 +126,8 @@ def train_embedder(
         _warn_of_equal_distances(tree, bool(terms.cpcc))
         network: Any
         network, history = ensemble.fit(estimator)
-        left_out_by, outputs = ensemble.left_out_by, network.projection.out_features
+        outputs = network.projection.out_features
+        neighbors, answers = ensemble.held_out_answers(network)
     else:
         # A fit is one process's own affair, also where others run beside it.
         options = {"gather": "none", **(estimator.objective_options or {})}
@@ -147,9 +151,9 @@ def train_embedder(
         history,
         uncalibrated=float((np.bincount(known) == 1).sum() / max(1, len(known))),
         familiarity=fit_familiarity(rows, encoded.targets, own, scale) if len(held) else None,
+        neighbors=neighbors,
     )
-    members = None if left_out_by is None else left_out_by[held]
-    return fitted, HeldOut(held, encoded.targets[held], members)
+    return fitted, HeldOut(held, encoded.targets[held], answers)
 
 
 def _warn_of_equal_distances(tree: Hierarchy, has_cpcc: bool) -> None:

@@ -1,0 +1,133 @@
+"""Answers of the nearest training samples, mixed with those of the network.
+
+With u(v) = v / |v|, and N the 10 training samples i whose reshaped vectors z_i have the largest cosines with
+the reshaped vector z of a sample,
+
+    p(c) = (1 - w) p_network(c) + w sum of a_i over i in N with class c,   a = softmax of 10 <u(z), u(z_i)>
+
+as k-nearest-neighbor language models do it (Khandelwal et al., 2020, https://arxiv.org/abs/1911.00172). The
+share w is that under which samples that a member of the ensemble has left out are likeliest: answered by that
+member, and by the samples it has seen, compared by its own unit vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from cophenet.estimator.ensemble import MEMBERS, EnsembleNetwork
+from cophenet.estimator.scaling import Scale, blocks
+
+__all__ = ["NEAREST", "SHARPNESS", "Neighbors", "held_out_answers"]
+
+NEAREST, SHARPNESS = 10, 10.0
+_SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+# Fewer samples that were left out cannot tell the share; of very many samples nothing is kept.
+_LEAST_HELD_OUT, _MOST_NUMBERS = 100, 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbors:
+    """Training samples that have a say.
+
+    Attributes:
+        vectors: (m, size) float32, of length one.
+        classes: (m,) their classes.
+        share: Of their answers, above 0.
+    """
+
+    vectors: Tensor
+    classes: Tensor
+    share: float
+
+    def blend(self, probabilities: Tensor, features: Tensor) -> Tensor:
+        """Probabilities (B, C) of the network with those of the neighbors of reshaped vectors (B, size).
+
+        Example:
+            >>> few = Neighbors(torch.eye(2), torch.tensor([0, 1]), 0.5)
+            >>> few.blend(torch.tensor([[0.5, 0.5]]), torch.tensor([[0.0, 3.0]]))
+            tensor([[0.2500, 0.7500]])
+        """
+        votes = _votes(normalize(features.float(), dim=1), self.vectors, self.classes, probabilities.shape[1])
+        return torch.lerp(probabilities, votes.to(probabilities), self.share)
+
+
+def _votes(units: Tensor, vectors: Tensor, classes: Tensor, count: int) -> Tensor:
+    """What the nearest of some unit vectors (m, size) with classes (m,) answer: (B, size) -> (B, count)."""
+    near = (units @ vectors.T).topk(min(NEAREST, len(vectors)), dim=1)
+    shares = (near.values * SHARPNESS).softmax(1)
+    return shares.new_zeros(len(units), count).scatter_add_(1, classes[near.indices], shares)
+
+
+def held_out_answers(
+    network: EnsembleNetwork,
+    rows: NDArray[Any],
+    classes: NDArray[np.int64],
+    left_out_by: NDArray[np.int64],
+    scale: Scale,
+    *,
+    use_neighbors: bool,
+) -> tuple[Neighbors | None, Tensor]:
+    """Probabilities of the samples that a member has left out, by that member; with neighbors if these help.
+
+    Args:
+        network: As trained.
+        rows: (n, d).
+        classes: (n,) of the samples; C and more for those without a class, which are passed over.
+        left_out_by: (n,) which member has not seen each; -1 for none.
+        scale: Standardises rows.
+        use_neighbors: Whether neighbors may have a say.
+
+    Returns:
+        The neighbors, or None if the network alone answers best; and (m, C) on the host, in the order of the
+        samples.
+    """
+    device, count = network.prototypes.device, network.prototypes.shape[1]
+    known = classes < count
+    held = np.flatnonzero(known & (left_out_by >= 0))
+    size = max(network.projection.out_features, network.size)
+    answers = torch.empty(len(held), count)
+    with torch.no_grad():
+        for part in blocks(len(held), rows.shape[1] + network.num_values):
+            inputs = scale(rows[held[part]], torch.float32).to(device)
+            logits = network.held_out(inputs, torch.from_numpy(left_out_by[held[part]]).to(device))
+            answers[part] = logits.softmax(1).cpu()
+        few = len(held) < _LEAST_HELD_OUT or int(known.sum()) * size > _MOST_NUMBERS
+        if few or not use_neighbors:
+            return None, answers
+        chosen = np.flatnonzero(known)
+        units, embedded = [], []
+        for part in blocks(len(chosen), rows.shape[1] + network.num_values):
+            inputs = scale(rows[chosen[part]], torch.float32).to(device)
+            units.append(network.unit_vectors(inputs))
+            embedded.append(normalize(network(inputs)[0], dim=1))
+        labels = torch.from_numpy(classes[chosen]).to(device)
+        votes = _left_out_votes(torch.cat(units, 1), labels, torch.from_numpy(left_out_by[chosen]), count)
+    truth = torch.from_numpy(classes[held])[:, None]
+    own, near = answers.gather(1, truth).double(), votes.gather(1, truth).double()
+    likely = [float(torch.lerp(own, near, share).clamp(min=1e-6).log().sum()) for share in _SHARES]
+    share = _SHARES[int(np.argmax(likely))]
+    neighbors = Neighbors(torch.cat(embedded), labels, share) if share else None
+    return neighbors, torch.lerp(answers, votes, share)
+
+
+def _left_out_votes(units: Tensor, labels: Tensor, left_out_by: Tensor, count: int) -> Tensor:
+    """Votes for the samples that a member has left out, by those it has seen, on the host.
+
+    (members, n, size), (n,), (n,) -> (m, count)
+    """
+    votes = torch.empty(len(left_out_by), count)
+    for member in range(MEMBERS):
+        out, seen = left_out_by == member, (left_out_by != member).to(units.device)
+        vectors = normalize(units[member] - units[member][seen].mean(0), dim=1)
+        asked = out.nonzero()[:, 0]
+        for part in blocks(len(asked), len(labels)):
+            own = vectors[asked[part].to(units.device)]
+            votes[asked[part]] = _votes(own, vectors[seen], labels[seen], count).cpu()
+    return votes[left_out_by >= 0]
