@@ -13,12 +13,29 @@ from torch import Tensor
 
 from cophenet._common.checks import check_number, check_whole, wrong_argument
 from cophenet.transport.base import SeededDistance, register_distance
-from cophenet.transport.batch import ClassBatch, is_host
+from cophenet.transport.batch import ClassBatch, is_host, without_autocast
 from cophenet.transport.ground import first_order
 from cophenet.transport.layout import ClassLayout
 from cophenet.transport.plan import TransportPlan, uniform_arrays, uniform_plan, weighted_plan
 
 __all__ = ["SlicedWasserstein"]
+
+# Gaps between projections that are kept for the backward pass, at most: to find them takes a third of it.
+_KEPT_ELEMENTS = 1 << 22
+
+
+class _Projected(torch.autograd.Function):
+    """Projections (L, B) of features (B, d) in float64; their gradient is made in the features' own type."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, directions: Tensor) -> Tensor:
+        ctx.turned = directions.T.to(z.dtype)
+        return directions.T @ z.double().T
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        with without_autocast(grad):
+            return grad.T.to(ctx.turned.dtype) @ ctx.turned, None
 
 
 class _SlicedCost(torch.autograd.Function):
@@ -29,12 +46,15 @@ class _SlicedCost(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, plan: TransportPlan, p: float) -> Tensor:
-        ctx.plan, ctx.p = plan, p
+        ctx.plan, ctx.p, ctx.gaps = plan, p, []
         ctx.save_for_backward(x)
         power = torch.zeros_like(plan.mass)
+        kept = ctx.needs_input_grad[0] and len(x) * len(power) <= _KEPT_ELEMENTS
         for part in _parts(x):
             gap = _gap(part, plan)
-            power += (gap.square_() if p == 2 else gap.abs_().pow_(p)).sum_to_size(power.shape)
+            power += (gap.square() if p == 2 else gap.abs().pow_(p)).sum_to_size(power.shape)
+            if kept:
+                ctx.gaps.append(gap)
         return plan.total(power.mul_(plan.mass)).div_(len(x))
 
     @staticmethod
@@ -44,9 +64,9 @@ class _SlicedCost(torch.autograd.Function):
         plan: TransportPlan = ctx.plan
         strength = plan.spread(grad).mul_(plan.mass).mul_(ctx.p / len(x))
         out, back = torch.zeros_like(x), torch.zeros_like(x)
-        for part, given, taken in zip(_parts(x), _parts(out), _parts(back), strict=True):
-            gap = _gap(part, plan)
-            force = (gap if ctx.p == 2 else gap.sign().mul_(gap.abs_().pow_(ctx.p - 1))).mul_(strength)
+        gaps = ctx.gaps or (_gap(part, plan) for part in _parts(x))
+        for gap, given, taken in zip(gaps, _parts(out), _parts(back), strict=True):
+            force = (gap if ctx.p == 2 else gap.sign().mul_(gap.abs().pow_(ctx.p - 1))) * strength
             given.scatter_add_(-1, plan.source.expand_as(force), force)
             taken.scatter_add_(-1, plan.target.expand_as(force), force)
         return out.sub_(back), None, None
@@ -146,7 +166,7 @@ class SlicedWasserstein(SeededDistance):
         """(P,) distances of the batch's pairs."""
         # In float64: what is left after sorting is small against the projections themselves.
         directions = self.draw(batch.given.shape[1]).to(batch.given.device, non_blocking=True)
-        x = directions.T @ batch.given.double().T
+        x: Tensor = _Projected.apply(batch.given, directions)  # type: ignore[no-untyped-call]
         ranks = batch.sort_within_classes(x.detach().index_select(1, batch.order))
         ordered = x.gather(1, batch.order[ranks])
         if batch.weights is None:
