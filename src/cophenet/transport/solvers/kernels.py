@@ -419,7 +419,7 @@ def solve_pairs(
         m, n = starts[first[p] + 1] - starts[first[p]], starts[second[p] + 1] - starts[second[p]]
         size, products = max(size, m, n), max(products, m * n)
     flows, integers = np.empty(2 * products, dtype=np.int64), np.empty((6, size), dtype=np.int64)
-    room = (np.empty(products), flows, np.empty((6, size)), integers)
+    room = (np.empty(products, dtype=cost.dtype), flows, np.empty((6, size)), integers)
     source, target, mass, distance = plan
     for p in pairs:
         row, row_stop = starts[first[p]], starts[first[p] + 1]
