@@ -21,6 +21,16 @@ def test_rows_stand_class_by_class_in_batch_order():
     assert list(zip(batch.first, batch.second, strict=True)) == [(0, 1), (0, 2), (1, 2)]
 
 
+@pytest.mark.parametrize("labels", [[0, 1, 2], [-5, 0, 70_000], [-(2**63), 0, 2**63 - 1]])
+def test_labels_may_leave_gaps_and_be_of_any_size(labels):
+    z, y = random_batch(0, [3, 1, 4])
+    batch, expected = group_by_class(z, torch.tensor(labels, device=DEVICE)[y]), group_by_class(z, y)
+    assert batch.classes.tolist() == labels
+    assert batch.counts.tolist() == [3, 1, 4]
+    assert torch.equal(batch.order, expected.order)
+    assert torch.equal(batch.means(), expected.means())
+
+
 def test_means_and_masses():
     z, y = random_batch(1, [3, 1, 4])
     batch = group_by_class(z, y)

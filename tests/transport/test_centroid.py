@@ -17,6 +17,24 @@ def test_distance_of_weighted_means(name, order, weighted):
     torch.testing.assert_close(rho, expected)
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+@pytest.mark.parametrize("sizes", [[3, 1, 5], [4]])
+def test_means_show_features_that_are_not_finite(sizes, wrong):
+    z, y = random_batch(0, sizes, dtype=torch.float32)
+    z[2, 1], z[3, 1] = wrong, -wrong
+    with pytest.raises(ValueError, match=r"features must be finite, .* in 2 of . samples .first: sample 2"):
+        class_distances(z, y, "l2")
+
+
+def test_labels_that_change_after_the_call_do_not_change_the_gradient():
+    z, y = random_batch(0, [3, 1, 5], dtype=torch.float32)
+    z.requires_grad_()
+    (expected,) = torch.autograd.grad(class_distances(z, y, "l2")[1].sum(), z)
+    rho = class_distances(z, y, "l2")[1]
+    y.zero_()
+    torch.testing.assert_close(torch.autograd.grad(rho.sum(), z)[0], expected, rtol=0, atol=0)
+
+
 def test_poincare_by_its_textbook_formula():
     z, y = random_batch(0, [3, 1, 5])
     _, rho = class_distances(z, y, "poincare", norm=0.8)

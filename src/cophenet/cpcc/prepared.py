@@ -6,7 +6,7 @@ is then read from it, and what only values show is checked in the step after.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,12 +87,13 @@ def plan_batch(loss: CPCCLoss, labels: Tensor) -> BatchPlan:
 def _prepared(loss: CPCCLoss, groups: Indices, recalled: Recalled | None) -> PreparedLabels:
     """All that follows from the classes of a batch, and of what is remembered."""
     prepared = PreparedLabels.of(groups, recalled)
-    arrays, direction = dict(prepared.ahead.host), _tree_direction(loss, prepared.layout)
+    arrays: dict[str, NDArray[np.generic]] = {"order": prepared.rows.order}
+    direction = _tree_direction(loss, prepared.layout)
     if direction is not None:
         arrays["direction"] = direction
     if loss.flow_weights == "uniform":
         arrays |= loss.distance.arrays(prepared.layout)
-    return PreparedLabels(prepared.layout, HostArrays(arrays), int(prepared.layout.counts.max()))
+    return replace(prepared, ahead=HostArrays(arrays), largest=int(prepared.layout.counts.max()))
 
 
 def _tree_direction(loss: CPCCLoss, layout: ClassLayout | ClassBatch) -> NDArray[np.float64] | None:

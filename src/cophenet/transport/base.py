@@ -16,7 +16,7 @@ from cophenet._common.checks import check_options, wrong_argument
 from cophenet._common.registry import Registry
 from cophenet.transport.batch import ClassBatch, times_power_of_two, without_autocast
 from cophenet.transport.ground import planned_cost
-from cophenet.transport.grouping import FlowWeights, group_by_class
+from cophenet.transport.grouping import FlowWeights, check_batch, group_read
 from cophenet.transport.layout import ClassLayout
 from cophenet.transport.plan import TransportPlan
 from cophenet.tree import Hierarchy
@@ -52,8 +52,8 @@ class ClassDistance(nn.Module, ABC):
         degree: What the distances do as all features are multiplied by c > 0: 1, they are multiplied by c;
             0, nothing; None, something else. Unless it is None, very large and very small features are
             divided by a power of two (see `ClassBatch.rescaled`) before `forward` sees them.
-        wide: Whether on an accelerator it computes with uniform weights in float64, where float32 features of
-            any size are in range, and returns that.
+        wide: Whether with uniform weights float32 features of any size are in range: on an accelerator it
+            computes in float64 and returns that, on the host it refuses those that are not finite itself.
         traceable: Whether `torch.compile` can trace it, with uniform weights and a batch planned ahead.
         lazy_checks: Whether to read on an accelerator what shows convergence only in the next call, so that
             a training step does not wait for it; `CPCCLoss` sets it.
@@ -309,7 +309,10 @@ def class_distances(
         >>> classes, rho
         (tensor([4, 9]), tensor([3.]))
     """
-    measure, batch = _grouped(features, labels, distance, flow_weights, tree, **options)
+    if tree is not None and not isinstance(tree, Hierarchy):
+        raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
+    measure = create_distance(distance, tree, **options)
+    batch = _grouped(features, labels, measure, flow_weights, tree, wide=measure.wide)
     classes = batch.on_device(batch.classes)
     with without_autocast(features):
         if not return_plan:
@@ -357,7 +360,7 @@ def measure_classes(
         >>> measured.distances, measured.exponent
         (tensor([5.0000e+30]), 101)
     """
-    _, batch = _grouped(features, labels, distance, flow_weights, tree)
+    batch = _grouped(features, labels, distance, flow_weights, tree)
     with without_autocast(features):
         if distance.degree is not None:
             batch = batch.rescaled()
@@ -370,22 +373,15 @@ def measure_classes(
 def _grouped(
     features: Tensor,
     labels: Tensor,
-    distance: str | ClassDistance,
+    distance: ClassDistance,
     flow_weights: FlowWeights,
     tree: Hierarchy | None,
-    **options: Any,
-) -> tuple[ClassDistance, ClassBatch]:
-    """The distance, and the batch grouped for it."""
-    if tree is not None and not isinstance(tree, Hierarchy):
-        raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
-    measure = create_distance(distance, tree, **options)
+    *,
+    wide: bool = False,
+) -> ClassBatch:
+    """The batch, grouped for a distance."""
     known = None if tree is None else tree.num_classes
     with without_autocast(features):
-        batch = group_by_class(
-            features,
-            labels,
-            flow_weights=flow_weights,
-            num_classes=known,
-            keep_host=measure.plans_on_host,
-        )
-    return measure, batch
+        check_batch(features, labels, flow_weights)
+        on_host = distance.plans_on_host
+        return group_read(features, labels, flow_weights, known, None, keep_host=on_host, wide=wide)[0]

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.transport.layout import HostArrays, computed_once
-from cophenet.transport.means import class_means
+from cophenet.transport.layout import ClassRows, HostArrays, computed_once
+from cophenet.transport.means import ClassShares, class_means
 
 __all__ = [
     "ClassBatch",
@@ -198,7 +198,7 @@ class ClassBatch:
 
     Attributes:
         given: (N, d) float32 or float64 features as the caller has them; carries gradient.
-        order: (B,) position in them of every row; there may be some that do not belong to the batch.
+        rows: Which of them belong to which class; there may be some that do not belong to the batch.
         classes: (k,) labels present, ascending.
         counts: (k,) samples of every class.
         weights: (B,) flow weights, summing to one in every class; None means uniform.
@@ -214,7 +214,7 @@ class ClassBatch:
     """
 
     given: Tensor
-    order: Tensor
+    rows: ClassRows
     classes: NDArray[np.int64]
     counts: NDArray[np.int64]
     weights: Tensor | None
@@ -226,6 +226,13 @@ class ClassBatch:
     exponent: int | Tensor = 0
     largest: int = 0
     ahead: HostArrays = field(default_factory=HostArrays)
+
+    @computed_once
+    def order(self) -> Tensor:
+        """(B,) position in the features as given of every row."""
+        if "order" in self.ahead.host:
+            return self.ahead.on(self.given.device)["order"]
+        return self.on_device(self.rows.order)
 
     @computed_once
     def features(self) -> Tensor:
@@ -321,7 +328,7 @@ class ClassBatch:
             norms: Tensor = (
                 z.abs().sum(dim=1) if order == 1 else torch.linalg.vector_norm(z, dim=1, dtype=wide)
             )
-            if self.weights is not None or len(self.order) < len(z):
+            if self.weights is not None or self.rows.strangers:
                 norms = norms.index_select(0, self.order)
             if self.weights is not None:
                 norms = norms * (self.weights > 0)
@@ -338,14 +345,17 @@ class ClassBatch:
 
     def means(self) -> Tensor:
         """(k, d) float64 class means under the flow weights, differentiable; see `class_means`."""
-        owner = self.order.new_full(self.given.shape[:1], self.num_classes)
-        owner.scatter_(0, self.order, self.segments)
+        return class_means(self.given, self.shares)
+
+    @computed_once
+    def shares(self) -> ClassShares:
+        """What every one of the features as given counts in its class."""
+        owner, counts = self.on_device(self.rows.owner), self.on_device(self.counts).double()
         mass = None
         if self.weights is not None:
             share = self.exact_mass
             mass = share.new_zeros(len(self.given)).index_copy_(0, self.order, share)
-        strangers = len(self.order) < len(self.given)
-        return class_means(self.given, owner, self.on_device(self.counts), mass, strangers)
+        return ClassShares(owner, counts, mass, self.rows.strangers)
 
     def sort_within_classes(self, scores: Tensor) -> Tensor:
         """Rows in ascending order of a score, class by class, for every score: (L, B) -> (L, B).

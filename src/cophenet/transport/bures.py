@@ -142,7 +142,7 @@ def _triangles(
         pieces[c], products[c] = _triangle(pieces[c])
     rows = torch.cat(pieces)
     counts = np.minimum(batch.counts, width)
-    small = replace(batch, given=rows, order=batch.order[: len(rows)], counts=counts, weights=None)
+    small = replace(batch, given=rows, counts=counts, weights=None)
     return rows, small, products
 
 
@@ -163,9 +163,7 @@ class _Moments(torch.autograd.Function):
         norms = rows.new_zeros(batch.num_pairs)
         ctx.reflections = _Reflections.of(batch, mass.sqrt()[:, 0])
         small = ctx.reflections.apply(rows)
-        fewer = replace(
-            batch, given=small, order=batch.order[: len(small)], counts=ctx.reflections.counts, weights=None
-        )
+        fewer = replace(batch, given=small, counts=ctx.reflections.counts, weights=None)
         small, fewer, ctx.products = _triangles(small, fewer)
         for strip in pair_strips(fewer):
             gram = small[strip.rows.rows] @ small[strip.columns.rows].T
@@ -242,7 +240,7 @@ class Bures(ClassDistance):
             spread = both - 2 * norms
             # Never negative but for rounding; at its minimum 0 it has no gradient either.
             spread = torch.where(spread > _ROUNDING * both, spread, 0.0)
-            squared = euclidean(means, batch, means.dtype).square() + spread
+            squared = euclidean(means, batch).square() + spread
             apart = squared > 0
             # Where W = 0 the root has no derivative; 0 is taken.
             distance = torch.where(apart, squared, 1.0).sqrt() * apart

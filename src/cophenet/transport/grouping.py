@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NoReturn, get_args
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch, is_host, refuse_transforms, scaled_to_one
-from cophenet.transport.layout import ClassLayout, HostArrays, Indices
+from cophenet.transport.layout import ClassLayout, ClassRows, HostArrays, Indices
 from cophenet.transport.recalled import Recalled
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "group_read",
     "group_unread",
     "known_groups",
+    "raise_not_finite",
     "unit_rows",
 ]
 
@@ -118,7 +119,8 @@ def _weights_usable(weights: Tensor, ordered_labels: Tensor) -> Tensor:
     return (torch.isfinite(weights) & (weights >= 0)).all() & (sums[run] > 0).all()
 
 
-def _raise_not_finite(features: Tensor) -> None:
+def raise_not_finite(features: Tensor) -> NoReturn:
+    """Refuse features (B, d) of which some are not finite, and say which."""
     bad = (~torch.isfinite(features)).any(dim=1).nonzero().flatten()
     where = f"{len(bad)} of {len(features)} samples (first: sample {int(bad[0])})"
     raise ValueError(f"features must be finite, got NaN or inf in {where}")
@@ -169,9 +171,9 @@ def _to_host(parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _check_masses(mass: NDArray[np.float64], prepared: PreparedLabels) -> None:
     """Refuse flow weights (N,), known on the host, that no class can be weighted with."""
-    ordered, counts = mass[prepared.ahead.host["order"]], prepared.layout.counts
-    largest = np.maximum.reduceat(ordered, np.cumsum(counts) - counts)
-    if not ((ordered >= 0) & np.isfinite(ordered)).all() or not (largest > 0).all():
+    owner, size = prepared.rows.owner, prepared.rows.num_classes
+    known, positive = mass[owner < size], np.bincount(owner[mass > 0], minlength=size)[:size]
+    if not ((known >= 0) & np.isfinite(known)).all() or not positive.all():
         raise ValueError(
             "flow_weights must be finite, not negative, and positive for a sample of every class"
         )
@@ -207,34 +209,36 @@ class PreparedLabels:
 
     Attributes:
         layout: Their classes.
-        ahead: `order`, (B,) position in the batch of every sample, class by class; and what a distance wants.
+        rows: Where the samples of these are, in the batch and what is remembered behind it.
+        ahead: What goes to a device in one transfer: `order`, that of the rows, and what a distance wants.
         largest: Samples of the largest class, if it is known already.
     """
 
     layout: ClassLayout
-    ahead: HostArrays
+    rows: ClassRows
+    ahead: HostArrays = field(default_factory=HostArrays)
     largest: int = 0
 
     @classmethod
     def of(cls, groups: Indices, recalled: Recalled | None = None) -> PreparedLabels:
         """Those of samples with classes (B,), and of earlier samples behind them."""
+        if recalled is None:
+            return cls(*ClassLayout.of(groups))
         size = len(groups)
-        if recalled is not None:
-            groups = np.concatenate((groups, recalled.classes))
-        low, high = (int(groups.min()), int(groups.max())) if len(groups) else (0, 0)
-        # NumPy sorts numbers of 16 bits by their digits, several times faster.
-        short = high - low < 1 << 15
-        order = ((groups - low).astype(np.int16) if short else groups).argsort(kind="stable")
-        layout = ClassLayout.of_sorted(groups[order])
-        if recalled is not None:
-            order = np.concatenate((np.arange(size), size + recalled.rows))[order]
-        return cls(layout, HostArrays({"order": order}))
+        layout, known = ClassLayout.of(np.concatenate((groups, recalled.classes)))
+        owner = np.full(size + len(recalled.features), known.num_classes)
+        owner[:size] = known.owner[:size]
+        owner[size + recalled.rows] = known.owner[size:]
+        strangers = len(recalled.rows) < len(recalled.features)
+        return cls(layout, ClassRows(owner, known.num_classes, strangers))
 
     def batch(self, z: Tensor, **known: Any) -> ClassBatch:
         """The batch of features (N, d), without weights."""
-        layout, order = self.layout, self.ahead.on(z.device)["order"]
+        layout, ahead = self.layout, self.ahead
+        if not ahead.host and not is_host(z):
+            ahead = HostArrays({"order": self.rows.order})
         parts = (layout.classes, layout.counts, None, layout.first, layout.second)
-        return ClassBatch(z, order, *parts, largest=self.largest, ahead=self.ahead, **known)
+        return ClassBatch(z, self.rows, *parts, largest=self.largest, ahead=ahead, **known)
 
 
 def group_by_class(
@@ -280,13 +284,14 @@ def group_read(
     num_classes: int | None,
     regroup: Indices | None,
     *,
-    keep_host: bool,
+    keep_host: bool = False,
+    wide: bool = False,
     recalled: Recalled | None = None,
 ) -> tuple[ClassBatch, Indices]:
     """As `group_by_class`, of a batch that passed `check_batch`; what only values show is checked here.
 
-    Labels may be on the host already, and there may be earlier samples that count as well. Returns also the
-    group of every sample, (B,).
+    Labels may be on the host already, and there may be earlier samples that count as well. Features are not
+    looked at if that is left to a distance that is `wide`. Returns also the group of every sample, (B,).
     """
     if features.numel() == 0:
         raise ValueError(f"features must hold at least one sample, got shape {tuple(features.shape)}")
@@ -296,17 +301,19 @@ def group_read(
     if recalled is not None and len(recalled.features):
         parts.append(recalled.features.to(z.dtype))
         mass = None if given is None else torch.cat((given, recalled.weights))
-    # The extremes show whether any feature is not finite, and how large they are.
-    flags = torch.stack([extreme for part in parts for extreme in part.aminmax()]).double()
-    sent = {"labels": labels.long(), "flags": flags}
+    sent = {"labels": labels.long()}
+    uniform = isinstance(flow_weights, str) and flow_weights == "uniform"
+    if not (wide and uniform and is_host(z) and z.dtype == torch.float32):
+        # The extremes show whether any feature is not finite, and how large they are.
+        sent["flags"] = torch.stack([extreme for part in parts for extreme in part.aminmax()]).double()
     if mass is not None:
         sent["mass"] = mass
     if keep_host and not is_host(z):
         sent["features"] = parts[0] if len(parts) == 1 else torch.cat(parts)
     host = _to_host(sent)
-    extremes = host["flags"].numpy().tolist()
+    extremes = host["flags"].numpy().tolist() if "flags" in host else [1.0]
     if not all(map(math.isfinite, extremes)):
-        _raise_not_finite(features.detach())
+        raise_not_finite(features.detach())
     peak = max(map(abs, extremes))
     groups = known_groups(host["labels"].numpy(), num_classes, regroup)
     prepared = PreparedLabels.of(groups, recalled)

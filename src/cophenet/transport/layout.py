@@ -12,10 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["ClassLayout", "HostArrays", "Indices", "computed_once"]
+__all__ = ["ClassLayout", "ClassRows", "HostArrays", "Indices", "computed_once"]
 
 Indices = NDArray[np.int64]
 _Value = TypeVar("_Value")
+
+# Labels of a range up to this are counted, not sorted.
+_COUNTED = 1 << 16
 
 
 class computed_once(Generic[_Value]):  # noqa: N801, because it is used like `property`
@@ -73,6 +76,29 @@ class HostArrays:
         return moved
 
 
+@dataclass(frozen=True, eq=False)
+class ClassRows:
+    """Which rows of some features belong to which class; they are sorted when that is asked for.
+
+    Attributes:
+        owner: (N,) number of every row's class; k for rows of none.
+        num_classes: k.
+        strangers: Whether there are rows of no class.
+    """
+
+    owner: Indices
+    num_classes: int
+    strangers: bool = False
+
+    @computed_once
+    def order(self) -> Indices:
+        """(B,) rows that have a class, class by class, those of a class in their order."""
+        # NumPy sorts numbers of 16 bits by their digits, several times faster.
+        short = self.num_classes < 1 << 15
+        order: Indices = (self.owner.astype(np.int16) if short else self.owner).argsort(kind="stable")
+        return order[: np.count_nonzero(self.owner < self.num_classes)] if self.strangers else order
+
+
 @lru_cache(maxsize=8)
 def _all_pairs(count: int) -> tuple[Indices, Indices]:
     """First and second class of every pair, in `itertools.combinations` order."""
@@ -91,9 +117,11 @@ class ClassLayout:
         second: (P,) position in `classes` of the second class of every pair.
 
     Example:
-        >>> layout = ClassLayout.of_sorted(np.array([2, 7, 7]))
+        >>> layout, rows = ClassLayout.of(np.array([7, 2, 7]))
         >>> layout.classes, layout.counts, layout.first, layout.second
         (array([2, 7]), array([1, 2]), array([0]), array([1]))
+        >>> rows.owner, rows.order
+        (array([1, 0, 1]), array([1, 0, 2]))
     """
 
     classes: Indices
@@ -102,9 +130,18 @@ class ClassLayout:
     second: Indices
 
     @classmethod
-    def of_sorted(cls, labels: Indices) -> ClassLayout:
-        """That of ascending labels (B,), with all pairs in `itertools.combinations` order."""
-        changes = np.flatnonzero(labels[1:] != labels[:-1]) + 1
-        bounds = np.concatenate(([0], changes, [len(labels)]))
-        first, second = (side.copy() for side in _all_pairs(len(bounds) - 1))
-        return cls(labels[bounds[:-1]], bounds[1:] - bounds[:-1], first, second)
+    def of(cls, labels: Indices) -> tuple[ClassLayout, ClassRows]:
+        """That of labels (B,), with all pairs in `itertools.combinations` order; and where its rows are."""
+        low, high = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
+        if high - low < _COUNTED:
+            owner = labels - low
+            sizes = np.bincount(owner)
+            classes = sizes.nonzero()[0]
+            counts = sizes[classes]
+            if len(classes) < len(sizes):
+                owner = ((sizes > 0).cumsum() - 1)[owner]
+            classes = classes + low
+        else:
+            classes, owner, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        first, second = (side.copy() for side in _all_pairs(len(classes)))
+        return cls(classes, counts, first, second), ClassRows(owner, len(classes))

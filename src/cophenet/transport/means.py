@@ -2,67 +2,87 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["class_means"]
+__all__ = ["ClassShares", "class_means"]
 
 # Elements of a chunk: on the host its float64 copy stays in the cache, a device wants few calls.
 _HOST_ELEMENTS, _DEVICE_ELEMENTS = 1 << 19, 1 << 26
 
 
-class _ClassMeans(torch.autograd.Function):
-    """Sums of chunks of rows, each chunk in float64 while it is in the cache."""
+@dataclass(frozen=True, eq=False)
+class ClassShares:
+    """What every row of some features (N, d), in any order, counts in which class.
 
-    @staticmethod
-    def forward(
-        ctx: Any, z: Tensor, owner: Tensor, counts: Tensor, mass: Tensor | None, strangers: bool
-    ) -> Tensor:
-        ctx.save_for_backward(owner, counts, mass)
-        ctx.dtype, ctx.strangers = z.dtype, strangers
+    Attributes:
+        owner: (N,) class of every row; those of no class have number k.
+        counts: (k,) float64, rows of every class.
+        mass: (N,) float64, what every row counts, one in each class together; None counts all alike.
+        strangers: Whether there are rows of no class.
+    """
+
+    owner: Tensor
+    counts: Tensor
+    mass: Tensor | None = None
+    strangers: bool = False
+
+    def means(self, z: Tensor) -> Tensor:
+        """(k, d) float64 means of the classes: sums of chunks, each in float64 while it is in the cache."""
+        mass, size = self.mass, len(self.counts)
         elements = _HOST_ELEMENTS if z.device.type == "cpu" else _DEVICE_ELEMENTS
-        step = max(elements // z.shape[1], 2 * len(counts))
-        sums = z.new_zeros(len(counts) + 1, z.shape[1], dtype=torch.float64)
+        step = max(elements // z.shape[1], 2 * size)
+        sums = z.new_zeros(size + self.strangers, z.shape[1], dtype=torch.float64)
         # One copy for all chunks: the pages of a new one cost more than its numbers.
         copies = z.new_empty(min(step, len(z)), z.shape[1], dtype=torch.float64)
         for start in range(0, len(z), step):
             part = slice(start, start + step)
             rows = copies[: len(z) - start].copy_(z[part])
-            sums.index_add_(0, owner[part], rows if mass is None else rows.mul_(mass[part, None]))
-        return sums[:-1] if mass is not None else sums[:-1].div_(counts[:, None])
+            sums.index_add_(0, self.owner[part], rows if mass is None else rows.mul_(mass[part, None]))
+        return sums[:size] if mass is not None else sums[:size].div_(self.counts[:, None])
+
+    def per_row(self, by_means: Tensor) -> Tensor:
+        """What by the means is (k, ...), by a row of each class, if rows have no mass."""
+        return by_means if self.mass is not None else by_means / self.counts.to(by_means.dtype)[:, None]
+
+    def spread(self, per_row: Tensor, dtype: torch.dtype) -> Tensor:
+        """(N, d) gradient by the rows, of what `per_row` gives, (k, d)."""
+        slope = per_row.to(dtype)
+        if self.strangers:
+            slope = torch.nn.functional.pad(slope, (0, 0, 0, 1))
+        out = slope.index_select(0, self.owner)
+        return out if self.mass is None else out.mul_(self.mass[:, None].to(dtype))
+
+
+class _ClassMeans(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, shares: ClassShares) -> Tensor:
+        ctx.dtype, ctx.shares = z.dtype, shares
+        return shares.means(z)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
-        owner, counts, mass = ctx.saved_tensors
-        slope = (grad if mass is not None else grad / counts[:, None]).to(ctx.dtype)
-        if ctx.strangers:
-            slope = torch.nn.functional.pad(slope, (0, 0, 0, 1))
-        out = slope.index_select(0, owner)
-        return out if mass is None else out * mass[:, None].to(ctx.dtype), None, None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return ctx.shares.spread(ctx.shares.per_row(grad), ctx.dtype), None
 
 
-def class_means(
-    z: Tensor, owner: Tensor, counts: Tensor, mass: Tensor | None, strangers: bool = False
-) -> Tensor:
+def class_means(z: Tensor, shares: ClassShares) -> Tensor:
     """Means of the classes, differentiable in the features.
 
     Args:
-        z: (N, d) features, in any order.
-        owner: (N,) class of every row; those of no class have number k.
-        counts: (k,) rows of every class.
-        mass: (N,) float64, what every row counts, one in each class together; None counts all alike.
-        strangers: Whether there are rows of no class.
+        z: (N, d) features.
+        shares: Of which classes they are.
 
     Returns:
         (k, d) float64.
 
     Example:
         >>> z, owner = torch.tensor([[1.0], [5.0], [3.0]]), torch.tensor([0, 1, 0])
-        >>> class_means(z, owner, torch.tensor([2, 1]), None)
+        >>> class_means(z, ClassShares(owner, torch.tensor([2.0, 1.0])))
         tensor([[2.],
                 [5.]], dtype=torch.float64)
     """
-    means: Tensor = _ClassMeans.apply(z, owner, counts, mass, strangers)  # type: ignore[no-untyped-call]
+    means: Tensor = _ClassMeans.apply(z, shares)  # type: ignore[no-untyped-call]
     return means
