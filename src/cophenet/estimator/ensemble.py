@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from scipy.linalg import eigh
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.random import fork_rng
@@ -202,7 +203,7 @@ def main_directions(moments: Tensor, count: int) -> Tensor:
     """Orthonormal directions that keep most of the inner products of some rows, the largest first.
 
     Args:
-        moments: (k, k) sum of the outer products of the rows.
+        moments: (k, k) sum of the outer products of the rows, on the host.
         count: How many, at most k.
 
     Returns:
@@ -214,6 +215,8 @@ def main_directions(moments: Tensor, count: int) -> Tensor:
         tensor([[1., 0., 0.],
                 [0., 1., 0.]])
     """
-    vectors = torch.linalg.eigh(moments).eigenvectors.T.flip(0)[:count]
+    # Half the time of torch's, which computes them all.
+    found = eigh(moments.double().numpy(), subset_by_index=(len(moments) - count, len(moments) - 1))[1]
+    vectors = torch.from_numpy(found.T[::-1].copy()).to(moments.dtype)
     largest = vectors.gather(1, vectors.abs().argmax(1, keepdim=True))
     return torch.where(largest < 0, -vectors, vectors)
