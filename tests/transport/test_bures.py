@@ -153,3 +153,16 @@ def test_squares_lost_to_rounding_are_not_used():
     norms, factors = bures._by_squares(blocks)
     torch.testing.assert_close(norms, singular.sum(1), rtol=0, atol=1e-13)
     torch.testing.assert_close(factors, bures._by_values(blocks)[1], rtol=0, atol=1e-7)
+
+
+def test_threads_change_no_bit(monkeypatch):
+    monkeypatch.setattr(bures, "_SERIAL", 64)
+    z, y = random_batch(0, [5] * 8, dtype=torch.float32)
+    results, before = [], torch.get_num_threads()
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        x = z.clone().requires_grad_()
+        rho = rho_of(x, y)
+        results.append((rho.detach(), *torch.autograd.grad(rho.sum(), x)))
+    torch.set_num_threads(before)
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,10 @@ _ROUNDING = 64 * torch.finfo(torch.float64).eps
 # Shares of the largest singular value: up to the first another is 0 but for rounding of squares, from the
 # second on its square is exact enough.
 _ZERO, _CLEAR = 1e-10, 3e-5
+# Entries of matrices so few that torch works on them without threads of its own, which would be in the way.
+_SERIAL = 1 << 14
+# Samples up to which all strips are decomposed together: torch's threads spin for a while after a product.
+_TOGETHER = 1 << 12
 # Smallest share of the largest diagonal entry of a triangle that its square keeps to the last places.
 _WELL_CONDITIONED = 1e-2
 
@@ -39,15 +44,12 @@ def _by_values(blocks: Tensor) -> tuple[Tensor, Tensor]:
     return singular.sum(1), (u * (singular > negligible)[:, None, :]) @ vh
 
 
-def _by_squares(blocks: Tensor) -> tuple[Tensor, Tensor]:
+def _by_squares(blocks: Tensor, u: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The same from the eigenvectors u of M M^T, in less than half the time: s = |M^T u| and v = M^T u / s.
 
     A few matrices with singular values whose squares would be lost to rounding are done by `_by_values`.
     """
-    if blocks.shape[1] > blocks.shape[2]:
-        norms, factors = _by_squares(blocks.mT)
-        return norms, factors.mT
-    u = torch.linalg.eigh(blocks @ blocks.mT)[1]
+    u = torch.linalg.eigh(blocks @ blocks.mT)[1] if u is None else u
     images = u.mT @ blocks
     singular: Tensor = torch.linalg.vector_norm(images, dim=2)
     largest = singular.amax(1, keepdim=True)
@@ -61,11 +63,23 @@ def _by_squares(blocks: Tensor) -> tuple[Tensor, Tensor]:
     return norms, factors
 
 
-def _polar_factors(blocks: Tensor, exact: bool) -> tuple[Tensor, Tensor]:
+def _eigenvectors(squares: list[Tensor]) -> list[Tensor]:
+    """Those of symmetric matrices (p, n, n), as columns; small ones torch would do one after the other."""
+    many = sum(square.numel() for square in squares) > 4 * _SERIAL
+    if not many or torch.get_num_threads() == 1 or any(s.shape[1] ** 2 > _SERIAL for s in squares):
+        return [torch.linalg.eigh(square)[1] for square in squares]
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        parts = [torch.split(square, _SERIAL // square.shape[1] ** 2) for square in squares]
+        jobs = [[pool.submit(torch.linalg.eigh, part) for part in few] for few in parts]
+        return [torch.cat([job.result()[1] for job in few]) for few in jobs]
+
+
+def _polar_factors(blocks: list[Tensor], exact: bool) -> list[tuple[Tensor, Tensor]]:
     """Nuclear norms (p,) of matrices (p, m, n) and their gradient U V^T; `exact` to the last places."""
-    if exact or not is_host(blocks):  # which matrices are lost would have to be asked
-        return _by_values(blocks)
-    return _by_squares(blocks)
+    if exact or not all(map(is_host, blocks)):  # which matrices are lost would have to be asked
+        return [_by_values(block) for block in blocks]
+    vectors = _eigenvectors([block @ block.mT for block in blocks])
+    return [_by_squares(block, u) for block, u in zip(blocks, vectors, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,13 +179,15 @@ class _Moments(torch.autograd.Function):
         small = ctx.reflections.apply(rows)
         fewer = replace(batch, given=small, counts=ctx.reflections.counts, weights=None)
         small, fewer, ctx.products = _triangles(small, fewer)
-        for strip in pair_strips(fewer):
-            gram = small[strip.rows.rows] @ small[strip.columns.rows].T
+        strips = pair_strips(fewer)
+        for few in [list(strips)] if len(small) <= _TOGETHER else ([strip] for strip in strips):
+            sides = [[small.index_select(0, side.rows) for side in (s.rows, s.columns)] for s in few]
             # Padding repeats samples; here it must be zero.
-            blocks = strip.take(gram).mul_(strip.filled)
-            norms[strip.pairs], factors = _polar_factors(blocks, exact)
-            if ctx.needs_input_grad[0]:
-                ctx.factors.append((strip, factors))
+            blocks = [s.take(a @ b.T).mul_(s.filled) for s, (a, b) in zip(few, sides, strict=True)]
+            for strip, (norm, factors) in zip(few, _polar_factors(blocks, exact), strict=True):
+                norms[strip.pairs] = norm
+                if ctx.needs_input_grad[0]:
+                    ctx.factors.append((strip, factors))
         ctx.small_counts = fewer.counts
         ctx.save_for_backward(rows, small)
         return means, traces, norms
@@ -187,10 +203,10 @@ class _Moments(torch.autograd.Function):
                 matrix = strip.put(factors * by_norms[strip.pairs][:, None, None])
                 a, b = strip.rows.rows, strip.columns.rows
                 if strip.rows is strip.columns:
-                    out.index_add_(0, a, (matrix + matrix.T) @ small[a])
+                    out.index_add_(0, a, (matrix + matrix.T) @ small.index_select(0, a))
                     continue
-                out.index_add_(0, a, matrix @ small[b])
-                out.index_add_(0, b, matrix.T @ small[a])
+                out.index_add_(0, a, matrix @ small.index_select(0, b))
+                out.index_add_(0, b, matrix.T @ small.index_select(0, a))
             if ctx.products:
                 pieces = list(torch.split(out, ctx.small_counts.tolist()))
                 for c, product in ctx.products.items():
