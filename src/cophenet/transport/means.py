@@ -36,13 +36,17 @@ class ClassShares:
         elements = _HOST_ELEMENTS if z.device.type == "cpu" else _DEVICE_ELEMENTS
         step = max(elements // z.shape[1], 2 * size)
         sums = z.new_zeros(size + self.strangers, z.shape[1], dtype=torch.float64)
-        # One copy for all chunks: the pages of a new one cost more than its numbers.
-        copies = z.new_empty(min(step, len(z)), z.shape[1], dtype=torch.float64)
-        for start in range(0, len(z), step):
-            part = slice(start, start + step)
-            rows = copies[: len(z) - start].copy_(z[part])
-            sums.index_add_(0, self.owner[part], rows if mass is None else rows.mul_(mass[part, None]))
-        return sums[:size] if mass is not None else sums[:size].div_(self.counts[:, None])
+        if mass is None and len(z) <= step:
+            sums.index_add_(0, self.owner, z.double())
+        else:
+            # One copy for all chunks: the pages of a new one cost more than its numbers.
+            copies = z.new_empty(min(step, len(z)), z.shape[1], dtype=torch.float64)
+            for start in range(0, len(z), step):
+                part = slice(start, start + step)
+                rows = copies[: len(z) - start].copy_(z[part])
+                sums.index_add_(0, self.owner[part], rows if mass is None else rows.mul_(mass[part, None]))
+        sums = sums[:size] if self.strangers else sums
+        return sums if mass is not None else sums.div_(self.counts[:, None])
 
     def per_row(self, by_means: Tensor) -> Tensor:
         """What by the means is (k, ...), by a row of each class, if rows have no mass."""
