@@ -87,13 +87,14 @@ def plan_batch(loss: CPCCLoss, labels: Tensor) -> BatchPlan:
 def _prepared(loss: CPCCLoss, groups: Indices, recalled: Recalled | None) -> PreparedLabels:
     """All that follows from the classes of a batch, and of what is remembered."""
     prepared = PreparedLabels.of(groups, recalled)
-    arrays: dict[str, NDArray[np.generic]] = {"order": prepared.rows.order}
+    rows, counts = prepared.rows, prepared.layout.counts
+    arrays: dict[str, NDArray[np.generic]] = {"order": rows.order, "owner": rows.owner, "counts": counts}
     direction = _tree_direction(loss, prepared.layout)
     if direction is not None:
         arrays["direction"] = direction
     if loss.flow_weights == "uniform":
         arrays |= loss.distance.arrays(prepared.layout)
-    return replace(prepared, ahead=HostArrays(arrays), largest=int(prepared.layout.counts.max()))
+    return replace(prepared, ahead=HostArrays(arrays), largest=int(counts.max()))
 
 
 def _tree_direction(loss: CPCCLoss, layout: ClassLayout | ClassBatch) -> NDArray[np.float64] | None:

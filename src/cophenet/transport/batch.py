@@ -266,8 +266,6 @@ class ClassBatch:
     @computed_once
     def segments(self) -> Tensor:
         """(B,) position in `classes` of every row."""
-        if "segments" in self.ahead.host:
-            return self.ahead.on(self.given.device)["segments"]
         return self.on_device(np.repeat(np.arange(self.num_classes), self.counts))
 
     @computed_once
@@ -350,12 +348,16 @@ class ClassBatch:
     @computed_once
     def shares(self) -> ClassShares:
         """What every one of the features as given counts in its class."""
-        owner, counts = self.on_device(self.rows.owner), self.on_device(self.counts).double()
+        if "owner" in self.ahead.host:
+            ready = self.ahead.on(self.given.device)
+            owner, counts = ready["owner"], ready["counts"]
+        else:
+            owner, counts = self.on_device(self.rows.owner), self.on_device(self.counts)
         mass = None
         if self.weights is not None:
             share = self.exact_mass
             mass = share.new_zeros(len(self.given)).index_copy_(0, self.order, share)
-        return ClassShares(owner, counts, mass, self.rows.strangers)
+        return ClassShares(owner, counts[:, None], mass, self.rows.strangers)
 
     def sort_within_classes(self, scores: Tensor) -> Tensor:
         """Rows in ascending order of a score, class by class, for every score: (L, B) -> (L, B).

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet._common.checks import check_number, wrong_argument
@@ -22,7 +19,6 @@ from cophenet.transport.batch import (
 )
 from cophenet.transport.ground import CANCELS, first_order
 from cophenet.transport.grouping import raise_not_finite
-from cophenet.transport.layout import ClassLayout, HostArrays
 from cophenet.transport.means import ClassShares
 
 __all__ = ["L1", "L2", "Poincare", "euclidean"]
@@ -104,27 +100,6 @@ def _by_product(z: Tensor, batch: ClassBatch, shares: ClassShares | None) -> Ten
     return distance
 
 
-class _ApartMeans(torch.autograd.Function):
-    """Distances of the class means of rows (B, d) that stand class by class: few operations, in float64."""
-
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, bounds: Tensor, counts: Tensor, segments: Tensor) -> Tensor:
-        means = torch.segment_reduce(z.double(), "mean", offsets=bounds, axis=0, unsafe=True)
-        distance = torch.pdist(means)
-        ctx.dtype = z.dtype
-        ctx.save_for_backward(means, distance, counts, segments)
-        return distance.clone()  # to save what is returned costs more
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        means, distance, counts, segments = ctx.saved_tensors
-        slope = torch.ops.aten._pdist_backward(grad.contiguous(), means, 2.0, distance)
-        slope.div_(counts.unsqueeze(1))
-        largest = torch.finfo(ctx.dtype).max
-        return slope.clamp_(-largest, largest).to(ctx.dtype).index_select(0, segments), None, None, None
-
-
 @register_distance
 class L2(ClassDistance):
     r"""Euclidean distance of the (weighted) class means.
@@ -150,27 +125,11 @@ class L2(ClassDistance):
     wide = True
     traceable = True
 
-    def arrays(self, layout: ClassLayout | ClassBatch) -> Mapping[str, NDArray[np.generic]]:
-        """Where the rows of every class are."""
-        counts = layout.counts
-        bounds = np.concatenate(([0], np.cumsum(counts)))
-        return {
-            "class_bounds": bounds,
-            "class_counts": counts,
-            "segments": np.repeat(np.arange(len(counts)), counts),
-        }
-
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
-        if not is_host(batch.given) and batch.weights is None and batch.num_pairs:
-            ahead = batch.ahead if "segments" in batch.ahead.host else HostArrays(self.arrays(batch))
-            ready = ahead.on(batch.given.device)
-            parts = (ready[name] for name in ("class_bounds", "class_counts", "segments"))
-            distance: Tensor = _ApartMeans.apply(batch.features, *parts)  # type: ignore[no-untyped-call]
-            return distance
         if is_host(batch.given):
             return _by_product(batch.given, batch, batch.shares)
-        return euclidean(batch.means(), batch).to(batch.given.dtype)
+        return torch.pdist(batch.means())
 
 
 @register_distance

@@ -14,13 +14,21 @@ __all__ = ["ClassShares", "class_means"]
 _HOST_ELEMENTS, _DEVICE_ELEMENTS = 1 << 19, 1 << 26
 
 
+def _add_rows(sums: Tensor, owner: Tensor, rows: Tensor) -> None:
+    """Add rows (n, d) to their owners'; in one order also on a device, whose `index_add_` has none."""
+    if sums.device.type == "cpu":
+        sums.index_add_(0, owner, rows)
+    else:
+        sums.index_put_((owner,), rows, accumulate=True)
+
+
 @dataclass(frozen=True, eq=False)
 class ClassShares:
     """What every row of some features (N, d), in any order, counts in which class.
 
     Attributes:
         owner: (N,) class of every row; those of no class have number k.
-        counts: (k,) float64, rows of every class.
+        counts: (k, 1) rows of every class.
         mass: (N,) float64, what every row counts, one in each class together; None counts all alike.
         strangers: Whether there are rows of no class.
     """
@@ -37,23 +45,26 @@ class ClassShares:
         step = max(elements // z.shape[1], 2 * size)
         sums = z.new_zeros(size + self.strangers, z.shape[1], dtype=torch.float64)
         if mass is None and len(z) <= step:
-            sums.index_add_(0, self.owner, z.double())
+            _add_rows(sums, self.owner, z.double())
         else:
             # One copy for all chunks: the pages of a new one cost more than its numbers.
             copies = z.new_empty(min(step, len(z)), z.shape[1], dtype=torch.float64)
             for start in range(0, len(z), step):
                 part = slice(start, start + step)
                 rows = copies[: len(z) - start].copy_(z[part])
-                sums.index_add_(0, self.owner[part], rows if mass is None else rows.mul_(mass[part, None]))
+                _add_rows(sums, self.owner[part], rows if mass is None else rows.mul_(mass[part, None]))
         sums = sums[:size] if self.strangers else sums
-        return sums if mass is not None else sums.div_(self.counts[:, None])
+        return sums if mass is not None else sums.div_(self.counts)
 
     def per_row(self, by_means: Tensor) -> Tensor:
         """What by the means is (k, ...), by a row of each class, if rows have no mass."""
-        return by_means if self.mass is not None else by_means / self.counts.to(by_means.dtype)[:, None]
+        return by_means if self.mass is not None else by_means / self.counts
 
     def spread(self, per_row: Tensor, dtype: torch.dtype) -> Tensor:
         """(N, d) gradient by the rows, of what `per_row` gives, (k, d)."""
+        if per_row.dtype != dtype:  # what is out of range is as large as can be
+            largest = torch.finfo(dtype).max
+            per_row = per_row.clamp(-largest, largest)
         slope = per_row.to(dtype)
         if self.strangers:
             slope = torch.nn.functional.pad(slope, (0, 0, 0, 1))
@@ -84,7 +95,7 @@ def class_means(z: Tensor, shares: ClassShares) -> Tensor:
 
     Example:
         >>> z, owner = torch.tensor([[1.0], [5.0], [3.0]]), torch.tensor([0, 1, 0])
-        >>> class_means(z, ClassShares(owner, torch.tensor([2.0, 1.0])))
+        >>> class_means(z, ClassShares(owner, torch.tensor([[2], [1]])))
         tensor([[2.],
                 [5.]], dtype=torch.float64)
     """
