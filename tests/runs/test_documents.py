@@ -129,10 +129,10 @@ def test_a_checkpoint_of_another_network_is_refused_before_memory_is_taken(tmp_p
     ):
         load_network(Run.open(run.path))
     folder = run.path / "checkpoints"
-    for content in ({}, {"state_dict": 3}, {"state_dict": {"a": "b"}}):
+    for state in (None, 3, {"network.a": "b"}, {"a": torch.ones(1)}):
         for old in folder.iterdir():
             old.unlink()
-        write_checkpoint(folder, 1, content)
+        write_checkpoint(folder, 1, {} if state is None else {"state_dict": state})
         with pytest.raises(ValueError, match="holds no tensors of a network"):
             load_network(Run.open(run.path))
 

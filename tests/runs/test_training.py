@@ -353,3 +353,8 @@ def test_wandb_must_be_installed(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match="pip install 'wandb'"):
         quick(tmp_path / "run", loggers=("wandb",))
     assert not (tmp_path / "run").exists()
+
+
+def test_the_network_of_a_run_that_remembers_features_is_read(tmp_path):
+    run = quick(tmp_path / "run", "objective.cpcc={memory: 140}", "epochs=1")
+    assert torch.equal(load_network(run).state_dict()[WEIGHT.removeprefix("network.")], weights(run)[WEIGHT])

@@ -333,10 +333,12 @@ def _network_state(path: Path) -> dict[str, torch.Tensor]:
     """The tensors of the network in a checkpoint."""
     prefix = "network."
     state = read_checkpoint(path).get("state_dict")
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+    named = {str(name): value for name, value in state.items()} if isinstance(state, dict) else {}
+    # Others have what is no tensor: a memory has several.
+    own = {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
+    if not own or not all(isinstance(value, torch.Tensor) for value in own.values()):
         raise ValueError(f"checkpoint {path} holds no tensors of a network")
-    named = {str(name): value for name, value in state.items()}
-    return {name.removeprefix(prefix): named[name] for name in named if name.startswith(prefix)}
+    return own
 
 
 def _check_shapes(path: Path, state: dict[str, torch.Tensor], recipe: Recipe, run: Run) -> None:
