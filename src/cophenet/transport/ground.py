@@ -181,7 +181,7 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
     ac = bc if rows == columns else a - center
     column_norms = _squared_norms(bc)
     row_norms = column_norms if ac is bc else _squared_norms(ac)
-    squared = (ac @ bc.T).mul_(-2).add_(column_norms).add_(row_norms[:, None])  # addmm would copy norms first
+    squared = torch.addmm(column_norms, ac, bc.T, alpha=-2).add_(row_norms[:, None])
     first_row, first_column = rows.start or 0, columns.start or 0
     # A sample and itself, where rows and columns overlap.
     same = squared[max(0, first_column - first_row) :, max(0, first_row - first_column) :]
