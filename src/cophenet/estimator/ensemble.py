@@ -155,8 +155,12 @@ class EnsembleNetwork(nn.Module):
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """(B, inputs) -> (B, outputs), (B, classes)."""
         vectors = self.unit_vectors(inputs)
-        row = vectors.transpose(0, 1).reshape(len(inputs), -1) * MEMBERS**-0.5
-        return self.projection(row), self.member_logits(vectors).mean(0)
+        return self.reshaped(vectors), self.member_logits(vectors).mean(0)
+
+    def reshaped(self, vectors: Tensor) -> Tensor:
+        """(members, B, size) -> (B, outputs)."""
+        reshaped: Tensor = self.projection(vectors.transpose(0, 1).flatten(1) * MEMBERS**-0.5)
+        return reshaped
 
     def held_out(self, inputs: Tensor, member: Tensor) -> Tensor:
         """Logits of one member for each vector: (B, inputs), (B,) -> (B, classes)."""

@@ -98,15 +98,14 @@ def held_out_answers(
             inputs = scale(rows[held[part]], torch.float32).to(device)
             logits = network.held_out(inputs, torch.from_numpy(left_out_by[held[part]]).to(device))
             answers[part] = logits.softmax(1).cpu()
-        few = len(held) < _LEAST_HELD_OUT or int(known.sum()) * size > _MOST_NUMBERS
-        if few or not use_neighbors:
-            return None, answers
         chosen = np.flatnonzero(known)
+        if not use_neighbors or len(held) < _LEAST_HELD_OUT or len(chosen) * size > _MOST_NUMBERS:
+            return None, answers
         units, embedded = [], []
         for part in blocks(len(chosen), rows.shape[1] + network.num_values):
             inputs = scale(rows[chosen[part]], torch.float32).to(device)
             units.append(network.unit_vectors(inputs))
-            embedded.append(normalize(network(inputs)[0], dim=1))
+            embedded.append(normalize(network.reshaped(units[-1]), dim=1))
         labels = torch.from_numpy(classes[chosen]).to(device)
         votes = _left_out_votes(torch.cat(units, 1), labels, torch.from_numpy(left_out_by[chosen]), count)
     truth = torch.from_numpy(classes[held])[:, None]
