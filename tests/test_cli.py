@@ -369,9 +369,12 @@ def test_without_the_extra_recipes_name_it(package):
     assert done.stderr.endswith(told)
 
 
-@pytest.mark.parametrize(("module", "given"), [("recipes", ""), ("data", "'cifar'")])
-def test_names_complete_in_a_shell_without_torch(module, given):
-    code = f"import sys; from cophenet.cli.{module} import complete_names as names\n"
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [("options import complete_recipes", ""), ("data import complete_names", "'cifar'")],
+)
+def test_names_complete_in_a_shell_without_torch(function, given):
+    code = f"import sys; from cophenet.cli.{function} as names\n"
     code += f"print('cifar100' in names({given}), 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True False\n"

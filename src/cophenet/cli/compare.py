@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from cophenet._common.files import read_json
+from cophenet.cli.options import RunFolders
 
-__all__ = ["Format", "RunFolders", "compare"]
+__all__ = ["Format", "compare"]
 
 _KEY = re.compile(r"[\w/@.-]{1,100}", re.ASCII)
-RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, of any seeds.")]
 
 
 def complete_metrics(context: typer.Context, incomplete: str) -> list[str]:

@@ -1,8 +1,9 @@
-"""Tables and trees, as several commands print them."""
+"""What several commands print: tables, trees, and that they were interrupted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
@@ -10,7 +11,17 @@ import typer
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
 
-__all__ = ["print_table", "print_tree", "sizes"]
+__all__ = ["interruptible", "print_table", "print_tree", "sizes"]
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Work that the same command goes on with; an interruption is one line that says so."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        typer.echo("stopped; the same command goes on where it stopped", err=True)
+        raise typer.Exit(1) from error
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> None:

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import Annotated
 
 import typer
 
+from cophenet.cli.options import OptionalScale, Scale, complete_recipes
 from cophenet.cli.printing import print_table
 
-__all__ = ["Scale", "complete_names", "recipes"]
-
-
-class Scale(str, Enum):
-    """Scales of a recipe."""
-
-    PAPER = "paper"
-    SCRATCH = "scratch"
-    LAPTOP = "laptop"
-
-
-def complete_names() -> list[str]:
-    """For completion in a shell: names of recipes, listed without loading torch."""
-    from cophenet.recipes.load import recipe_names
-
-    return list(recipe_names())
+__all__ = ["recipes"]
 
 
 def recipes(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Recipe by name, or a YAML file.", autocompletion=complete_names),
+        typer.Argument(
+            metavar="NAME", help="Recipe by name, or a YAML file.", autocompletion=complete_recipes
+        ),
     ] = None,
-    scale: Annotated[Scale | None, typer.Option(help="Size of the experiment; laptop unless given.")] = None,
+    scale: OptionalScale = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting.")
     ] = None,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cophenet.cli.compare import RunFolders
+from cophenet.cli.options import RunFolders
 
 __all__ = ["report"]
 

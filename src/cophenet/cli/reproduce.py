@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cophenet.cli.printing import print_table
-from cophenet.cli.recipes import Scale, complete_names
-from cophenet.cli.train import parse_seeds
+from cophenet.cli.options import DataDir, Scale, Seeds, complete_recipes, parse_seeds
+from cophenet.cli.printing import interruptible, print_table
 
 if TYPE_CHECKING:
     from cophenet.paper import Outcome
@@ -36,22 +35,20 @@ def reproduce(
     ] = None,
     list_items: Annotated[bool, typer.Option("--list", help="List the items and what they cost.")] = False,
     scale: Annotated[Scale, typer.Option(help="Size of the experiments.")] = Scale.LAPTOP,
-    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder that holds the data.")] = None,
+    data_dir: DataDir = None,
     runs: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of the runs, shared by all items.")
     ] = Path("runs/paper"),
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for tables and figures.")
     ] = Path("results"),
-    seeds: Annotated[
-        str | None, typer.Option(metavar="N|LIST", help="3 for seeds 0, 1 and 2; or a list: 0,4 or 7,")
-    ] = None,
+    seeds: Seeds = None,
     recipe: Annotated[
         list[str] | None,
         typer.Option(
             metavar="RECIPE",
             help="On this recipe instead of the paper's data.",
-            autocompletion=complete_names,
+            autocompletion=complete_recipes,
         ),
     ] = None,
     settings: Annotated[
@@ -89,12 +86,11 @@ def reproduce(
 
         _print_items(tuple(items or item_names()), chosen)
         return
-    names = tuple(items or ())
     from cophenet.paper.pipeline import reproduce as make
 
-    try:
+    with interruptible():
         outcome = make(
-            names,
+            tuple(items or ()),
             runs,
             output,
             settings=chosen,
@@ -103,9 +99,6 @@ def reproduce(
             threads=threads,
             tell=typer.echo,
         )
-    except KeyboardInterrupt as error:
-        typer.echo("stopped; the same command goes on where it stopped", err=True)
-        raise typer.Exit(1) from error
     _print_outcome(outcome)
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cophenet.cli.train import parse_seeds
+from cophenet.cli.options import SEEDS, Settings, Threads, load_for, parse_seeds
+from cophenet.cli.printing import interruptible
+
+if TYPE_CHECKING:
+    from cophenet.study import StudyResult
 
 __all__ = ["study"]
 
@@ -33,17 +38,13 @@ def study(
     data_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder that holds the data of a recipe.")
     ] = None,
-    seeds: Annotated[
-        str, typer.Option(metavar="N|LIST", help="3 for seeds 0, 1 and 2; or a list: 0,4 or 7,")
-    ] = "3",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting of the recipe.")
-    ] = None,
+    seeds: Annotated[str, SEEDS] = "3",
+    settings: Settings = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Folder to make; runs/study-DATA unless given."),
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of the CPU; all unless given.")] = None,
+    threads: Threads = None,
     estimator: Annotated[
         bool, typer.Option("--estimator/--no-estimator", help="Whether to fit the estimator too.")
     ] = True,
@@ -59,9 +60,6 @@ def study(
 
     Example: cophenet study vectors.npz --tree animals.yaml
     """
-    from dataclasses import replace
-
-    from cophenet.cli.train import load_for
     from cophenet.recipes.load import Override, parse_override
     from cophenet.study import find_data, run_study
 
@@ -69,13 +67,14 @@ def study(
     found = find_data(data, tree=tree, test=test, data_dir=data_dir, overrides=given)
     found = replace(found, scale=load_for(found.recipe, None, settings=found.overrides).scale)
     folder = output or Path("runs", f"study-{found.name}")
-    try:
+    with interruptible():
         result = run_study(
             found, folder, seeds=parse_seeds(seeds), threads=threads, estimator=estimator, tell=typer.echo
         )
-    except KeyboardInterrupt as error:
-        typer.echo("stopped; the same command goes on where it stopped", err=True)
-        raise typer.Exit(1) from error
+    _print_answer(result)
+
+
+def _print_answer(result: StudyResult) -> None:
     typer.echo("")
     width = min(shutil.get_terminal_size().columns, 110)
     for sentence in result.sentences:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cophenet.cli.recipes import Scale, complete_names
+from cophenet.cli.options import DataDir, OptionalScale, Seeds, Settings, Threads, complete_recipes, load_for
 
 if TYPE_CHECKING:
     from cophenet.recipes import Recipe
-    from cophenet.recipes.load import Override
     from cophenet.runs import Run
 
-__all__ = ["complete_objectives", "load_for", "parse_seeds", "train"]
-
-_MOST_SEEDS = 1000
+__all__ = ["complete_objectives", "train"]
 
 
 def complete_objectives(incomplete: str) -> list[str]:
@@ -35,21 +31,17 @@ def train(
         typer.Argument(
             metavar="RECIPE",
             help="Recipe by name, or a YAML file; digits unless given.",
-            autocompletion=complete_names,
+            autocompletion=complete_recipes,
         ),
     ] = None,
     objective: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="What to minimise.", autocompletion=complete_objectives),
     ] = None,
-    scale: Annotated[Scale | None, typer.Option(help="Size of the experiment; laptop unless given.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder that holds the data.")] = None,
-    seeds: Annotated[
-        str | None, typer.Option(metavar="N|LIST", help="3 for seeds 0, 1 and 2; or a list: 0,4 or 7,")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting of the recipe.")
-    ] = None,
+    scale: OptionalScale = None,
+    data_dir: DataDir = None,
+    seeds: Seeds = None,
+    settings: Settings = None,
     keep_best: Annotated[
         bool,
         typer.Option("--keep-best", help="Keep the weights of the best epoch on a tenth of the samples."),
@@ -80,7 +72,7 @@ def train(
         str | None, typer.Option(metavar="NAME", help="How devices work together, such as ddp.")
     ] = None,
     num_nodes: Annotated[int | None, typer.Option(min=1, help="How many machines; 1 unless given.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of the CPU; all unless given.")] = None,
+    threads: Threads = None,
     checkpoint_minutes: Annotated[
         float, typer.Option(min=0, help="Time between checkpoints within an epoch.")
     ] = 10.0,
@@ -97,10 +89,6 @@ def train(
 
     Example: cophenet train --resume runs/cifar100-emd
     """
-    from cophenet._common.processes import is_first_process
-    from cophenet._common.shell import command
-    from cophenet.recipes.own_code import own_code
-
     common = {
         "data_dir": data_dir,
         "loggers": ("csv", "tensorboard", *(logger or ())),
@@ -115,21 +103,18 @@ def train(
     }
     machine = {name: value for name, value in machine.items() if value is not None}
     if resume is not None:
-        chosen = {"RECIPE": recipe, "--objective": objective, "--scale": scale, "--seeds": seeds}
-        _refuse_beside_resume({**chosen, "--set": settings, "--output": output})
-        _refuse_beside_resume({"--keep-best": keep_best, "--patience": patience, **_as_options(machine)})
+        chosen: dict[str, Any] = {"RECIPE": recipe, "--objective": objective, "--scale": scale}
+        chosen |= {"--seeds": seeds, "--set": settings, "--output": output}
+        chosen |= {"--keep-best": keep_best, "--patience": patience}
+        _refuse_beside_resume(chosen | _as_options(machine))
         run = _guarded("resume", resume, {"trust": trust, **common})
     else:
         if trust:
             raise ValueError("--trust is for --resume: a recipe that you give is your own")
         changes = [*(settings or ()), *_stopping(keep_best, patience)]
         made = load_for(recipe or "digits", scale, objective, seeds, changes)
-        folder = output or _folder(made)
-        run = _guarded("train", folder, {"recipe": made, **machine, **common})
-    if is_first_process():
-        trusted = ("--trust",) if own_code(run.recipe) else ()
-        typer.echo(f"next: {command('evaluate', run.path, *trusted)}")
-        typer.echo(f"      {command('report', run.path, '-o', 'report.html')}")
+        run = _guarded("train", output or _folder(made), {"recipe": made, **machine, **common})
+    _print_next(run)
 
 
 def _stopping(keep_best: bool, patience: int | None) -> list[str]:
@@ -165,68 +150,16 @@ def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
         raise typer.Exit(1) from error
 
 
-def load_for(
-    name: str,
-    scale: Scale | None,
-    objective: str | None = None,
-    seeds: str | None = None,
-    settings: Sequence[str | Override] = (),
-) -> Recipe:
-    """The recipe that options of the command line describe; from random weights where others are missing."""
+def _print_next(run: Run) -> None:
+    """What to do with the run, as commands."""
     from cophenet._common.processes import is_first_process
-    from cophenet.recipes.load import Override, load_recipe, scales_of
+    from cophenet._common.shell import command
+    from cophenet.recipes.own_code import own_code
 
-    given: list[Override] = []
-    if objective is not None:
-        given.append(Override(("objective", "name"), objective, objective, "--objective"))
-    if seeds is not None:
-        given.append(Override(("seeds",), parse_seeds(seeds), seeds, "--seeds"))
-    changes: list[str | Override] = [*settings, *given]
-    if scale is not None:
-        return load_recipe(name, scale.value, changes)
-    made = load_recipe(name, None, changes)
-    missing = _missing_weights(made)
-    if missing is None or "scratch" not in scales_of(name):
-        return made
-    made = load_recipe(name, "scratch", changes)
     if is_first_process():
-        typer.echo(f"{made.model.backbone} from random weights; {missing}")
-    return made
-
-
-def _missing_weights(recipe: Recipe) -> str | None:
-    """What to install for the pretrained weights of a recipe; None if they are there, or there are none."""
-    from cophenet.models.registry import PRETRAINED, find_pretrained
-
-    if recipe.model.weights != PRETRAINED:
-        return None
-    try:
-        find_pretrained(recipe.model.backbone)
-    except ImportError as error:
-        return str(error)
-    return None
-
-
-def parse_seeds(text: str) -> list[int]:
-    """Seeds as they are given on the command line.
-
-    Example:
-        >>> parse_seeds("3"), parse_seeds("0,4"), parse_seeds("7,")
-        ([0, 1, 2], [0, 4], [7])
-    """
-    try:
-        numbers = [int(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 0 or ("," not in text and numbers[0] == 0):
-        raise ValueError(f"--seeds must be how many (3) or a list (0,4 or 7,), got {text!r}")
-    if "," in text:
-        return numbers
-    if numbers[0] > _MOST_SEEDS:
-        raise ValueError(
-            f"--seeds must be at most {_MOST_SEEDS} runs, got {text!r}; seed {text} alone is --seeds {text},"
-        )
-    return list(range(numbers[0]))
+        trusted = ("--trust",) if own_code(run.recipe) else ()
+        typer.echo(f"next: {command('evaluate', run.path, *trusted)}")
+        typer.echo(f"      {command('report', run.path, '-o', 'report.html')}")
 
 
 def _devices(text: str | None) -> int | str | None:

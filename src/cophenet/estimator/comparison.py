@@ -164,7 +164,7 @@ def measure_method(
         "accuracy LEVEL", "tree distance" (of answer and truth, over all samples), "MAP LEVEL" (by class
         means and cosine) and "CPCC" (with fastft; NaN where it is undefined).
     """
-    labels, levels = torch.from_numpy(test[1]), (*tree.headline_levels(), tree.level_names[-1])
+    labels, levels = torch.from_numpy(test[1]), tree.summary_levels()
     chances = torch.from_numpy(np.asarray(method.probabilities(test[0]), dtype=np.float64))
     accuracies = metrics.level_accuracy(chances, labels, tree)
     scores = {f"accuracy {name}": float(accuracies[name]) for name in levels}

@@ -117,43 +117,77 @@ def train_embedder(
     seen = np.arange(len(rows)) if default else split.train
     scale = fit_scale(rows, seen, shrink=default)
     tree = encoded.tree or _infer_tree(rows, encoded.targets, encoded.classes, seen, scale)
-    device = torch.device(estimator.device)
-    neighbors, answers = None, None
+    samples = _Samples(rows, encoded.targets, encoded.inner, tree, scale, split, weights)
     if default:
-        parts = (rows, encoded.targets, encoded.inner, tree, scale)
-        terms = tree_weights(estimator.tree_strength)
-        ensemble = EnsembleTrainer(*parts, terms, split.calibrate, seed, device, weights)
-        _warn_of_equal_distances(tree, bool(terms.cpcc))
-        network: Any
-        network, history = ensemble.fit(estimator)
-        outputs = network.projection.out_features
-        neighbors, answers = ensemble.held_out_answers(network)
+        trained = _train_ensemble(estimator, samples, seed)
     else:
-        # A fit is one process's own affair, also where others run beside it.
-        options = {"gather": "none", **(estimator.objective_options or {})}
-        objective = create(estimator.objective, tree, **options).to(device)
-        _warn_of_equal_distances(tree, objective.cpcc is not None)
-        outputs = estimator.n_components or rows.shape[1]
-        start = start_network(objective, rows.shape[1], estimator.hidden_size, outputs, seed).to(device)
-        trainer = Trainer(start, objective, rows, encoded.targets, encoded.inner, scale, device, weights)
-        history = trainer.fit(split, estimator, rng)
-        network = final_network(start, objective.finest)
-    held = split.calibrate[encoded.targets[split.calibrate] < len(encoded.classes)]
-    known = encoded.targets[encoded.targets < len(encoded.classes)]
-    own = split.train[encoded.targets[split.train] < len(encoded.classes)]
+        trained = _train_adapter(estimator, samples, seed, rng)
+    has_class = encoded.targets < len(encoded.classes)
+    held, own = (part[has_class[part]] for part in (split.calibrate, split.train))
+    known = encoded.targets[has_class]
     fitted = Fitted(
         encoded.classes,
         tree,
         given,
         scale,
-        network,
-        outputs,
-        history,
+        trained.network,
+        trained.num_features,
+        trained.history,
         uncalibrated=float((np.bincount(known) == 1).sum() / max(1, len(known))),
         familiarity=fit_familiarity(rows, encoded.targets, own, scale) if len(held) else None,
-        neighbors=neighbors,
+        neighbors=trained.neighbors,
     )
-    return fitted, HeldOut(held, encoded.targets[held], answers)
+    return fitted, HeldOut(held, encoded.targets[held], trained.answers)
+
+
+class _Samples(NamedTuple):
+    """What is trained on: rows and labels as `Trainer` takes them, their tree, and which of them train."""
+
+    rows: NDArray[Any]
+    targets: Ints
+    inner: Ints
+    tree: Hierarchy
+    scale: Scale
+    split: Split
+    weights: Floats | None
+
+
+class _Trained(NamedTuple):
+    """What a training gives; see `Fitted` and `HeldOut`."""
+
+    network: nn.Module
+    num_features: int
+    history: list[dict[str, float]]
+    neighbors: Neighbors | None = None
+    answers: Tensor | None = None
+
+
+def _train_ensemble(estimator: HierarchicalEmbedder, samples: _Samples, seed: int) -> _Trained:
+    """The default: several networks, all samples, and training samples as neighbors."""
+    terms = tree_weights(estimator.tree_strength)
+    device, held_out = torch.device(estimator.device), samples.split.calibrate
+    trainer = EnsembleTrainer(*samples[:5], terms, held_out, seed, device, samples.weights)
+    _warn_of_equal_distances(samples.tree, bool(terms.cpcc))
+    network, history = trainer.fit(estimator)
+    neighbors, answers = trainer.held_out_answers(network)
+    return _Trained(network, network.projection.out_features, history, neighbors, answers)
+
+
+def _train_adapter(
+    estimator: HierarchicalEmbedder, samples: _Samples, seed: int, rng: np.random.Generator
+) -> _Trained:
+    """One network, by an objective."""
+    rows, targets, inner, tree, scale, split, weights = samples
+    device = torch.device(estimator.device)
+    # A fit is one process's own affair, also where others run beside it.
+    options = {"gather": "none", **(estimator.objective_options or {})}
+    objective = create(estimator.objective, tree, **options).to(device)
+    _warn_of_equal_distances(tree, objective.cpcc is not None)
+    outputs = estimator.n_components or rows.shape[1]
+    start = start_network(objective, rows.shape[1], estimator.hidden_size, outputs, seed).to(device)
+    trainer = Trainer(start, objective, rows, targets, inner, scale, device, weights)
+    history = trainer.fit(split, estimator, rng)
+    return _Trained(final_network(start, objective.finest), outputs, history)
 
 
 def _warn_of_equal_distances(tree: Hierarchy, has_cpcc: bool) -> None:
@@ -162,7 +196,7 @@ def _warn_of_equal_distances(tree: Hierarchy, has_cpcc: bool) -> None:
             "all pairs of classes are equally far apart in the tree, so CPCC is undefined and its term of "
             "the loss inactive; the other terms are trained",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

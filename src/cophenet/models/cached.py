@@ -11,9 +11,9 @@ of Gao, Zhang, Han and Callan, "Scaling Deep Contrastive Learning Batch Size und
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ from cophenet._common.checks import check_whole
 __all__ = ["cached_backward"]
 
 Loss = TypeVar("Loss", Tensor, dict[str, Tensor])
+RandomState: TypeAlias = tuple[Tensor, list[int], list[Tensor]]
 
 
 def cached_backward(
@@ -71,13 +72,7 @@ def cached_backward(
     # An empty batch is one empty chunk, so that all processes take part. Chunks are about equal: batch
     # normalization would have no statistics of a last one of a single sample.
     chunks = torch.tensor_split(inputs, max(1, math.ceil(len(inputs) / chunk_size)))
-    states, parts = [], []
-    with torch.no_grad(), _same_buffers(network):
-        for chunk in chunks:
-            states.append(_random_state(chunk))
-            parts.append(network(chunk))
-    # Older releases of torch would use weights again that autocast has cast without graph.
-    torch.clear_autocast_cache()
+    states, parts = _first_pass(network, chunks)
     sizes = [len(chunk) for chunk in chunks]
     whole = _joined([list(_tensors(part)) for part in parts], sizes)
     result = loss(_rebuilt(parts[0], iter(whole)))
@@ -90,6 +85,20 @@ def cached_backward(
             pulls = [None if one is None else one[number] for one in gradients]
             _pull(outputs, pulls, with_zeros=hasattr(network, "no_sync"))
     return _detached(result)
+
+
+def _first_pass(
+    network: Callable[[Tensor], Any], chunks: Sequence[Tensor]
+) -> tuple[list[RandomState], list[Any]]:
+    """The random state before each chunk, and the outputs of each, without graph."""
+    states, parts = [], []
+    with torch.no_grad(), _same_buffers(network):
+        for chunk in chunks:
+            states.append(_random_state(chunk))
+            parts.append(network(chunk))
+    # Older releases of torch would use weights again that autocast has cast without graph.
+    torch.clear_autocast_cache()
+    return states, parts
 
 
 def _pull(outputs: list[Tensor], gradients: list[Tensor | None], with_zeros: bool) -> None:
@@ -166,17 +175,16 @@ def _no_sync(network: object, wanted: bool) -> AbstractContextManager[None]:
     return context
 
 
-def _random_state(chunk: Tensor) -> tuple[Tensor, list[int], list[Tensor]]:
+def _random_state(chunk: Tensor) -> RandomState:
     """What torch's generators of the host and of the chunk's device would draw next."""
     return torch.get_rng_state(), *get_device_states(chunk)
 
 
 @contextmanager
-def _restored(state: tuple[Tensor, list[int], list[Tensor]], chunk: Tensor) -> Iterator[None]:
+def _restored(state: RandomState, chunk: Tensor) -> Iterator[None]:
     """Draw what was drawn before, and then go on as if nothing had been."""
-    host, devices, states = state
     now = _random_state(chunk)
-    _set_random_state(host, devices, states)
+    _set_random_state(*state)
     try:
         yield
     finally:

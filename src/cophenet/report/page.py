@@ -271,7 +271,7 @@ def _answered(evaluated: Sequence[Entry], table: Table, charts: dict[str, Any]) 
     details = evaluated[0].details
     assert details is not None
     tree, domain = details_tree(details), evaluated[0].run.recipe.data.domain
-    charts["coarse"] = (*tree.headline_levels(), tree.level_names[-1])[0]
+    charts["coarse"] = tree.summary_levels()[0]
     candidates = [
         Candidate(entry.name, entry.measured, entry.run.recipe.tree.shuffle_seed is not None)
         for entry in evaluated

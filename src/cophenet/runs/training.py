@@ -15,7 +15,7 @@ from cophenet._common.processes import is_first_process, torch_threads
 from cophenet.models.registry import PRETRAINED
 from cophenet.recipes import Recipe
 from cophenet.recipes.own_code import check_trust
-from cophenet.runs.experiment import load_experiment
+from cophenet.runs.experiment import Experiment, load_experiment
 from cophenet.runs.folder import (
     Machine,
     check_free,
@@ -90,27 +90,10 @@ def train(
         _check_chunks(strategy)
     options = _checked(loggers, checkpoint_minutes, progress)
     check_trust(recipe)
-    first = is_first_process()
-    if first:
+    if is_first_process():
         check_free(recipe, output, place)
-    experiment = load_experiment(recipe, data_dir, progress=progress)
-    find_weights(recipe, data_dir)
-    experiment.training_loader(recipe.seeds[0])  # refuses batches that the data cannot give
-    if first and progress is not False and recipe.model.weights == PRETRAINED:
-        frozen = ", frozen" if recipe.model.frozen else ""
-        print(f"{recipe.model.backbone} with pretrained weights{frozen}", flush=True)
-    with torch_threads(machine.threads):
-        experiment.prepare()
-    with ExitStack() as stack:
-        if first:
-            is_new = not output.exists()
-            output.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(lock_run_folder(output))
-            stack.enter_context(_without_leftovers(output, is_new))
-            check_free(recipe, output, place)  # again: another process may have been quicker
-            make_run_folder(experiment, output, place, machine)
-        # The recipe is that of the caller, whose code may run.
-        run = Run.open(output, trust=recipe.untrusted is None) if first else wait_for_run(output, recipe)
+    experiment = _prepared(recipe, place, machine, progress)
+    with _new_run(experiment, output, place, machine) as run:
         train_seeds(run, experiment, machine, options)
     return run
 
@@ -167,6 +150,35 @@ def resume(
             record_data_dir(run, Path(data_dir))
         train_seeds(run, experiment, machine, options)
     return run
+
+
+def _prepared(recipe: Recipe, data_dir: Path | None, machine: Machine, progress: bool | None) -> Experiment:
+    """Data and network of a new run: all that may be refused or takes time before it has a folder."""
+    experiment = load_experiment(recipe, data_dir, progress=progress)
+    find_weights(recipe, data_dir)
+    experiment.training_loader(recipe.seeds[0])  # refuses batches that the data cannot give
+    if is_first_process() and progress is not False and recipe.model.weights == PRETRAINED:
+        frozen = ", frozen" if recipe.model.frozen else ""
+        print(f"{recipe.model.backbone} with pretrained weights{frozen}", flush=True)
+    with torch_threads(machine.threads):
+        experiment.prepare()
+    return experiment
+
+
+@contextmanager
+def _new_run(experiment: Experiment, output: Path, data_dir: Path | None, machine: Machine) -> Iterator[Run]:
+    """The run in its new folder, which the first process makes and locks, and the others wait for."""
+    recipe = experiment.recipe
+    if not is_first_process():
+        yield wait_for_run(output, recipe)
+        return
+    is_new = not output.exists()
+    output.mkdir(parents=True, exist_ok=True)
+    with lock_run_folder(output), _without_leftovers(output, is_new):
+        check_free(recipe, output, data_dir)  # again: another process may have been quicker
+        make_run_folder(experiment, output, data_dir, machine)
+        # The recipe is that of the caller, whose code may run.
+        yield Run.open(output, trust=recipe.untrusted is None)
 
 
 @contextmanager

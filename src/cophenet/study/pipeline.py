@@ -332,7 +332,7 @@ def _estimator(train: Samples, test: Samples, output: Path, seeds: Sequence[int]
             write_json(file, made)
         for name in methods:
             scores[name].append(made[name])
-    levels = (*train.tree.headline_levels(), train.tree.level_names[-1])
+    levels = train.tree.summary_levels()
     about = {
         f"accuracy {levels[-1]}": "accuracy of classes",
         f"MAP {levels[0]}": f"retrieval at {levels[0]} (MAP)",

@@ -44,12 +44,11 @@ def _by_values(blocks: Tensor) -> tuple[Tensor, Tensor]:
     return singular.sum(1), (u * (singular > negligible)[:, None, :]) @ vh
 
 
-def _by_squares(blocks: Tensor, u: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def _by_squares(blocks: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     """The same from the eigenvectors u of M M^T, in less than half the time: s = |M^T u| and v = M^T u / s.
 
     A few matrices with singular values whose squares would be lost to rounding are done by `_by_values`.
     """
-    u = torch.linalg.eigh(blocks @ blocks.mT)[1] if u is None else u
     images = u.mT @ blocks
     singular: Tensor = torch.linalg.vector_norm(images, dim=2)
     largest = singular.amax(1, keepdim=True)

@@ -74,6 +74,16 @@ class Levels(Nodes):
         ]
         return tuple(above) if len(above) <= 2 else (above[1], above[min(3, len(above) - 1)])
 
+    def summary_levels(self) -> tuple[str, ...]:
+        """Names of the levels that a short summary of results shows: `headline_levels`, then the classes'.
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> Hierarchy.from_paths(["animal/cat", "animal/dog", "car/van"], sep="/").summary_levels()
+            ('level1', 'level2')
+        """
+        return *self.headline_levels(), self.level_names[-1]
+
     def ancestors(self, level: int | str) -> IntArray:
         """The ancestor of each class at a level; a class above that level stands for itself.
 

@@ -1,0 +1,120 @@
+"""Options that several commands have, and the recipe that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from cophenet.recipes import Recipe
+    from cophenet.recipes.load import Override
+
+__all__ = [
+    "SEEDS",
+    "DataDir",
+    "OptionalScale",
+    "RunFolders",
+    "Scale",
+    "Seeds",
+    "Settings",
+    "Threads",
+    "complete_recipes",
+    "load_for",
+    "parse_seeds",
+]
+
+_MOST_SEEDS = 1000
+
+
+class Scale(str, Enum):
+    """Scales of a recipe."""
+
+    PAPER = "paper"
+    SCRATCH = "scratch"
+    LAPTOP = "laptop"
+
+
+SEEDS = typer.Option(metavar="N|LIST", help="3 for seeds 0, 1 and 2; or a list: 0,4 or 7,")
+DataDir = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder that holds the data.")]
+OptionalScale = Annotated[Scale | None, typer.Option(help="Size of the experiment; laptop unless given.")]
+RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, of any seeds.")]
+Seeds = Annotated[str | None, SEEDS]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting of the recipe.")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU; all unless given.")]
+
+
+def complete_recipes() -> list[str]:
+    """For completion in a shell: names of recipes, listed without loading torch."""
+    from cophenet.recipes.load import recipe_names
+
+    return list(recipe_names())
+
+
+def load_for(
+    name: str,
+    scale: Scale | None,
+    objective: str | None = None,
+    seeds: str | None = None,
+    settings: Sequence[str | Override] = (),
+) -> Recipe:
+    """The recipe that options of the command line describe; from random weights where others are missing."""
+    from cophenet._common.processes import is_first_process
+    from cophenet.recipes.load import Override, load_recipe, scales_of
+
+    given: list[Override] = []
+    if objective is not None:
+        given.append(Override(("objective", "name"), objective, objective, "--objective"))
+    if seeds is not None:
+        given.append(Override(("seeds",), parse_seeds(seeds), seeds, "--seeds"))
+    changes: list[str | Override] = [*settings, *given]
+    if scale is not None:
+        return load_recipe(name, scale.value, changes)
+    made = load_recipe(name, None, changes)
+    missing = _missing_weights(made)
+    if missing is None or "scratch" not in scales_of(name):
+        return made
+    made = load_recipe(name, "scratch", changes)
+    if is_first_process():
+        typer.echo(f"{made.model.backbone} from random weights; {missing}")
+    return made
+
+
+def _missing_weights(recipe: Recipe) -> str | None:
+    """What to install for the pretrained weights of a recipe; None if they are there, or there are none."""
+    from cophenet.models.registry import PRETRAINED, find_pretrained
+
+    if recipe.model.weights != PRETRAINED:
+        return None
+    try:
+        find_pretrained(recipe.model.backbone)
+    except ImportError as error:
+        return str(error)
+    return None
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Seeds as they are given on the command line.
+
+    Example:
+        >>> parse_seeds("3"), parse_seeds("0,4"), parse_seeds("7,")
+        ([0, 1, 2], [0, 4], [7])
+    """
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 0 or ("," not in text and numbers[0] == 0):
+        raise ValueError(f"--seeds must be how many (3) or a list (0,4 or 7,), got {text!r}")
+    if "," in text:
+        return numbers
+    if numbers[0] > _MOST_SEEDS:
+        raise ValueError(
+            f"--seeds must be at most {_MOST_SEEDS} runs, got {text!r}; seed {text} alone is --seeds {text},"
+        )
+    return list(range(numbers[0]))
