@@ -17,7 +17,8 @@ from torch import Tensor
 from cophenet import Hierarchy
 from cophenet.data.augmentation import BREEDS_CROP, CentreCrop
 from cophenet.data.dataset import Samples
-from cophenet.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageFiles
+from cophenet.data.image_files import ImageFiles
+from cophenet.data.image_folders import IMAGENET_MEAN, IMAGENET_STD
 from cophenet.data.loader import Loader
 from timing import best_times, table, write_json
 

@@ -21,7 +21,8 @@ from cophenet import Hierarchy
 from cophenet.data.augmentation import BREEDS_CROP, INAT_CROP, CentreCrop
 from cophenet.data.breeds import breeds_classes
 from cophenet.data.dataset import ArrayInputs, DataSet, Inputs, Samples
-from cophenet.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageFiles
+from cophenet.data.image_files import ImageFiles
+from cophenet.data.image_folders import IMAGENET_MEAN, IMAGENET_STD
 from cophenet.models import Network
 from cophenet.objectives import StepOutput
 from cophenet.paper.variants import BREEDS, PAPER_DATA

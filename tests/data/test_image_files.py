@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
 
 from cophenet.data.augmentation import BREEDS_CROP, INAT_CROP, CentreCrop, RandomCrop, colour_matrix
-from cophenet.data.image_files import ImageFiles, list_images
+from cophenet.data.image_files import ImageFiles
+from cophenet.data.image_folders import list_images
 from data.pictures import picture, save
 
 ROWS = np.array([0])

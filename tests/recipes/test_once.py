@@ -6,8 +6,8 @@ import pytest
 
 from cophenet.models.mlp import MLP
 from cophenet.objectives import SoftLabels
-from cophenet.recipes import checks, load, load_recipe, settings
-from cophenet.recipes.settings import Recipe
+from cophenet.recipes import checks, load, load_recipe, recipe
+from cophenet.recipes.recipe import Recipe
 from cophenet.runs import experiment, train
 from cophenet.runs.experiment import load_experiment
 
@@ -17,7 +17,7 @@ SOFT = ("objective.name=soft", "objective.options.soft.beta=3")
 @pytest.fixture
 def counted(monkeypatch):
     """Counts the calls of methods by class; no recipe and no backbone counts as checked already."""
-    monkeypatch.setattr(settings, "_CHECKED", set())
+    monkeypatch.setattr(recipe, "_CHECKED", set())
     monkeypatch.setattr(checks, "_MADE", set())
     counts = {}
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from cophenet.transport import blocks, class_distances, ground, sinkhorn
 from cophenet.transport.base import create_distance
 from cophenet.transport.grouping import group_by_class
-from cophenet.transport.sinkhorn import _SAFE_RANGE, Sinkhorn
+from cophenet.transport.sinkhorn import Sinkhorn
+from cophenet.transport.solvers.entropic import _SAFE_RANGE
 from support import DEVICE, double, golden, pair_loop, random_batch, random_weights
 
 SIZES = [3, 1, 6, 2, 4]

@@ -154,7 +154,7 @@ def _row(count: SampleCounts) -> tuple[str | int, ...]:
 
 def _check_files(data: DataSet, deep: bool) -> None:
     """Print which image files are broken or passed over; nothing for data of another kind."""
-    from cophenet.data.image_files import check_files
+    from cophenet.data.image_folders import check_files
 
     report = check_files(data, deep=deep)
     if report is None:

@@ -226,14 +226,8 @@ def predict(
 
     Example: cophenet predict photos/ one.jpg --model runs/folder-fastft -o answers.csv
     """
-    from cophenet.estimator.files import (
-        Answered,
-        has_images,
-        load_model,
-        predict_file,
-        predict_images,
-        predict_one,
-    )
+    from cophenet.estimator.files import Answered, load_model, predict_file, predict_one
+    from cophenet.estimator.image_answers import has_images, predict_images
     from cophenet.vectors import check_output
 
     images = any(map(has_images, files))

@@ -12,7 +12,7 @@ from typing import ClassVar, TypedDict
 from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.data.augmentation import BREEDS_CROP
 from cophenet.data.dataset import DataSet, Domain, Part, Requirement, Samples
-from cophenet.data.image_files import (
+from cophenet.data.image_folders import (
     IMAGENET_MEAN,
     IMAGENET_STD,
     ImageFileSource,

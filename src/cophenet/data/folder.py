@@ -9,13 +9,13 @@ from typing import TypeAlias
 from cophenet._common.checks import check_file, check_share, check_whole
 from cophenet.data.augmentation import RandomCrop
 from cophenet.data.dataset import DataSet, Part, Requirement, Samples, read_tree_file
-from cophenet.data.image_files import (
+from cophenet.data.image_files import is_image
+from cophenet.data.image_folders import (
     IMAGENET_MEAN,
     IMAGENET_STD,
     ImageFileSource,
     check_same_classes,
     data_folder,
-    is_image,
     labelled_images,
 )
 from cophenet.data.source import register_source

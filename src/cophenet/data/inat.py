@@ -11,7 +11,7 @@ from typing import TypeAlias
 from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.data.augmentation import INAT_CROP
 from cophenet.data.dataset import DataSet, Part, Requirement, Samples
-from cophenet.data.image_files import (
+from cophenet.data.image_folders import (
     ImageFileSource,
     check_same_classes,
     data_folder,

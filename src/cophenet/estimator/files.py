@@ -30,9 +30,6 @@ from typing import Any
 import numpy as np
 
 from cophenet._common.checks import check_choice
-from cophenet._common.progress import Progress
-from cophenet.data.augmentation import RandomCrop
-from cophenet.data.image_files import EXTENSIONS, ImageFiles, is_image
 from cophenet.estimator.comparison import compare_methods
 from cophenet.estimator.embedder import HierarchicalEmbedder
 from cophenet.estimator.familiarity import UNLIKE
@@ -50,19 +47,14 @@ __all__ = [
     "embed_file",
     "embed_one",
     "fit_file",
-    "has_images",
     "index_file",
     "load_model",
     "outputs_in",
     "predict_file",
-    "predict_images",
     "predict_one",
     "search_file",
     "write_answers",
 ]
-
-# Images that are decoded at a time.
-_IMAGES = 64
 
 
 def load_model(folder: Path, *, trust: bool = False) -> HierarchicalEmbedder:
@@ -249,51 +241,6 @@ def predict_file(
     return answered
 
 
-def predict_images(
-    embedder: HierarchicalEmbedder,
-    paths: Sequence[Path],
-    output: Path,
-    decision: str,
-    error_target: float | None,
-    *,
-    show: bool | None = None,
-) -> Answered:
-    """Write the answer for each of some image files, with its path.
-
-    Args:
-        embedder: Made from a run on colour images.
-        paths: Image files, and folders that hold them, at any depth.
-        output: The file to write.
-        decision: As for `HierarchicalEmbedder.predict`.
-        error_target: Likewise.
-        show: Whether to show a bar: None for one on a terminal and a line elsewhere.
-
-    Returns:
-        How many they are, and what they are worth.
-
-    Raises:
-        FileNotFoundError: If a file or folder is not there.
-        ValueError: If the model is not for colour images, or a file is none.
-    """
-    view = getattr(embedder, "image_view_", None)
-    if view is None:
-        raise ValueError("the model takes no image files: only one of a run on colour images does")
-    images = [image for path in paths for image in _find_images(path)]
-    files, answered = ImageFiles(images, view, RandomCrop()), Answered(embedder)
-
-    def parts() -> Iterator[dict[str, Any]]:
-        with Progress("images", len(images), show=show) as bar:
-            for start in range(0, len(images), _IMAGES):
-                rows = np.arange(start, min(start + _IMAGES, len(images)))
-                pixels = files.take(rows).contiguous()
-                answers = answer_columns(embedder, pixels, decision, error_target, answered)
-                yield {"file": np.array([images[row] for row in rows]), **answers}
-                bar.update(int(rows[-1]) + 1)
-
-    write_vectors(output, parts(), numbered=("file", "prediction", "path"))
-    return answered
-
-
 def draw_curve(embedder: HierarchicalEmbedder, picture: Path) -> None:
     """Draw errors against how specific answers are, on the samples that calibrate.
 
@@ -303,28 +250,6 @@ def draw_curve(embedder: HierarchicalEmbedder, picture: Path) -> None:
     if embedder.decision_curve_ is None:
         raise ValueError("--curve needs samples that calibrate decisions, and the model has none")
     embedder.decision_curve_.draw(picture, float(embedder.error_target))
-
-
-def has_images(path: Path) -> bool:
-    """Whether a path is one for `predict_images`: a folder, or an image by its ending."""
-    return path.is_dir() or is_image(path.name)
-
-
-def _find_images(path: Path) -> list[str]:
-    """The image, or all images in a folder and those within it, by name; hidden ones are passed over."""
-    if not path.is_dir():
-        if not path.is_file():
-            raise FileNotFoundError(f"image {path} not found")
-        if not is_image(path.name):
-            raise ValueError(f"{path} is no image: files {' '.join(EXTENSIONS)} are")
-        return [str(path)]
-    found = []
-    for folder, inner, names in os.walk(path):
-        inner[:] = sorted(name for name in inner if not name.startswith("."))
-        found += [str(Path(folder, name)) for name in sorted(names) if is_image(name)]
-    if not found:
-        raise ValueError(f"folder {path} holds no images (files {' '.join(EXTENSIONS)})")
-    return found
 
 
 def answer_columns(

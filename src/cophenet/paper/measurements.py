@@ -35,7 +35,7 @@ from cophenet.vectors import map_arrays
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from cophenet.recipes.settings import Scale
+    from cophenet.recipes.recipe import Scale
 
 __all__ = [
     "ORDERS",

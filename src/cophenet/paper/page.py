@@ -19,7 +19,7 @@ from cophenet.paper.plan import recipe_label
 from cophenet.paper.proofs import PROOFS
 from cophenet.paper.published import TRANSFER, is_transfer
 from cophenet.paper.tables import item_tables
-from cophenet.recipes.settings import Scale
+from cophenet.recipes.recipe import Scale
 from cophenet.report import Table
 from cophenet.report.published_numbers import published_tables
 from cophenet.report.table import with_spread

@@ -20,7 +20,7 @@ from cophenet.recipes.load import apply_overrides, parse_override
 
 if TYPE_CHECKING:
     from cophenet.paper.items import Item
-    from cophenet.recipes.settings import Scale
+    from cophenet.recipes.recipe import Scale
 
 __all__ = [
     "EPOCHS",

@@ -21,7 +21,7 @@ from cophenet.runs import Run
 from cophenet.transport import distance_names
 
 if TYPE_CHECKING:
-    from cophenet.recipes.settings import Scale
+    from cophenet.recipes.recipe import Scale
 
 __all__ = ["mean_metric", "metric_average", "observed_names", "read_runs"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 try:
     from cophenet.recipes.load import RecipeLine, list_recipes, load_recipe, recipe_names
-    from cophenet.recipes.settings import Recipe
+    from cophenet.recipes.recipe import Recipe
     from cophenet.recipes.trees import shaped_tree
 except ModuleNotFoundError as error:
     if error.name not in ("pydantic", "yaml"):

@@ -13,7 +13,7 @@ from cophenet.recipes.trees import shaped_tree
 
 if TYPE_CHECKING:
     from cophenet.data.source import DataSource
-    from cophenet.recipes.settings import Recipe
+    from cophenet.recipes.recipe import Recipe
     from cophenet.tree import Hierarchy
 
 __all__ = ["check_recipe"]

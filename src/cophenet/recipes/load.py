@@ -19,7 +19,7 @@ from cophenet._common.checks import check_choice
 from cophenet._common.limits import RECIPE_BYTES, read_text, reading
 from cophenet._common.yaml_files import parse_yaml
 from cophenet.recipes.errors import keys_involved, recipe_error
-from cophenet.recipes.settings import SCALES, Recipe, Scale
+from cophenet.recipes.recipe import SCALES, Recipe, Scale
 
 __all__ = [
     "Override",

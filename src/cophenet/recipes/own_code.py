@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cophenet._common.trust import refused_code
 
 if TYPE_CHECKING:
-    from cophenet.recipes.settings import Recipe
+    from cophenet.recipes.recipe import Recipe
 
 __all__ = ["added_member", "check_trust", "own_code"]
 

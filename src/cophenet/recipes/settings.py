@@ -1,24 +1,20 @@
-"""The settings of an experiment. What is not written in a recipe has the default that is given here."""
+"""The groups of settings of an experiment. What a recipe does not write has the default given here."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    PrivateAttr,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from cophenet._common.checks import arguments_of, check_choice, check_text
-from cophenet._common.yaml_files import dump_yaml
-from cophenet.recipes.checks import check_recipe
+from cophenet._common.checks import arguments_of, check_choice
 from cophenet.recipes.errors import Problem, refusal
 from cophenet.recipes.options import (
     Member,
@@ -27,15 +23,11 @@ from cophenet.recipes.options import (
     data_member,
     objective_member,
 )
-from cophenet.recipes.own_code import added_member, check_trust
 
 if TYPE_CHECKING:
     from cophenet.data.source import DataSource
-    from cophenet.objectives import Objective
-    from cophenet.tree import Hierarchy
 
 __all__ = [
-    "SCALES",
     "CpccSettings",
     "DataSettings",
     "EvaluationSettings",
@@ -43,16 +35,12 @@ __all__ = [
     "ObjectiveSettings",
     "OneShotSettings",
     "OptimizerSettings",
-    "Recipe",
     "SamplerSettings",
-    "Scale",
     "ScheduleSettings",
     "Settings",
+    "StoppingSettings",
     "TreeSettings",
 ]
-
-Scale = Literal["paper", "scratch", "laptop"]
-SCALES: tuple[Scale, ...] = get_args(Scale)
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -61,12 +49,8 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Listed = BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)
 Counts = Annotated[tuple[Count, ...], Listed]
 Names = Annotated[tuple[str, ...], Listed]
-Seeds = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), Listed]
 # Options are validated also if none are given, because a member may need some.
 Options = Annotated[dict[str, Any], Field(validate_default=True)]
-
-# Recipes that were checked as a whole: they are read often, and making what they name takes longest.
-_CHECKED: set[str] = set()
 
 
 class Settings(BaseModel):
@@ -412,136 +396,3 @@ class EvaluationSettings(Settings):
         for name in distances:
             check_choice("evaluation.distances", name.removesuffix(UNIT), DISTANCES.names())
         return distances
-
-
-class Recipe(Settings):
-    """All settings of an experiment, immutable.
-
-    Attributes:
-        name: What to call it.
-        scale: The paper's size; or one for a laptop, with a pretrained backbone or from scratch.
-        summary: One line about it.
-        data: What is trained on.
-        tree: How the tree is changed.
-        model: The backbone.
-        objective: The loss.
-        optimizer: How weights are updated.
-        schedule: The learning rate over the epochs; None for a constant one.
-        epochs: Passes over the training data, in all phases of the objective together.
-        batch_size: Samples per step, on all devices together.
-        chunk_size: Samples whose graph is in memory at a time, on each device; None for the whole batch.
-        precision: Number format of the training, by Lightning's names.
-        one_shot: The transfer to the target classes; None for data whose domains share their classes.
-        evaluation: How the trained model is measured.
-        save_features_every: Epochs between two saves of the test features; 0 for only at the end.
-        stopping: Which epoch's weights are kept, and when the training ends; None for the last of all epochs.
-        seeds: One run for each.
-    """
-
-    name: str
-    scale: Scale = "laptop"
-    summary: str = ""
-    data: DataSettings
-    tree: TreeSettings = TreeSettings()
-    model: ModelSettings
-    objective: ObjectiveSettings = Field(default_factory=ObjectiveSettings)
-    optimizer: OptimizerSettings
-    schedule: ScheduleSettings | None = None
-    epochs: Count
-    batch_size: Annotated[int, Field(ge=2)]
-    chunk_size: Count | None = None
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
-    one_shot: OneShotSettings | None = None
-    evaluation: EvaluationSettings = EvaluationSettings()
-    save_features_every: Annotated[int, Field(ge=0)] = 0
-    stopping: StoppingSettings | None = None
-    seeds: Seeds = (0,)
-    # The folder it was read from, if that is data of somebody else.
-    _untrusted: Path | None = PrivateAttr(None)
-
-    @field_validator("name", "summary")
-    @classmethod
-    def _check_text(cls, text: str, info: ValidationInfo) -> str:
-        check_text(str(info.field_name), text)
-        return text
-
-    @field_validator("seeds")
-    @classmethod
-    def _check_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if len(set(seeds)) < len(seeds):
-            raise refusal([Problem((), f"must differ, got {list(seeds)}")])
-        return seeds
-
-    @field_validator("stopping")
-    @classmethod
-    def _check_stopping(cls, given: StoppingSettings | None, info: ValidationInfo) -> StoppingSettings | None:
-        if given is not None and info.data.get("save_features_every"):
-            text = "looks at no test samples during training: set save_features_every to 0"
-            raise refusal([Problem((), text, depends=("save_features_every",))])
-        return given
-
-    @model_validator(mode="after")
-    def _check(self) -> Recipe:
-        settings = (self.data, self.tree, self.model, self.objective, self.one_shot, self.batch_size)
-        if repr(settings) not in _CHECKED and (self.untrusted is None or added_member(self) is None):
-            check_recipe(self)
-            _CHECKED.add(repr(settings))
-        return self
-
-    def model_post_init(self, context: Any) -> None:
-        """Remember whose recipe it is."""
-        self._untrusted = (context or {}).get("untrusted")
-
-    def __eq__(self, other: object) -> bool:
-        """Whether all settings are the same; it does not matter whose they are."""
-        return isinstance(other, Recipe) and dict(self) == dict(other)
-
-    @property
-    def untrusted(self) -> Path | None:
-        """The folder of somebody else that it was read from; None if it is the user's, or was trusted."""
-        return self._untrusted
-
-    def with_trust(self) -> Recipe:
-        """The same recipe, trusted."""
-        recipe = self.model_copy()
-        recipe._untrusted = None
-        return recipe
-
-    def create_source(self) -> DataSource:
-        """The data source.
-
-        Raises:
-            TrustError: If it is registered by the running program, and the recipe is not trusted.
-        """
-        check_trust(self, network=False)
-        return self.data.create_source()
-
-    def to_yaml(self) -> str:
-        """Every setting, defaults included, as a file that `load_recipe` reads."""
-        return dump_yaml(self.model_dump())
-
-    def create_objective(self, tree: Hierarchy) -> Objective:
-        """The objective on a tree.
-
-        Raises:
-            TrustError: If it is registered by the running program, and the recipe is not trusted.
-
-        Example:
-            >>> from cophenet import Hierarchy
-            >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
-            >>> from cophenet.recipes import load_recipe
-            >>> load_recipe("cifar100", "paper").create_objective(tree).criterion.weight
-            1.0
-        """
-        from cophenet.objectives import create
-        from cophenet.objectives.registry import objective_class
-        from cophenet.recipes.trees import target_distances
-
-        check_trust(self, network=False)
-        name, options = self.objective.name, self.objective.options.get(self.objective.name, {})
-        shared: dict[str, Any] = {}
-        if objective_class(name) is None:
-            shared = self.objective.cpcc.model_dump(exclude={"inside_factors", "warmup"})
-            shared["target"] = target_distances(tree, self.objective.cpcc.inside_factors)
-        with arguments_of(f"objective.options.{name}", options):
-            return create(name, tree, **shared, **options)

@@ -14,7 +14,7 @@ from cophenet._common.checks import is_plain_text
 from cophenet._common.files import read_json
 from cophenet._common.limits import reading
 from cophenet.recipes.errors import wording
-from cophenet.recipes.settings import Scale
+from cophenet.recipes.recipe import Scale
 from cophenet.tree import Hierarchy
 
 __all__ = ["Document", "read_details", "read_results", "read_run_info"]

@@ -15,7 +15,7 @@ from cophenet.recipes import Recipe, load_recipe, recipe_names
 from cophenet.recipes.load import Override
 
 if TYPE_CHECKING:
-    from cophenet.recipes.settings import Scale
+    from cophenet.recipes.recipe import Scale
 
 __all__ = [
     "CANDIDATES",

@@ -1,5 +1,6 @@
-"""Exact transport of many class pairs: what a problem is, and the solvers that fill in its plan.
+"""Transport of many class pairs: what a problem is, and the solvers that fill in its plan.
 
-`problem` holds the arrays that all solvers share; `library` solves with SciPy and POT; `compiled` drives
-the Numba kernels of `kernels`. Numba, SciPy and POT are imported when a solver first runs.
+`problem` holds the arrays that all exact solvers share; `library` solves with SciPy and POT; `compiled`
+drives the Numba kernels of `kernels`. Numba, SciPy and POT are imported when a solver first runs. `entropic`
+is Sinkhorn's iteration.
 """

@@ -1,0 +1,86 @@
+"""The answers of an estimator of a run on images, for image files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cophenet._common.progress import Progress
+from cophenet.data.augmentation import RandomCrop
+from cophenet.data.image_files import EXTENSIONS, ImageFiles, is_image
+from cophenet.estimator.embedder import HierarchicalEmbedder
+from cophenet.estimator.files import Answered, answer_columns
+from cophenet.vectors import write_vectors
+
+__all__ = ["has_images", "predict_images"]
+
+# Images that are decoded at a time.
+_IMAGES = 64
+
+
+def predict_images(
+    embedder: HierarchicalEmbedder,
+    paths: Sequence[Path],
+    output: Path,
+    decision: str,
+    error_target: float | None,
+) -> Answered:
+    """Write the answer for each of some image files, with its path.
+
+    Args:
+        embedder: Made from a run on colour images.
+        paths: Image files, and folders that hold them, at any depth.
+        output: The file to write.
+        decision: As for `HierarchicalEmbedder.predict`.
+        error_target: Likewise.
+
+    Returns:
+        How many they are, and what they are worth.
+
+    Raises:
+        FileNotFoundError: If a file or folder is not there.
+        ValueError: If the model is not for colour images, or a file is none.
+    """
+    view = getattr(embedder, "image_view_", None)
+    if view is None:
+        raise ValueError("the model takes no image files: only one of a run on colour images does")
+    images = [image for path in paths for image in _find_images(path)]
+    files, answered = ImageFiles(images, view, RandomCrop()), Answered(embedder)
+
+    def parts() -> Iterator[dict[str, Any]]:
+        with Progress("images", len(images)) as bar:
+            for start in range(0, len(images), _IMAGES):
+                rows = np.arange(start, min(start + _IMAGES, len(images)))
+                pixels = files.take(rows).contiguous()
+                answers = answer_columns(embedder, pixels, decision, error_target, answered)
+                yield {"file": np.array([images[row] for row in rows]), **answers}
+                bar.update(int(rows[-1]) + 1)
+
+    write_vectors(output, parts(), numbered=("file", "prediction", "path"))
+    return answered
+
+
+def has_images(path: Path) -> bool:
+    """Whether a path is one for `predict_images`: a folder, or an image by its ending."""
+    return path.is_dir() or is_image(path.name)
+
+
+def _find_images(path: Path) -> list[str]:
+    """The image, or all images in a folder and those within it, by name; hidden ones are passed over."""
+    if not path.is_dir():
+        if not path.is_file():
+            raise FileNotFoundError(f"image {path} not found")
+        if not is_image(path.name):
+            raise ValueError(f"{path} is no image: files {' '.join(EXTENSIONS)} are")
+        return [str(path)]
+    found = []
+    for folder, inner, names in os.walk(path):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        found += [str(Path(folder, name)) for name in sorted(names) if is_image(name)]
+    if not found:
+        raise ValueError(f"folder {path} holds no images (files {' '.join(EXTENSIONS)})")
+    return found
