@@ -8,6 +8,7 @@ it is told, the tests try a few of each. `FileTarget` is the one for readers of 
 
 from __future__ import annotations
 
+import io
 import re
 import signal
 import threading
@@ -131,6 +132,20 @@ def expect_sentence(names: str, content: bytes) -> Iterator[None]:
     seconds = time.perf_counter() - start
     if seconds > SECONDS:
         raise Failure(f"took {seconds:.1f} s", content)
+
+
+def all_of(path: Path, *readers: Callable[[Path], object]) -> None:
+    """Each must give a result or a sentence, whatever the others do."""
+    for read in readers:
+        with expect_sentence(str(path.parent), path.read_bytes()):
+            read(path)
+
+
+def saved(save: Callable[..., object], *arguments: object, **arrays: object) -> bytes:
+    """What a function writes to the file that is its first argument."""
+    buffer = io.BytesIO()
+    save(buffer, *arguments, **arrays)
+    return buffer.getvalue()
 
 
 @contextmanager

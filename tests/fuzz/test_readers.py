@@ -2,9 +2,10 @@
 
 import pytest
 
+from . import data_readers, readers
 from .harness import CORPUS, valid_input
-from .readers import TARGETS
 
+TARGETS = [*readers.TARGETS, *data_readers.TARGETS]
 # More by `make fuzz`.
 INPUTS = 15
 

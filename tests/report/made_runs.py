@@ -217,3 +217,36 @@ def _results(
         "metrics": metrics,
         "missing": {},
     }
+
+
+def result(
+    objective: str = "l2",
+    data: str = "digits",
+    seeds: tuple[int, ...] = (0,),
+    missing: dict[str, str] | None = None,
+    **metrics: tuple[float, float | None],
+) -> dict[str, Any]:
+    """The results of a run, of which tables are made; source_severity=(mean, std) and so on."""
+    measured = {
+        key.replace("_", "/"): {
+            "mean": mean,
+            "std": std,
+            "values": [mean * (1 + 1e-3 * (seed % 2)) for seed in seeds],
+        }
+        for key, (mean, std) in metrics.items()
+    }
+    return {
+        "data": data,
+        "objective": objective,
+        "scale": "laptop",
+        "seeds": list(seeds),
+        "metrics": measured,
+        "missing": missing or {},
+    }
+
+
+def accuracies(
+    *means: float, data: str = "digits", seeds: tuple[int, ...] = (0, 1, 2)
+) -> list[dict[str, Any]]:
+    """Results of several runs that differ in their accuracy."""
+    return [result(data=data, seeds=seeds, source_accuracy_fine=(mean, None)) for mean in means]
