@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cophenet.paper import StudySettings, claims, synthetic_study
+from cophenet.paper import claims, timing
 from cophenet.paper.claims import CLAIMS, Claim
 from cophenet.paper.documents import Document, write_document
 from cophenet.paper.expressions import Comparison, value
@@ -13,7 +13,6 @@ from cophenet.paper.page import claims_page
 from cophenet.paper.plan import Settings, wanted
 from cophenet.paper.proofs import PROOFS
 from cophenet.paper.synthetic import synthetic_observations
-from cophenet.paper.timing import step_observations
 from cophenet.paper.variants import BACKBONES, DISTANCES
 
 from .written import observed
@@ -154,9 +153,11 @@ def test_what_was_not_measured_is_said_and_contradictions_are_listed(tmp_path):
 
 
 def test_the_studies_of_time(judged, tmp_path):
-    study = synthetic_study(
-        StudySettings(64, 3, sizes=(8, 16, 32), error_sizes=(64,), widths=(4, 8), classes=(2, 4))
-    )
+    sizes = {"sizes": [8, 16, 32], "error_sizes": [64], "widths": [4, 8], "classes": [2, 4]}
+    told: list[str] = []
+    study = timing._synthetic({"width": 64, "repeats": 3, **sizes}, told.append)  # as in a process of its own
+    assert study["times"]["FastFT"]["sizes"] == [8, 16, 32]
+    assert any(line.startswith("time of FastFT") for line in told)
     for label, power in (("FastFT", 1.0), ("EMD", 1.5)):
         entry = study["times"][label]
         entry["seconds"] = [[1e-3 * n**power * (1 + r / 1000) for r in range(3)] for n in entry["sizes"]]
@@ -175,7 +176,7 @@ def test_the_studies_of_time(judged, tmp_path):
     assert verdict(tmp_path, "On mixtures the OT distances differ")[1] == "holds"
     assert verdict(tmp_path, "On mixtures SWD is close to l2")[1] == "holds"
     seconds = {"l2": [0.001] * 3, "emd": [0.01] * 3, "bures": [0.02] * 3, "bures, dense": [100.0] * 3}
-    times = step_observations({"seconds": seconds})
+    times = timing.step_observations({"seconds": seconds})
     judged.documents["batch-time"] = Document("batch-time", observations=times)
     measured, word = verdict(tmp_path, "Bures is prohibitively")
     assert measured.startswith("times-l2, Bures: 20 against 100; -80")

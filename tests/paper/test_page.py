@@ -14,6 +14,8 @@ from cophenet.paper.plan import Settings, plan_runs
 
 from .written import observed, write_runs
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 RANK = Document("rank").to_json()
 
 

@@ -17,6 +17,8 @@ from forked import HANGS
 
 from .written import write_runs
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 DIGITS = Settings("laptop", ("digits",), (0,), ("epochs=1", "one_shot.epochs=2"))
 
 

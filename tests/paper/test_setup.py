@@ -2,12 +2,16 @@
 
 import json
 
+import pytest
+
 from cophenet.paper.documents import read_document
 from cophenet.paper.items import find_items
 from cophenet.paper.plan import Settings, plan_runs
 from cophenet.paper.tables import item_tables
 
 from .written import write_items, write_runs
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 def made(tmp_path, name, settings):

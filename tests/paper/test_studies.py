@@ -101,16 +101,16 @@ def test_orders_against_emd():
 def test_isolated_study_and_its_failure(monkeypatch):
     told = []
     settings = {
+        "batch_size": 8,
+        "classes": 3,
         "width": 3,
-        "repeats": 1,
-        "sizes": [8, 16],
-        "error_sizes": [8],
-        "widths": [3, 4],
-        "classes": [2],
+        "distances": ["fastft"],
+        "repeats": 2,
+        "dense_pairs": 0,
     }
-    found = run_isolated("synthetic", settings, told.append)
-    assert found["times"]["FastFT"]["sizes"] == [8, 16]
-    assert any(line.startswith("time of FastFT") for line in told)
+    found = run_isolated("steps", settings, told.append)
+    assert len(found["seconds"]["fastft"]) == 2
+    assert [line.startswith("step with fastft: ") for line in told] == [True]
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(RuntimeError, match="'synthetic' failed: it said nothing"):
-        run_isolated("synthetic")
+    with pytest.raises(RuntimeError, match="'steps' failed: it said nothing"):
+        run_isolated("steps")

@@ -27,7 +27,12 @@ _SCALARS = (
 )
 
 
-class _Dumper(yaml.SafeDumper):
+# Parser and emitter in C, which are several times faster, where PyYAML was built with them.
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Dumper(_SafeDumper):  # type: ignore[misc]
     """The safe dumper, which also quotes text that only the loader here would take for a number."""
 
 
@@ -192,11 +197,11 @@ class _LimitedLoader:
         return result
 
 
-class _Yaml11(_LimitedLoader, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class _Yaml11(_LimitedLoader, _SafeLoader):  # type: ignore[misc]
     """The safe loader as it is."""
 
 
-class _Yaml12(_LimitedLoader, yaml.SafeLoader):
+class _Yaml12(_LimitedLoader, _SafeLoader):  # type: ignore[misc]
     """The safe loader with the scalars of YAML 1.2."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
@@ -245,7 +250,9 @@ def parse_yaml(
         raise ValueError(f"line {line}: {repeated.format(key)}") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else text.count("\n", 0, getattr(error, "position", 0)) + 1
+        # What is never closed is missed behind the last line.
+        last = text.rstrip().count("\n")
+        line = 1 + (min(mark.line, last) if mark else text.count("\n", 0, getattr(error, "position", 0)))
         raise ValueError(f"line {line}: not YAML: {getattr(error, 'problem', None) or error}") from error
     except (KeyError, AttributeError, TypeError, OverflowError, RecursionError) as error:
         # Of PyYAML for a value that is not of the tag it has, and for merges of merges.
