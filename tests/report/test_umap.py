@@ -26,8 +26,8 @@ print(json.dumps([drawn.method, drawn.note, drawn.samples, drawn.points.tolist()
 def test_umap_runs_once_per_features(tmp_path, monkeypatch):
     path = tmp_path / "source-test.safetensors"
     rng = np.random.default_rng(0)
-    labels = np.arange(18) % 3
-    features = (10 * np.eye(5)[labels] + rng.normal(size=(18, 5))).astype("f4")
+    labels = np.arange(12) % 3
+    features = (10 * np.eye(5)[labels] + rng.normal(size=(12, 5))).astype("f4")
     save_file({"features": features, "labels": labels}, path)
     done = subprocess.run(
         [sys.executable, "-c", DRAW, str(path)],
@@ -38,7 +38,7 @@ def test_umap_runs_once_per_features(tmp_path, monkeypatch):
     )
     *said, points = json.loads(done.stdout)
     points = np.array(points, dtype=np.float32)
-    assert said == ["UMAP", "", 18]
+    assert said == ["UMAP", "", 12]
     centres = np.stack([points[labels == c].mean(0) for c in range(3)])
     nearest = np.linalg.norm(points[:, None] - centres, axis=2).argmin(1)
     assert (nearest == labels).mean() > 0.95
@@ -48,7 +48,7 @@ def test_umap_runs_once_per_features(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(embedding, "_umap", lambda z: calls.append(len(z)) or z[:, :2])
     again = embedding.embed(path, 3)
-    assert (again.method, again.note, again.samples) == ("UMAP", "", 18)
+    assert (again.method, again.note, again.samples) == ("UMAP", "", 12)
     np.testing.assert_array_equal(again.points, points)
     assert calls == []
     # Other features, a damaged file and a set larger than what is drawn are computed.
@@ -58,7 +58,7 @@ def test_umap_runs_once_per_features(tmp_path, monkeypatch):
     embedding.embed(path, 3)
     save_file({"features": rng.normal(size=(2500, 5)).astype("f4"), "labels": np.arange(2500) % 3}, path)
     large = embedding.embed(path, 3)
-    assert calls == [18, 18, 2000]
+    assert calls == [12, 12, 2000]
     assert (large.points.shape, large.labels.shape, large.samples) == ((2000, 2), (2000,), 2500)
 
 
