@@ -96,7 +96,7 @@ def test_all_items_are_gone_through_before_anything_is_waited_for(tmp_path, monk
 def test_missing_weights_are_left_out_not_failed(tmp_path, monkeypatch):
     planned = runs_of("backbone", Settings("paper", seeds=(0,)))
     runs = next(runs for runs in planned if runs.variant.setting == {"backbone": "vit_b_16"})
-    monkeypatch.setattr(Queue, "_missing_data", lambda *_: "")
+    monkeypatch.setattr(queues, "missing_data", lambda *_: "")
     lines = []
     queue = Queue(tmp_path / "runs", tmp_path, tell=lines.append)
     assert queue.advance([runs])

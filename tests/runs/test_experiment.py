@@ -27,13 +27,13 @@ def own_data(name, folder):
 @pytest.mark.parametrize("name", ["digits", "synthetic", "vectors", "folder"])
 def test_a_recipe_and_its_data_make_batches_for_a_network(name, tmp_path):
     own_data(name, tmp_path)
-    recipe = load_recipe(name, overrides=["data.workers=0"])
+    recipe = load_recipe(name, overrides=["data.workers=0", "evaluation.batch_size=7"])
     experiment = load_experiment(recipe, tmp_path)
     assert experiment.tree.num_classes == experiment.train.tree.num_classes
     inputs, labels = next(iter(experiment.training_loader(0)))
     assert tuple(inputs.shape[1:]) == experiment.input_shape
     assert len(inputs) == len(labels) == min(recipe.batch_size, len(experiment.train))
-    seen = torch.cat([part for _, part in experiment.evaluation_loader(experiment.test, batch_size=7)])
+    seen = torch.cat([part for _, part in experiment.evaluation_loader(experiment.test)])
     assert seen.tolist() == experiment.test.labels.tolist()
 
 

@@ -13,14 +13,11 @@ import reprlib
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, ClassVar, NoReturn
+from typing import IO, Any, BinaryIO, ClassVar, NoReturn
 
 import numpy as np
 
 from cophenet._common.limits import UNPACKED_BYTES, check_unpacked, check_zip, read_stream, size_text
-
-if TYPE_CHECKING:
-    from torch import device as Device
 
 __all__ = ["LimitedUnpickler", "RefusedPickleError", "load_torch", "read_plain_pickle"]
 
@@ -100,12 +97,11 @@ _OLD_PICKLES = 5
 _BYTES = 8
 
 
-def load_torch(path: Path, device: str | Device = "cpu", *, old_format: bool = True) -> Any:
-    """What `torch.save` wrote: tensors and plain values.
+def load_torch(path: Path, *, old_format: bool = True) -> Any:
+    """What `torch.save` wrote: tensors, on the CPU, and plain values.
 
     Args:
         path: The file.
-        device: Where the tensors shall be.
         old_format: Whether files of before torch 1.6 are read too.
 
     Raises:
@@ -122,7 +118,7 @@ def load_torch(path: Path, device: str | Device = "cpu", *, old_format: bool = T
             if "constants.pkl" in archive.get_all_records():  # a program, which some versions of torch load
                 raise ValueError("a TorchScript archive")
             _Checker(io.BytesIO(archive.get_record("data.pkl")), size).load()
-            return torch.load(path, map_location=device, weights_only=True)
+            return torch.load(path, map_location="cpu", weights_only=True)
         # Before 2.6, torch itself can be made to run code by a file in its oldest format.
         if not old_format or tarfile.is_tarfile(path):
             raise ValueError("not in the format that torch writes")
@@ -131,7 +127,7 @@ def load_torch(path: Path, device: str | Device = "cpu", *, old_format: bool = T
         for _ in range(_OLD_PICKLES):
             _Checker(stream, size).load()
         file.seek(0)
-        return torch.load(stream, map_location=device, weights_only=True)
+        return torch.load(stream, map_location="cpu", weights_only=True)
 
 
 class _Stream:

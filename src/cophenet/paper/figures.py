@@ -10,7 +10,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cophenet.paper.fits import fit_line
-from cophenet.paper.items import Item, Number, find_items
+from cophenet.paper.item import Figures, Item, Number
+from cophenet.paper.items import find_items
 from cophenet.paper.measurements import ORDERS, OUTLIER
 from cophenet.paper.modes import MODES
 from cophenet.paper.observations import Condition, Observations
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["checksum", "dots_panel", "draw", "item_figures"]
 
-Figures: TypeAlias = dict[str, dict[str, Any]]
 Cells: TypeAlias = Sequence["Cell | None"]
 _DPI = 160
 

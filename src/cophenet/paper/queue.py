@@ -167,7 +167,7 @@ class Queue:
             self.report.lacking[name] = "not finished"
             return
         path = runs.path(self.folder, seed)
-        missing = self._missing_data(runs)
+        missing = missing_data(runs.recipe.data.create_source(), self.data_dir)
         if not missing and state_of(path) == "missing":
             missing = self._missing_weights(runs)
         if missing:
@@ -205,10 +205,6 @@ class Queue:
         elif state == "interrupted":
             resume(path, trust=True, **options)  # type: ignore[arg-type]
         evaluate(path, data_dir=self.data_dir, trust=True)
-
-    def _missing_data(self, runs: VariantRuns) -> str:
-        """What of the data is not there; nothing if all is."""
-        return missing_data(runs.recipe.data.create_source(), self.data_dir)
 
     def _missing_weights(self, runs: VariantRuns) -> str:
         """What a network begins with and is not there; nothing if all is."""

@@ -121,7 +121,9 @@ def _equal_steps(_recipe: str, scale: str) -> tuple[Variant, ...]:
     return with_controls(varied(("l2", "emd", "fastft"), settings))
 
 
-def _study(name: str, title: str, *, table: str, figure: str, **about: object) -> Item:
+def _study(
+    name: str, title: str, *, table: str = "purposes", figure: str = "pareto_figure", **about: object
+) -> Item:
     tables, figures = later("study_tables", table), later("study_tables", figure)
     return Item(name, title, (), tables=tables, figures=figures, alone=True, **about)  # type: ignore[arg-type]
 
@@ -138,8 +140,6 @@ STUDIES: tuple[Item, ...] = (
     _study(
         "objectives",
         "all objectives on three data sets, with controls",
-        table="purposes",
-        figure="pareto_figure",
         recipes=_DATA,
         variants=always(with_controls(plain(_OBJECTIVES))),
     ),
@@ -154,16 +154,12 @@ STUDIES: tuple[Item, ...] = (
     _study(
         "pareto",
         "which objective for which purpose: weights and combinations",
-        table="purposes",
-        figure="pareto_figure",
         recipes=_DATA,
         variants=always(_pareto()),
     ),
     _study(
         "several-modes",
         "classes of five modes each: coarse classes under a coarser tree",
-        table="purposes",
-        figure="pareto_figure",
         recipes=_CIFAR100,
         variants=always(
             with_controls(varied(("flat", *DISTANCES), [({"classes": "coarse"}, _SEVERAL_MODES)]))
@@ -173,8 +169,6 @@ STUDIES: tuple[Item, ...] = (
     _study(
         "equal-steps",
         "TestCPCC by batch size at equal steps",
-        table="purposes",
-        figure="pareto_figure",
         recipes=_CIFAR100,
         variants=_equal_steps,
         fixed=True,
@@ -182,8 +176,6 @@ STUDIES: tuple[Item, ...] = (
     _study(
         "fine-tuning",
         "the backbone trained too",
-        table="purposes",
-        figure="pareto_figure",
         recipes=_CIFAR100,
         variants=always(
             # No setting of its own, so that claims are judged by it beside the frozen backbone.

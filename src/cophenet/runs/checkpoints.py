@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import TooLargeError
 from cophenet._common.pickles import load_torch
 from cophenet._common.places import make_real_folder
-
-if TYPE_CHECKING:
-    from torch import device as Device
 
 __all__ = [
     "is_good",
@@ -95,14 +92,14 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
     return path
 
 
-def read_checkpoint(path: Path, device: str | Device = "cpu") -> dict[str, Any]:
+def read_checkpoint(path: Path) -> dict[str, Any]:
     """What a checkpoint holds; nothing in it is executed.
 
     Raises:
         ValueError: If it holds anything but tensors and plain values, or is no checkpoint.
     """
     try:
-        content = load_torch(path, device, old_format=False)
+        content = load_torch(path, old_format=False)
         if not isinstance(content, dict):
             raise ValueError("not a mapping")
     except (FileNotFoundError, MemoryError):

@@ -144,17 +144,14 @@ class Experiment:
             return self.recipe.create_objective(self.tree)
         return copy.deepcopy(self.objective)
 
-    def evaluation_loader(
-        self, samples: Samples, *, batch_size: int | None = None, device: torch.device | str = "cpu"
-    ) -> Loader:
+    def evaluation_loader(self, samples: Samples, *, device: torch.device | str = "cpu") -> Loader:
         """Samples in their order, as they are: no augmentation, every one once.
 
         Args:
             samples: `test`, `train`, or those of another part and domain of `data`.
-            batch_size: Samples per batch; None for the recipe's `evaluation.batch_size`.
             device: Where the batches are wanted.
         """
-        size = batch_size or self.recipe.evaluation.batch_size
+        size = self.recipe.evaluation.batch_size
         return Loader(samples, size, device=device, **self._arguments(samples))
 
     def training_loader(

@@ -123,6 +123,7 @@ def _some(tree: Hierarchy, nodes: Iterable[int]) -> str:
 
 Floats = NDArray[np.float64]
 _NEAREST = 3
+_MOST = 5
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,8 @@ class Misplaced:
         )
 
 
-def misplaced_classes(features: Any, labels: Any, tree: Hierarchy, *, most: int = 5) -> list[Misplaced]:
-    r"""Classes that look misplaced in a tree, the clearest first.
+def misplaced_classes(features: Any, labels: Any, tree: Hierarchy) -> list[Misplaced]:
+    r"""At most five classes that look misplaced in a tree, the clearest first.
 
     Of a class with mean $\mu_c$ in a group G (the parent of the class), with $d(c, H)$ the mean Euclidean
     distance of $\mu_c$ to the means of the other classes below H, it looks misplaced if $d(c, H) < d(c, G)$
@@ -167,7 +168,6 @@ def misplaced_classes(features: Any, labels: Any, tree: Hierarchy, *, most: int 
         features: Array of shape (N, d).
         labels: (N,) positions in the classes of the tree; classes without two samples are not judged.
         tree: The tree.
-        most: How many to give.
 
     Example:
         >>> from cophenet.tree import Hierarchy
@@ -193,7 +193,7 @@ def misplaced_classes(features: Any, labels: Any, tree: Hierarchy, *, most: int 
         assert verdict[0] is not None
         better, own, other = verdict[0]
         found.append((other / own, _described(label, better, own, other, whole, tree, judged)))
-    return [one for _, one in sorted(found, key=lambda pair: pair[0])[:most]]
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])[:_MOST]]
 
 
 def _means(x: Floats, y: NDArray[Any], size: int) -> Floats:
