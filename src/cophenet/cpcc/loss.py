@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cophenet._common.checks import check_choice, check_number, check_whole
+from cophenet.cpcc.batch_plan import BatchPlan, LateCheck, group_batch, plan_batch
 from cophenet.cpcc.exchange import (
     Gather,
     Shards,
@@ -24,7 +25,6 @@ from cophenet.cpcc.exchange import (
 from cophenet.cpcc.memory import FeatureMemory
 from cophenet.cpcc.module_setup import Setup, setup_of
 from cophenet.cpcc.pearson import correlation
-from cophenet.cpcc.prepared import BatchPlan, LateCheck, group_batch, plan_batch
 from cophenet.cpcc.target import check_target
 from cophenet.transport.base import ClassDistance, create_distance
 from cophenet.transport.batch import ClassBatch, without_autocast

@@ -6,8 +6,8 @@ trained, and how, is not decided here.
 
 from cophenet.models.base import Backbone
 from cophenet.models.cached import cached_backward
-from cophenet.models.foreign import backbone_function
 from cophenet.models.heads import Heads, LinearHead, Network, NetworkOutput, build_heads
+from cophenet.models.other_packages import backbone_function
 from cophenet.models.registry import (
     backbone_names,
     create_backbone,

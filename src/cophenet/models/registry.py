@@ -13,7 +13,7 @@ from cophenet._common.checks import check_options, wrong_argument
 from cophenet._common.registry import Registry
 from cophenet._common.trust import TrustError
 from cophenet.models.base import Backbone, ImageInputs
-from cophenet.models.foreign import code_named, create_foreign, foreign_image_inputs
+from cophenet.models.other_packages import code_named, create_foreign, foreign_image_inputs
 from cophenet.models.weights import load_weights
 
 __all__ = [

@@ -13,17 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from cophenet.report.style import (
-    COLORS,
-    INK,
-    MUTED,
-    color_bar,
-    hide_axes,
-    look,
-    scatter_groups,
-    show_percent,
-    styled,
-)
+from cophenet.report.style import COLORS, INK, MUTED, look, show_percent, styled
 
 __all__ = [
     "clouds_figure",
@@ -211,6 +201,15 @@ def _fitted(axes: Axes, panel: Mapping[str, Any]) -> None:
     )
 
 
+def _hide_axes(axes: Axes) -> None:
+    """Take away ticks, grid and frame."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
 @styled
 def matrices_figure(data: Mapping[str, Any]) -> Figure:
     """Class distances in the order of the tree, a row of panels for each objective.
@@ -233,8 +232,8 @@ def matrices_figure(data: Mapping[str, Any]) -> Figure:
                 axes.axhline(cut - 0.5, color="#ffffff", linewidth=0.3)
                 axes.axvline(cut - 0.5, color="#ffffff", linewidth=0.3)
             axes.set_title(f"{row['name']}, {panel['title']}", loc="left")
-            hide_axes(axes)
-            color_bar(figure, image, axes, shrink=0.75)
+            _hide_axes(axes)
+            figure.colorbar(image, ax=axes, pad=0.02, shrink=0.75).outline.set_visible(False)
     return figure
 
 
@@ -250,9 +249,13 @@ def clouds_figure(data: Mapping[str, Any]) -> Figure:
     for place, panel in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), place + 1)
         points, groups = np.asarray(panel["points"]), np.asarray(panel["group"])
-        scatter_groups(axes, points, groups, size=7, names=None if place else data["groups"])
+        for group in np.unique(groups).tolist():
+            (color, marker), (x, y) = look(group), points[groups == group].T
+            label = None if place else data["groups"][group]
+            # Pixels instead of thousands of shapes.
+            axes.scatter(x, y, s=7, c=color, marker=marker, linewidths=0, rasterized=True, label=label)
         axes.set_title(panel["title"], loc="left")
-        hide_axes(axes)
+        _hide_axes(axes)
     if panels:
         figure.legend(loc="outside lower left", ncols=2 * len(panels), markerscale=2, fontsize=7)
     return figure
@@ -284,7 +287,7 @@ def heat_figure(data: Mapping[str, Any]) -> Figure:
     for (i, j), value in np.ndenumerate(values):
         text = "-" if np.isnan(value) else f"{100 * value:.2f}"
         axes.text(j, i, text, ha="center", va="center", color=INK)
-    hide_axes(axes)
+    _hide_axes(axes)
     axes.set_xticks(range(len(data["columns"])), data["columns"])
     axes.set_yticks(range(len(data["rows"])), data["rows"])
     axes.xaxis.tick_top()

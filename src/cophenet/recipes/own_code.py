@@ -37,7 +37,7 @@ def own_code(recipe: Recipe) -> str | None:
         >>> own_code(load_recipe("digits", overrides=["model={backbone: 'my_net:Net'}"]))
         "backbone 'my_net:Net'"
     """
-    from cophenet.models.foreign import code_named
+    from cophenet.models.other_packages import code_named
 
     return code_named(recipe.model.backbone, recipe.model.options) or added_member(recipe)
 

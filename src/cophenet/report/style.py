@@ -5,17 +5,13 @@ Figures are made with matplotlib's object interface, without a backend or any gl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec
 
 import matplotlib
-import numpy as np
-import numpy.typing as npt
-from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from matplotlib.ticker import PercentFormatter
 
 from cophenet.report.names import COLORS
@@ -26,10 +22,7 @@ __all__ = [
     "INK",
     "MARKERS",
     "MUTED",
-    "color_bar",
-    "hide_axes",
     "look",
-    "scatter_groups",
     "show_percent",
     "styled",
 ]
@@ -92,52 +85,6 @@ def look(index: int) -> tuple[str, str]:
     return COLORS[index % len(COLORS)], MARKERS[(index + index // len(COLORS)) % len(MARKERS)]
 
 
-def hide_axes(axes: Axes) -> None:
-    """Take away ticks, grid and frame."""
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.grid(visible=False)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-
-
 def show_percent(axis: Axis) -> None:
     """Write the fractions along an axis as percent."""
     axis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-
-
-def color_bar(figure: Figure, image: AxesImage, axes: Axes, **options: Any) -> None:
-    """What the colours of an image mean, beside it and without a frame.
-
-    Args:
-        figure: The figure.
-        image: The image.
-        axes: Where it is.
-        **options: Of `Figure.colorbar`.
-    """
-    figure.colorbar(image, ax=axes, pad=0.02, **options).outline.set_visible(False)
-
-
-def scatter_groups(
-    axes: Axes,
-    points: npt.NDArray[np.floating],
-    groups: npt.NDArray[np.int64],
-    *,
-    size: float,
-    names: Sequence[str] | None = None,
-) -> None:
-    """Samples as points, with the colour and marker of their group.
-
-    Args:
-        axes: Where to.
-        points: Places in the plane, shape (N, 2).
-        groups: Groups of the samples, shape (N,).
-        size: Of a point.
-        names: Names of the groups, for a legend.
-    """
-    for group in np.unique(groups).tolist():
-        color, marker = look(group)
-        x, y = points[groups == group].T
-        label = None if names is None else names[group]
-        # Pixels instead of thousands of shapes.
-        axes.scatter(x, y, s=size, c=color, marker=marker, linewidths=0, rasterized=True, label=label)

@@ -16,7 +16,7 @@ from cophenet._common.places import check_real_folder
 from cophenet._common.shell import command
 from cophenet.recipes import Recipe, load_recipe
 from cophenet.runs.checkpoints import newest_good
-from cophenet.runs.documents import read_details, read_results, read_run_info
+from cophenet.runs.json_files import read_details, read_results, read_run_info
 from cophenet.tree import Hierarchy
 
 __all__ = ["FORMAT", "Run"]
