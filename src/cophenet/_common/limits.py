@@ -161,13 +161,13 @@ def _is_ours(error: Exception) -> bool:
 
 
 def one_line(error: Exception) -> str:
-    r"""The message of an error, on one line and not too long.
+    r"""The message of an error, on one line and not too long; of one without a message, its kind.
 
     Example:
-        >>> one_line(RuntimeError("two\n lines"))
-        'two lines'
+        >>> one_line(RuntimeError("two\n lines")), one_line(KeyError())
+        ('two lines', 'KeyError')
     """
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

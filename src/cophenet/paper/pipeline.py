@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cophenet._common.files import write_text
+from cophenet._common.limits import one_line
 from cophenet._common.locks import InUseError, locked
 from cophenet.paper.documents import (
     Document,
@@ -33,7 +34,7 @@ from cophenet.paper.plan import (
     recipe_label,
     recipes_of,
 )
-from cophenet.paper.queue import Queue, Report, one_line
+from cophenet.paper.queue import Queue, Report
 from cophenet.paper.run_observations import read_runs
 from cophenet.paper.timing import run_isolated
 from cophenet.paper.variants import DISTANCES

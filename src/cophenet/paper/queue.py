@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from cophenet._common.limits import one_line
 from cophenet._common.locks import InUseError, locked
 from cophenet._common.places import check_real_folder
 from cophenet.paper.plan import FEATURES_EVERY, VariantRuns
@@ -18,7 +19,7 @@ from cophenet.runs import Run
 if TYPE_CHECKING:
     from cophenet.data.source import DataSource
 
-__all__ = ["Queue", "Report", "State", "different_settings", "missing_data", "one_line", "state_of"]
+__all__ = ["Queue", "Report", "State", "different_settings", "missing_data", "state_of"]
 
 State = Literal["missing", "interrupted", "trained", "done"]
 Tell = Callable[[str], None]
@@ -67,16 +68,6 @@ def different_settings(path: Path, recipe: Recipe) -> list[str]:
         return ["seeds"]
     there, here = (flatten(r.model_dump(exclude={FEATURES_EVERY, "summary"})) for r in (run.recipe, recipe))
     return sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
-
-
-def one_line(error: Exception) -> str:
-    r"""What went wrong, in a line.
-
-    Example:
-        >>> one_line(ValueError("no\n  space")), one_line(KeyError())
-        ('no space', 'KeyError')
-    """
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def missing_data(source: DataSource, data_dir: Path | None) -> str:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cophenet._common.files import read_json, write_json, write_text
+from cophenet._common.limits import one_line
 from cophenet._common.progress import format_time
 from cophenet.evaluation.intervals import mean_interval
 from cophenet.evaluation.keys import describe
 from cophenet.evaluation.results import run_results
-from cophenet.paper.queue import Queue, one_line
+from cophenet.paper.queue import Queue
 from cophenet.report.answer import Answer, Finding, answer, aspects, new_class_aspects
 from cophenet.report.answer import Candidate as Answered
 from cophenet.report.comparison import measure_run
