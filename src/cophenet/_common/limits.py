@@ -138,6 +138,10 @@ def reading(where: str | Path, kind: str = "") -> Iterator[None]:
         ...     {}["features"]
         Traceback (most recent call last):
         ValueError: a.npz: truncated, damaged or not an npz archive (KeyError: 'features')
+        >>> with reading("a.npz", "an npz archive"):
+        ...     raise EOFError
+        Traceback (most recent call last):
+        ValueError: a.npz: truncated, damaged or not an npz archive (EOFError)
     """
     try:
         yield
@@ -151,7 +155,8 @@ def reading(where: str | Path, kind: str = "") -> Iterator[None]:
         if _is_ours(error) and message.startswith(f"{where}"):
             raise
         if not _is_ours(error):
-            message = f"truncated, damaged or not {kind or 'of its kind'} ({type(error).__name__}: {message})"
+            why = f"{type(error).__name__}: {message}" if str(error) else message
+            message = f"truncated, damaged or not {kind or 'of its kind'} ({why})"
         raise ValueError(f"{where}: {message}") from error
 
 
