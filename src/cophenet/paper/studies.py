@@ -148,7 +148,7 @@ STUDIES: tuple[Item, ...] = (
         "trained with one distance, measured by another",
         table="yardsticks",
         figure="yardsticks_figure",
-        recipes=_CIFAR100,
+        recipes=_DATA,
         variants=always(tuple(replace(v, seeds=3) for v in plain(("flat", *DISTANCES, *MORE_DISTANCES)))),
     ),
     _study(
