@@ -73,3 +73,18 @@ def test_points_of_a_name_look_alike_in_all_panels_and_are_named_once():
     for shown, again in zip(first.collections[3:], last.collections, strict=True):
         assert (shown.get_facecolor() == again.get_facecolor()).all()
     assert len({(tuple(c.get_facecolor()[0]), len(c.get_paths()[0].vertices)) for c in first.collections}) > 7
+
+
+def test_points_of_a_group_share_a_colour_and_no_two_look_alike():
+    names = [("l2", f"l2, weight {n}") for n in range(9)] + [("EMD", "EMD")]
+    points = [{"name": name, "group": group, "x": 0.1 * i, "y": 0.5} for i, (group, name) in enumerate(names)]
+    panel = {"title": "", "x": "", "y": "", "points": points, "fit": None}
+    (axes,) = scatter_figure({"panels": [panel]}).axes
+    looks = [
+        (tuple(c.get_edgecolor()[0]), c.get_paths()[0].vertices.tobytes(), len(c.get_facecolor()))
+        for c in axes.collections
+        if c.get_label().startswith(("l2", "EMD"))
+    ]
+    assert len(set(looks)) == 10
+    assert len({color for color, *_ in looks[:9]}) == 1
+    assert looks[9][0] != looks[0][0]

@@ -6,6 +6,7 @@ Every chart is made from plain data, as `figures` gives it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from cophenet.report.style import COLORS, INK, MUTED, look, show_percent, styled
+from cophenet.report.style import COLORS, INK, MARKERS, MUTED, look, show_percent, styled
 
 __all__ = [
     "clouds_figure",
@@ -162,19 +163,20 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
 
     Args:
         data: "panels", each with "title", "x", "y" (labels), "points" of "name", "x" and "y" (and "x_std" and
-            "y_std" for bars), and "fit" with "slope", "intercept" and "correlation", or None; all are
-            fractions, shown as percent.
+            "y_std" for bars, and "group" for a colour of its own), and "fit" with "slope", "intercept" and
+            "correlation", or None; all are fractions, shown as percent.
     """
     panels = data["panels"]
     columns = min(len(panels), _SCATTER_COLUMNS)
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.6 * rows + 0.5), layout="constrained")
-    names = list(dict.fromkeys(point["name"] for panel in panels for point in panel["points"]))
+    looks = _looks([point for panel in panels for point in panel["points"]])
     for place, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, place + 1)
         for point in panel["points"]:
-            color, marker = look(names.index(point["name"]))
-            axes.scatter(point["x"], point["y"], color=color, marker=marker, s=36, label=point["name"])
+            color, marker, fill = looks[point["name"]]
+            shape = {"marker": marker, "facecolors": fill, "edgecolors": color}
+            axes.scatter(point["x"], point["y"], s=36, label=point["name"], **shape)
             spread = {"xerr": point.get("x_std"), "yerr": point.get("y_std")}
             axes.errorbar(point["x"], point["y"], **spread, fmt="none", ecolor=color, elinewidth=0.8)
         _fitted(axes, panel)
@@ -184,9 +186,27 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
         axes.margins(0.12)
         for axis in (axes.xaxis, axes.yaxis):
             show_percent(axis)
-    fitting = 100 // (max(map(len, names), default=0) + 5)  # columns of the longest name
+    fitting = 100 // (max(map(len, looks), default=0) + 5)  # columns of the longest name
     _legend(figure, loc="outside lower center", ncols=max(2, min(_LEGEND_COLUMNS, fitting)))
     return figure
+
+
+def _looks(points: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str, str]]:
+    """Colour, marker and filling of every name: those of one group share the colour."""
+    groups: dict[str, dict[str, None]] = {}
+    for point in points:
+        groups.setdefault(point.get("group", ""), {})[point["name"]] = None
+    if len(groups) < 2:
+        return {
+            name: (color, marker, color)
+            for names in groups.values()
+            for name, (color, marker) in zip(names, map(look, range(len(names))), strict=True)
+        }
+    return {
+        name: (color, MARKERS[place % len(MARKERS)], color if place < len(MARKERS) else "none")
+        for names, color in zip(groups.values(), cycle(COLORS))
+        for place, name in enumerate(names)
+    }
 
 
 def _fitted(axes: Axes, panel: Mapping[str, Any]) -> None:

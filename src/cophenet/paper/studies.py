@@ -46,24 +46,26 @@ _UNIT = "objective.cpcc.normalize=true"
 # Parts of the objective `cosine`, and CPCC with other objectives.
 _COMBINATIONS = (
     # The better rate for Flat, while the recipe has that of the others: see docs/models.md.
-    Variant("flat", {"lr": 1e-3}, ("optimizer.lr=1e-3",)),
+    Variant("flat", {"variant": "rate 0.001"}, ("optimizer.lr=1e-3",)),
     *(
-        Variant("fastft", {"unit vectors, weight": w}, (_UNIT, f"objective.cpcc.weight={w}"))
+        Variant("fastft", {"variant": f"unit vectors, weight {w:g}"}, (_UNIT, f"objective.cpcc.weight={w}"))
         for w in (0.1, 0.3, 1.0)
     ),
     *(
         Variant(
-            "mtl", {"+ FastFT": w}, (f"objective.options.mtl={{cpcc: {{distance: fastft, weight: {w}}}}}",)
+            "mtl",
+            {"variant": f"with FastFT of weight {w:g}"},
+            (f"objective.options.mtl={{cpcc: {{distance: fastft, weight: {w}}}}}",),
         )
         for w in (0.1, 0.3, 1.0)
     ),
     Variant(
         "sumloss",
-        {"+ FastFT": 0.3},
+        {"variant": "with FastFT of weight 0.3"},
         ("objective.options.sumloss={cpcc: {distance: fastft, weight: 0.3}}",),
     ),
     *(
-        Variant("cosine", {"parts": text}, (f"objective.options.cosine={options}",))
+        Variant("cosine", {"variant": text}, (f"objective.options.cosine={options}",))
         for text, options in {
             "cosine head alone": "{coarse_weight: 0, cpcc: {weight: 0}}",
             "without CPCC": "{cpcc: {weight: 0}}",
@@ -106,7 +108,7 @@ def _tuning() -> tuple[Variant, ...]:
 
 def _pareto() -> tuple[Variant, ...]:
     """Objectives over a range of weights, and combinations."""
-    weights = [({"lambda": w}, (f"objective.cpcc.weight={w}",)) for w in _WEIGHTS]
+    weights = [({"variant": f"weight {w:g}"}, (f"objective.cpcc.weight={w}",)) for w in _WEIGHTS]
     others = (replace(variant, seeds=3) for variant in plain(("flat", "mtl", "sumloss", "cosine")))
     return (*others, *varied(("l2", "emd", "fastft"), weights), *_COMBINATIONS)
 

@@ -134,6 +134,7 @@ def pareto_figure(item: Item, document: Document) -> Figures:
     """Coarse MAP against what it may cost, with the deviation over seeds."""
     observations = document.observations
     metrics = {heading: metric for heading, metric, control in _PURPOSES if not control}
+    varied = any(c.setting for c in observations.conditions)
     panels = []
     for recipe, conditions in _by_recipe(observations):
         for x in ("fine MAP", "fine accuracy"):
@@ -144,7 +145,8 @@ def pareto_figure(item: Item, document: Document) -> Figures:
                 )
                 if across is not None and up is not None and None not in (across.mean, up.mean):
                     spread = {"x_std": across.std, "y_std": up.std}
-                    points.append({"name": condition_name(c), "x": across.mean, "y": up.mean, **spread})
+                    of = {"group": c.label} if varied else {}
+                    points.append({"name": condition_name(c), "x": across.mean, "y": up.mean, **spread, **of})
             title = f"{recipe_label(recipe)}: coarse MAP and {x}"
             panels.append({"title": title, "x": x, "y": "coarse MAP", "points": points, "fit": None})
     return {item.name: {"kind": "scatter", "panels": panels}}
