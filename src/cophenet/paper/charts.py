@@ -175,7 +175,7 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
         axes = figure.add_subplot(rows, columns, place + 1)
         for point in panel["points"]:
             color, marker, fill = looks[point["name"]]
-            shape = {"marker": marker, "facecolors": fill, "edgecolors": color}
+            shape: dict[str, Any] = {"marker": marker, "facecolors": fill, "edgecolors": color}
             axes.scatter(point["x"], point["y"], s=36, label=point["name"], **shape)
             spread = {"xerr": point.get("x_std"), "yerr": point.get("y_std")}
             axes.errorbar(point["x"], point["y"], **spread, fmt="none", ecolor=color, elinewidth=0.8)
