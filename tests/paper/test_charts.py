@@ -76,7 +76,8 @@ def test_points_of_a_name_look_alike_in_all_panels_and_are_named_once():
 
 
 def test_points_of_a_group_share_a_colour_and_no_two_look_alike():
-    names = [("l2", f"l2, weight {n}") for n in range(9)] + [("EMD", "EMD")]
+    # More groups than colours, and more points in one than markers.
+    names = [("l2", f"l2, weight {n}") for n in range(9)] + [(f"EMD {n}", f"EMD {n}") for n in range(8)]
     points = [{"name": name, "group": group, "x": 0.1 * i, "y": 0.5} for i, (group, name) in enumerate(names)]
     panel = {"title": "", "x": "", "y": "", "points": points, "fit": None}
     (axes,) = scatter_figure({"panels": [panel]}).axes
@@ -85,6 +86,6 @@ def test_points_of_a_group_share_a_colour_and_no_two_look_alike():
         for c in axes.collections
         if c.get_label().startswith(("l2", "EMD"))
     ]
-    assert len(set(looks)) == 10
+    assert len(set(looks)) == 17
     assert len({color for color, *_ in looks[:9]}) == 1
     assert looks[9][0] != looks[0][0]

@@ -202,11 +202,12 @@ def _looks(points: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str, str
             for names in groups.values()
             for name, (color, marker) in zip(names, map(look, range(len(names))), strict=True)
         }
-    return {
-        name: (color, MARKERS[place % len(MARKERS)], color if place < len(MARKERS) else "none")
-        for names, color in zip(groups.values(), cycle(COLORS))
-        for place, name in enumerate(names)
-    }
+    looks, used = {}, dict.fromkeys(COLORS, 0)
+    for names, color in zip(groups.values(), cycle(COLORS)):
+        for name in names:
+            place, used[color] = used[color], used[color] + 1
+            looks[name] = color, MARKERS[place % len(MARKERS)], color if place < len(MARKERS) else "none"
+    return looks
 
 
 def _fitted(axes: Axes, panel: Mapping[str, Any]) -> None:
