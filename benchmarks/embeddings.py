@@ -37,7 +37,7 @@ from cophenet._common.files import write_json
 from cophenet.data.cifar import cifar10_tree, cifar100_split
 from cophenet.data.digits import digits_tree
 from cophenet.estimator.comparison import METHODS, FittedMethod, lda, measure_method, split_vectors
-from cophenet.estimator.tree_strength import AUTO
+from cophenet.estimator.level_loss import AUTO
 from cophenet.report.style import look, show_percent, styled
 from timing import RESULTS
 

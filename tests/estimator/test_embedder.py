@@ -65,17 +65,15 @@ def test_a_sample_known_as_dog_trains_the_levels_it_knows():
     assert (embedder.predict_proba(new, level="group").argmax(1)[dogs] == group).mean() > 0.95
     assert embedder.score(new, np.where(dogs, "dog", truth)) >= embedder.score(new, truth)
     # The loss of such a sample, one class at a time.
-    from cophenet.estimator.network import start_network
-    from cophenet.estimator.scaling import fit_scale
-    from cophenet.estimator.training import Trainer
+    from cophenet.estimator.adapter import AdapterTrainer
+    from cophenet.estimator.samples import Split, TrainingSet, fit_scale
     from cophenet.objectives import create
 
-    objective = create("flat", TREE)
-    network = start_network(objective, 6, 8, 6, 0)
-    inner = np.array([TREE.node("dog")])
-    scale = fit_scale(rows, np.arange(len(rows)))
-    trainer = Trainer(network, objective, rows, np.array([5, 2] * 100), inner, scale, torch.device("cpu"))
-    p = network(scale(rows[:2], torch.float32)).logits["breed"].softmax(1)
+    every, inner = np.arange(len(rows)), np.array([TREE.node("dog")])
+    scale, split = fit_scale(rows, every), Split(every, every[:0], every[:0])
+    samples = TrainingSet(rows, np.array([5, 2] * 100), inner, TREE, scale, split)
+    trainer = AdapterTrainer(samples, HierarchicalEmbedder(hidden_size=8), create("flat", TREE), 0)
+    p = trainer.network(samples.inputs(every[:2], trainer.device)).logits["breed"].softmax(1)
     slow = -(p[0, TREE.index("husky")] + p[0, TREE.index("poodle")]).log() - p[1, 2].log()
     torch.testing.assert_close(trainer.loss(np.array([0, 1]), 0), slow / 2)
 
@@ -262,9 +260,7 @@ def test_wrong_parameters_are_named(parameter, value):
 
 def test_a_refit_forgets_what_belongs_to_the_old_network():
     embedder = HierarchicalEmbedder(TREE, **QUICK).fit(ROWS, NAMES).build_index(ROWS, NAMES)
-    embedder.input_shape_ = (2, 3)
     embedder.fit(ROWS[:, :5], NAMES)
-    assert not hasattr(embedder, "input_shape_")
     with pytest.raises(ValueError, match="there is no index"):
         embedder.search(ROWS[:1, :5])
 

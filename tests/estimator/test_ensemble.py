@@ -8,10 +8,9 @@ from torch.nn.functional import cross_entropy, normalize
 
 from cophenet import HierarchicalEmbedder, Hierarchy, class_distances, cpcc
 from cophenet.estimator.ensemble import MEMBERS, final_ensemble
-from cophenet.estimator.ensemble_training import EnsembleTrainer, Mixed, side_by_side
+from cophenet.estimator.ensemble_training import EnsembleTrainer, side_by_side
 from cophenet.estimator.one_cycle import OneCycle
-from cophenet.estimator.scaling import fit_scale
-from cophenet.estimator.tree_strength import TreeWeights
+from cophenet.estimator.samples import Split, TrainingSet, fit_scale
 from estimator.vectors import TREE, clouds
 
 ROWS, NAMES = clouds()
@@ -19,15 +18,16 @@ CODES = np.array([TREE.index(name) for name in NAMES])
 
 
 _SCALE = 16.0
-AUTO, NO_TREE = TreeWeights(0.5, 0.1), TreeWeights(0.0, 0.0)
 
 
-def start(targets=CODES, held_out=(), weights=AUTO, inner=()):
+def start(targets=CODES, held_out=(), tree_strength="auto", inner=()):
     """A trainer, and all members as one team that leaves nothing out at random."""
-    scale, held = fit_scale(ROWS, np.arange(len(ROWS))), np.array(held_out, dtype=np.int64)
-    nodes, device = np.array(inner, dtype=np.int64), torch.device("cpu")
-    trainer = EnsembleTrainer(ROWS, targets, nodes, TREE, scale, weights, held, 0, device)
-    team = trainer.team(HierarchicalEmbedder(hidden_size=8), 0, 10, MEMBERS)
+    every = np.arange(len(ROWS))
+    split = Split(every, every[:0], np.array(held_out, dtype=np.int64))
+    nodes = np.array(inner, dtype=np.int64)
+    samples = TrainingSet(ROWS, targets, nodes, TREE, fit_scale(ROWS, every), split)
+    trainer = EnsembleTrainer(samples, HierarchicalEmbedder(hidden_size=8, tree_strength=tree_strength), 0)
+    team = trainer.team(0, 10, MEMBERS)
     team.members.dropout = 0.0
     return trainer, team
 
@@ -80,7 +80,7 @@ def test_the_loss_against_a_loop():
 
 
 def test_of_a_sample_that_it_leaves_out_a_member_learns_nothing():
-    trainer, team = start(held_out=np.arange(8), weights=NO_TREE)
+    trainer, team = start(held_out=np.arange(8), tree_strength=0)
     members = team.members
     assert np.bincount(trainer.left_out_by[:8]).tolist() == [2] * MEMBERS
     for sample in range(MEMBERS):
@@ -88,7 +88,7 @@ def test_of_a_sample_that_it_leaves_out_a_member_learns_nothing():
         learned = learning(trainer.loss(team, np.array([sample])), members)
         assert learned == [member != sample for member in range(MEMBERS)]
     # Of a team of its own the second pair is the third and fourth member.
-    pair = trainer.team(HierarchicalEmbedder(hidden_size=8), 2, 10, 2)
+    pair = trainer.team(2, 10, 2)
     pair.members.norm.eval()
     assert learning(trainer.loss(pair, np.array([2])), pair.members) == [False, True]
 
@@ -100,14 +100,14 @@ def learning(loss, members):
 
 
 def test_mixed_samples_pay_for_both_labels_and_are_left_out_where_one_of_them_is():
-    trainer, team = start(held_out=np.arange(MEMBERS), weights=NO_TREE)
+    trainer, team = start(held_out=np.arange(MEMBERS), tree_strength=0)
     members = team.members
     chosen, order = np.arange(4, 24), np.roll(np.arange(20), 3)
     inputs, codes = trainer._inputs(chosen), torch.from_numpy(CODES[chosen])
     logits = members.logits(members(0.7 * inputs + 0.3 * inputs[order]))
     wanted = sum(0.7 * cross_entropy(one, codes) + 0.3 * cross_entropy(one, codes[order]) for one in logits)
-    torch.testing.assert_close(trainer.loss(team, chosen, Mixed(order, 0.7)), wanted)
-    learned = learning(trainer.loss(team, np.array([0, 9]), Mixed(np.array([1, 0]), 0.7)), members)
+    torch.testing.assert_close(trainer.loss(team, chosen, (order, 0.7)), wanted)
+    learned = learning(trainer.loss(team, np.array([0, 9]), (np.array([1, 0]), 0.7)), members)
     assert learned == [False] + [True] * (MEMBERS - 1)
 
 

@@ -15,7 +15,7 @@ from cophenet.cli import main
 from cophenet.estimator import decisions, familiarity
 from cophenet.estimator.decision_curve import CurveCounter, DecisionCurve
 from cophenet.estimator.familiarity import fit_familiarity
-from cophenet.estimator.scaling import fit_scale
+from cophenet.estimator.samples import fit_scale
 from estimator.vectors import TREE, clouds
 
 ROWS, NAMES = clouds(per_class=120, spread=1.5)

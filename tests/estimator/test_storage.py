@@ -261,3 +261,6 @@ def test_a_trained_run_behind_the_estimator(tmp_path):
     assert embedder.transform(images.flatten(1)).shape == (40, embedder._n_features_out)
     with pytest.raises(ValueError, match="saved by its run folder"):
         embedder.save(tmp_path / "model")
+    # Fitted on vectors, it takes inputs of the run no longer.
+    embedder.set_params(objective="auto", tree=None, max_iter=1).fit(np.eye(40), labels)
+    assert embedder.predict(np.eye(40)).shape == (40,)

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cophenet import HierarchicalEmbedder
-from cophenet.estimator.weights import draw_epoch, fit_weights
+from cophenet.estimator.samples import draw_epoch
+from cophenet.estimator.validation import fit_weights
 from estimator.vectors import TREE, clouds
 
 ROWS, NAMES = clouds()

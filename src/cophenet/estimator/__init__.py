@@ -1,8 +1,8 @@
 """A scikit-learn estimator on vectors made elsewhere: an adapter that reshapes them to follow a label tree.
 
-`embedder` is the estimator. Beside it: `validation`, `labels` and `scaling` of what users give, `training` of
-`network`, `prediction` by one of the `decisions`, `familiarity` of what it is given, `search`, `scores`;
-`storage`, `onnx` and `from_run` for models in files, and `files` for vectors in files.
+`embedder` is the estimator. Beside it: `validation` and `labels` of what users give, `training` of an
+`ensemble` or `adapter`, `prediction` by one of the `decisions`, `familiarity` of what it is given, `search`,
+`scores`; `storage`, `onnx` and `from_run` for models in files, and `files` for vectors in files.
 """
 
 try:

@@ -23,7 +23,7 @@ from cophenet import metrics
 from cophenet._common.checks import UndefinedWarning
 from cophenet.cpcc import cpcc
 from cophenet.estimator.embedder import HierarchicalEmbedder
-from cophenet.estimator.training import split_rows
+from cophenet.estimator.samples import split_rows
 from cophenet.metrics.mean_average_precision import class_prototypes, level_labels, prototype_map
 from cophenet.transport import class_distances
 from cophenet.tree import Hierarchy

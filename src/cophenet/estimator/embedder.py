@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,15 @@ from torch import Tensor
 
 from cophenet._common.arrays import release_pages
 from cophenet.estimator import storage
-from cophenet.estimator.from_run import check_bytes, flat_inputs, read_run
+from cophenet.estimator.from_run import RunNetwork, check_bytes, flat_inputs, read_run
 from cophenet.estimator.labels import to_tree
 from cophenet.estimator.neighbors import Neighbors
 from cophenet.estimator.onnx import write_onnx
 from cophenet.estimator.prediction import DecisionMixin
-from cophenet.estimator.scaling import Scale, blocks, float_type
+from cophenet.estimator.samples import Scale, blocks, float_type
 from cophenet.estimator.search import SearchMixin
 from cophenet.estimator.training import Fitted, train_embedder
-from cophenet.estimator.validation import check_parameters, check_rows
-from cophenet.estimator.weights import fit_weights
+from cophenet.estimator.validation import check_parameters, check_rows, fit_weights
 from cophenet.tree import Hierarchy
 from cophenet.tree.tables import add_columns
 
@@ -261,16 +259,12 @@ class HierarchicalEmbedder(
         return tags
 
     def _set_fitted(self, fitted: Fitted) -> None:
-        """Set what was learned, not calibrated yet; what belongs to another network is removed."""
-        for old in ("index_", "input_shape_", "takes_bytes_", "image_view_"):
-            self.__dict__.pop(old, None)
+        """Set what was learned, not calibrated yet; an index of another network is removed."""
+        self.__dict__.pop("index_", None)
         self.classes_, self.tree_, self.given_tree_ = fitted.classes, fitted.tree, fitted.given_tree
         self.network_, self.input_scale_ = fitted.network, fitted.scale
         self.history_, self.n_iter_ = fitted.history, len(fitted.history)
-        self._n_features_out = fitted.num_features
-        if fitted.input_shape is not None:
-            self.input_shape_, self.n_features_in_ = fitted.input_shape, prod(fitted.input_shape)
-            self.takes_bytes_, self.image_view_ = fitted.is_bytes, fitted.image_view
+        self.n_features_in_, self._n_features_out = len(fitted.scale.mean), self.network_.num_features
         self.calibration_scores_, self.decision_report_ = np.zeros(0), {}
         self.calibration_counts_, self.decision_curve_ = None, None
         self.uncalibrated_, self.familiarity_ = fitted.uncalibrated, fitted.familiarity
@@ -278,10 +272,11 @@ class HierarchicalEmbedder(
 
     def _rows(self, X: Any) -> Array:  # noqa: N803
         check_is_fitted(self)
-        if not hasattr(self, "input_shape_"):
+        network = self.network_
+        if not isinstance(network, RunNetwork):
             return np.asarray(check_rows(self, X))
-        rows = np.asarray(check_rows(self, flat_inputs(X, self.input_shape_)))
-        if self.takes_bytes_:
+        rows = np.asarray(check_rows(self, flat_inputs(X, network.shape)))
+        if network.is_bytes:
             check_bytes(rows)
         return rows
 

@@ -130,12 +130,13 @@ class EnsembleNetwork(nn.Module):
         linear: Whether members are linear.
 
     Attributes:
+        num_features: Size of a reshaped vector.
         num_values: Numbers that one vector takes on its way.
     """
 
     def __init__(self, inputs: int, size: int, outputs: int, classes: int, *, linear: bool) -> None:
         super().__init__()
-        self.is_linear, self.size = linear, size
+        self.is_linear, self.size, self.num_features = linear, size, outputs
         self.num_values = MEMBERS * (2 * size + classes) + outputs
         self.hidden = nn.Linear(inputs, MEMBERS * size)
         self.prototypes = nn.Parameter(torch.empty(MEMBERS, classes, size))

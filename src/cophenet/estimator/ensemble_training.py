@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -43,18 +43,15 @@ from cophenet.estimator.ensemble import (
     main_directions,
 )
 from cophenet.estimator.labels import classes_below
-from cophenet.estimator.level_loss import LevelLoss, find_levels
+from cophenet.estimator.level_loss import LevelLoss, find_levels, tree_weights
 from cophenet.estimator.neighbors import Neighbors, held_out_answers
 from cophenet.estimator.one_cycle import OneCycle
-from cophenet.estimator.scaling import Scale, blocks
-from cophenet.estimator.tree_strength import TreeWeights
-from cophenet.estimator.weights import draw_epoch
-from cophenet.tree import Hierarchy
+from cophenet.estimator.samples import TrainingSet, blocks, draw_epoch
 
 if TYPE_CHECKING:
     from cophenet.estimator.embedder import HierarchicalEmbedder
 
-__all__ = ["EnsembleTrainer", "Mixed", "Team"]
+__all__ = ["EnsembleTrainer", "Team"]
 
 Ints = NDArray[np.int64]
 
@@ -83,13 +80,6 @@ _LEAST_SCALE, _SCALE_PER_LOG = 16.0, 4.5
 _COMPONENTS = 64
 
 
-class Mixed(NamedTuple):
-    """Which sample of a batch is mixed into each (B,), and the share of the samples themselves."""
-
-    order: Ints
-    share: float
-
-
 @dataclass
 class Team:
     """Some members in training.
@@ -109,62 +99,48 @@ class Team:
     generator: torch.Generator
 
 
-@dataclass
 class EnsembleTrainer:
     """Trains members on rows.
 
-    Attributes:
-        rows: (n, d) as given, also a memory map: only batches of it are read.
-        targets: (n,) classes, or C + position in `inner`.
-        inner: Inner nodes of the tree that are labels.
-        tree: The tree.
-        scale: Standardises rows.
-        weights: Of the terms that know the tree.
-        held_out: (m,) samples that calibrate, each of them left out by one member.
+    Args:
+        samples: What to train on; of `split.calibrate` each sample is left out by one member.
+        settings: The estimator, for its parameters.
         seed: Decides all that is random.
-        device: Where to train.
-        sample_weights: (n,) what each sample counts; None for equally much.
     """
 
-    rows: NDArray[Any]
-    targets: Ints
-    inner: Ints
-    tree: Hierarchy
-    scale: Scale
-    weights: TreeWeights
-    held_out: Ints
-    seed: int
-    device: torch.device
-    sample_weights: NDArray[np.float64] | None = None
-
-    def __post_init__(self) -> None:
-        """Tables of the labels, and who leaves out what."""
-        targets, members = find_levels(self.tree, self.inner)
-        if not self.weights.levels:
+    def __init__(self, samples: TrainingSet, settings: HierarchicalEmbedder, seed: int) -> None:
+        self.samples, self.settings, self.seed = samples, settings, seed
+        self.rows, self.targets, self.tree = samples.rows, samples.targets, samples.tree
+        self.device, self.terms = torch.device(settings.device), tree_weights(settings.tree_strength)
+        targets, members = find_levels(self.tree, samples.inner)
+        if not self.terms.levels:
             targets, members = targets[-1:], members[-1:, : self.tree.num_classes]
         self.levels, self.nodes = targets.numpy(), members.to(self.device)
         above = len(self.levels) - 1
-        shares = [self.weights.levels / max(1, above) ** 0.5] * above + [1.0]
+        shares = [self.terms.levels / max(1, above) ** 0.5] * above + [1.0]
         self.level_weights = np.array(shares, dtype=np.float32)
-        self.below = torch.from_numpy(classes_below(self.tree, self.inner)).to(self.device)
+        self.below = torch.from_numpy(classes_below(self.tree, samples.inner)).to(self.device)
+        held_out = samples.split.calibrate
         self.left_out_by = np.full(len(self.rows), -1)
-        self.left_out_by[self.held_out] = np.arange(len(self.held_out)) % MEMBERS
+        self.left_out_by[held_out] = np.arange(len(held_out)) % MEMBERS
         self.is_few = len(self.rows) < _FEW * self.tree.num_classes
-        self.has_cpcc = bool(self.weights.cpcc) and not self.tree.is_equidistant
+        self.has_cpcc = bool(self.terms.cpcc) and not self.tree.is_equidistant
 
-    def fit(self, settings: HierarchicalEmbedder) -> tuple[EnsembleNetwork, list[dict[str, float]]]:
+    def fit(self) -> tuple[EnsembleNetwork, list[dict[str, float]]]:
         """Train for a number of epochs that the number of samples decides, unless `max_iter` is given.
 
         Returns:
             The network; and the number, loss and held-out loss of every epoch (NaN if nothing is held out).
         """
-        steps, epochs = self._plan(settings)
+        steps, epochs = self._plan()
         size = 2 if len(self.rows) >= _PAIRS else MEMBERS
-        teams = [self.team(settings, first, steps * epochs, size) for first in range(0, MEMBERS, size)]
-        scored = int((self.targets[self.held_out] < self.tree.num_classes).sum())
+        teams = [self.team(first, steps * epochs, size) for first in range(0, MEMBERS, size)]
+        scored = int((self.targets[self.left_out_by >= 0] < self.tree.num_classes).sum())
         history: list[dict[str, float]] = []
-        show = bool(settings.verbose)
-        with side_by_side(len(teams)) as each, Progress("", epochs, show=show, count=_nothing) as bar:
+        with (
+            side_by_side(len(teams)) as each,
+            Progress("", epochs, show=bool(self.settings.verbose), count=lambda *_: "") as bar,
+        ):
             for epoch in range(1, epochs + 1):
                 sums = each(lambda team: self._epoch(team, steps), teams)
                 loss, held = np.sum(sums, axis=0) / (len(self.rows) * MEMBERS, scored or math.nan)
@@ -172,27 +148,26 @@ class EnsembleTrainer:
                     raise ValueError(f"training diverged: the loss is {loss}; learning_rate must be lower")
                 history.append({"epoch": epoch, "loss": float(loss), "held_out": float(held)})
                 bar.update(epoch, f"loss {loss:.4f}", f"held-out {held:.4f}", label=f"epoch {epoch}/{epochs}")
-        return self._final([team.members for team in teams], settings), history
+        return self._final([team.members for team in teams]), history
 
-    def team(self, settings: HierarchicalEmbedder, first: int, steps: int, count: int) -> Team:
+    def team(self, first: int, steps: int, count: int) -> Team:
         """So many members from the first on, before some steps of training."""
         seed = self.seed + first
         dropout, width = _DROPOUT_FEW if self.is_few else _DROPOUT, self.rows.shape[1]
         scale = max(_LEAST_SCALE, _SCALE_PER_LOG * math.log(self.tree.num_classes))
-        members = Members(width, settings.hidden_size, self.nodes.shape[1], dropout, scale, seed, count).to(
-            self.device
-        )
-        rate, decay = settings.learning_rate, settings.weight_decay
+        size, rate = self.settings.hidden_size, self.settings.learning_rate
+        members = Members(width, size, self.nodes.shape[1], dropout, scale, seed, count).to(self.device)
         most = _LEARNING_RATE * (2**0.5 if len(self.rows) >= _LARGE else 1.0)
         rate = most * min(1.0, _WIDTH / width) if rate == "auto" else float(rate)
+        decay = self.settings.weight_decay
         decay = _WEIGHT_DECAY if decay == "auto" else float(decay)
         generator = torch.Generator(self.device).manual_seed(seed)
         steps_down = OneCycle(members, rate, decay, steps)
         return Team(members, first, steps_down, np.random.default_rng(self.seed), generator)
 
-    def _plan(self, settings: HierarchicalEmbedder) -> tuple[int, int]:
+    def _plan(self) -> tuple[int, int]:
         """Steps of an epoch, and epochs."""
-        count, size, epochs = len(self.rows), settings.batch_size, settings.max_iter
+        count, size, epochs = len(self.rows), self.settings.batch_size, self.settings.max_iter
         if size == "auto":
             size = min(_LARGE_BATCH if count >= _LARGE else _BATCH, max(32, count // 8))
         steps = max(1, count // max(2, int(size)))
@@ -206,29 +181,32 @@ class EnsembleTrainer:
         """Sums of the losses of members and samples, and of the held-out losses after the epoch."""
         team.members.train()
         total = torch.zeros((), device=self.device)
-        order = draw_epoch(np.arange(len(self.rows)), self.sample_weights, team.rng)
+        order = draw_epoch(np.arange(len(self.rows)), self.samples.weights, team.rng)
         with torch.enable_grad():
             for part in np.array_split(order, steps):
                 share = team.rng.beta(_MIXING, _MIXING)
-                mixed = Mixed(team.rng.permutation(len(part)), max(share, 1 - share))
+                mixed = team.rng.permutation(len(part)), max(share, 1 - share)
                 loss = self.loss(team, part, mixed)
                 team.steps.step(loss)
                 total += loss.detach() * len(part)
         return float(total), self._held_out_loss(team)
 
-    def loss(self, team: Team, chosen: Ints, mixed: Mixed | None = None) -> Tensor:
-        """The sum of the members' losses on some samples; of two steps one has CPCC, with both's weight."""
+    def loss(self, team: Team, chosen: Ints, mixed: tuple[Ints, float] | None = None) -> Tensor:
+        """The sum of the members' losses on some samples; of two steps one has CPCC, with both's weight.
+
+        `mixed` says which sample of the batch is mixed into each (B,), and the share of the batch itself.
+        """
         inputs, parts = self._inputs(chosen), [(chosen, 1.0)]
         if mixed is not None:
-            order = torch.from_numpy(mixed.order).to(self.device)
-            inputs = inputs.lerp(inputs.index_select(0, order), 1 - mixed.share)
-            parts = [(chosen, mixed.share), (chosen[mixed.order], 1 - mixed.share)]
+            order, share = mixed
+            inputs = inputs.lerp(inputs.index_select(0, torch.from_numpy(order).to(self.device)), 1 - share)
+            parts = [(chosen, share), (chosen[order], 1 - share)]
         vectors = team.members(inputs, team.generator)
         loss = self._level_loss(team, vectors, parts)
         if self.has_cpcc and team.steps.done % _CPCC_STEPS == 0:
             left_out = np.logical_or.reduce([self.left_out_by[samples] >= 0 for samples, _ in parts])
             term = self._cpcc_loss(vectors, self.targets[chosen], ~left_out, team.rng)
-            loss = loss + _CPCC_STEPS * self.weights.cpcc * term
+            loss = loss + _CPCC_STEPS * self.terms.cpcc * term
         return loss
 
     def _level_loss(self, team: Team, vectors: Tensor, parts: list[tuple[Ints, float]]) -> Tensor:
@@ -266,7 +244,7 @@ class EnsembleTrainer:
         return loss
 
     def _inputs(self, chosen: Ints) -> Tensor:
-        return self.scale(self.rows[chosen], torch.float32).to(self.device)
+        return self.samples.inputs(chosen, self.device)
 
     def _cpcc_loss(
         self, vectors: Tensor, labels: Ints, seen: NDArray[np.bool_], rng: np.random.Generator
@@ -312,7 +290,7 @@ class EnsembleTrainer:
                 total += float(cross_entropy(own, labels, reduction="sum"))
         return total
 
-    def _final(self, teams: Sequence[Members], settings: HierarchicalEmbedder) -> EnsembleNetwork:
+    def _final(self, teams: Sequence[Members]) -> EnsembleNetwork:
         """The network, with the mean and main directions of the unit vectors of the training samples."""
         width = MEMBERS * teams[0].size
         moments, total = torch.zeros(width, width, dtype=torch.float64), torch.zeros(width).double()
@@ -330,7 +308,7 @@ class EnsembleTrainer:
         mean = total / len(self.rows)
         moments -= torch.outer(total, mean)
         most = max(_COMPONENTS, min(self.tree.num_classes, self.rows.shape[1]))
-        outputs = settings.n_components or min(most, width)
+        outputs = self.settings.n_components or min(most, width)
         directions = main_directions(moments, outputs).float()
         rows = self._class_rows(prototypes, sums) * (teams[0].scale / SCALE)
         return final_ensemble(teams, rows, mean.float(), directions)
@@ -340,9 +318,8 @@ class EnsembleTrainer:
 
         With few samples class means have a say already; and neighbors know no weights.
         """
-        helpful = not self.is_few and self.sample_weights is None
-        parts = (self.rows, self.targets, self.left_out_by, self.scale)
-        return held_out_answers(network, *parts, use_neighbors=helpful)
+        helpful = not self.is_few and self.samples.weights is None
+        return held_out_answers(network, self.samples, self.left_out_by, use_neighbors=helpful)
 
     def _add_to_classes(self, sums: Tensor, vectors: Tensor, chosen: Ints) -> None:
         """Add unit vectors to the sums of their classes, but for members that have left them out."""
@@ -361,7 +338,7 @@ class EnsembleTrainer:
         if self.is_few:
             return (own + torch.where(sums.any(2, keepdim=True), normalize(sums, dim=2), own)) / 2
         if len(above) > 1:
-            share = self.weights.levels * (1 - 1 / len(above))
+            share = self.terms.levels * (1 - 1 / len(above))
             return (own + share * prototypes[:, torch.from_numpy(above)].mean(1)) / (1 + share / 2)
         return own
 
@@ -388,7 +365,3 @@ def side_by_side(count: int) -> Iterator[Callable[[Callable[[Any], Any], Sequenc
             yield lambda task, items: list(pool.map(task, items))
     finally:
         torch.set_num_threads(threads)
-
-
-def _nothing(*_: object) -> str:
-    return ""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet._common.arrays import release_pages
-from cophenet.estimator.scaling import Scale, blocks
+from cophenet.estimator.samples import Scale, blocks
 
 __all__ = ["UNLIKE", "Familiarity", "Unlike", "fit_familiarity"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cophenet.data.augmentation import resize_images
-from cophenet.estimator.scaling import Scale, blocks
+from cophenet.estimator.samples import Scale, blocks, to_host
 from cophenet.estimator.training import Fitted
-from cophenet.estimator.validation import to_host
 
 if TYPE_CHECKING:
     from cophenet.models.heads import Network
+    from cophenet.runs.experiment import Preprocessing
 
 __all__ = ["RunNetwork", "check_bytes", "flat_inputs", "read_run"]
 
@@ -28,23 +28,21 @@ class RunNetwork(nn.Module):
 
     Args:
         network: What was trained: backbone and heads.
-        shape: Shape of one input of the data set.
+        before: What comes before it: the shape of one input of the data set, its resizing, a frozen backbone.
         finest: Name of the head of the classes.
-        resize: Brings images (B, *shape) to the size of the network.
-        trunk: A frozen backbone before the network; None for none.
+
+    Attributes:
+        num_features: Size of a feature vector.
+        image_view: What is seen of an image file to be an input; None if inputs are no colour images.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        shape: Sequence[int],
-        finest: str,
-        resize: Callable[[Tensor], Tensor],
-        trunk: nn.Module | None = None,
-    ) -> None:
+    def __init__(self, network: Network, before: Preprocessing, finest: str) -> None:
         super().__init__()
-        self.network, self.shape, self.finest = network, tuple(shape), finest
-        self.resize, self.trunk = resize, trunk
+        self.network, self.finest, self.num_features = network, finest, network.backbone.num_features
+        self.shape, self.is_bytes = before.shape, before.is_bytes
+        self.image_view = before.view if before.is_bytes else None
+        self.resize = partial(resize_images, side=before.size, interpolation=before.images.interpolation)
+        self.trunk = None if before.trunk is None else before.trunk.backbone
         self.eval().requires_grad_(False)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,7 +96,6 @@ def read_run(path: str | os.PathLike[str], *, trust: bool) -> tuple[dict[str, An
     from cophenet.runs import Run, load_experiment, load_network
 
     run = Run.open(os.fspath(path), trust=trust)
-    network = load_network(run)
     experiment = load_experiment(run.recipe, run.info["data_dir"])
     before, tree = experiment.preprocessing, run.tree
     one = 255.0 if before.is_bytes else 1.0
@@ -106,22 +103,7 @@ def read_run(path: str | os.PathLike[str], *, trust: bool) -> tuple[dict[str, An
     mean, std = (
         np.array(given or [empty]) for given, empty in ((before.images.mean, 0.0), (before.images.std, 1.0))
     )
-    trunk = None if before.trunk is None else before.trunk.backbone
-    fitted = Fitted(
-        np.array(tree.classes),
-        tree,
-        tree,
-        Scale(*(one * np.broadcast_to(values[:, None], channels).ravel() for values in (mean, std))),
-        RunNetwork(
-            network,
-            before.shape,
-            experiment.objective.finest,
-            partial(resize_images, side=before.size, interpolation=before.images.interpolation),
-            trunk,
-        ),
-        network.backbone.num_features,
-        input_shape=before.shape,
-        is_bytes=before.is_bytes,
-        image_view=before.view if before.is_bytes else None,
-    )
+    scale = Scale(*(one * np.broadcast_to(values[:, None], channels).ravel() for values in (mean, std)))
+    network = RunNetwork(load_network(run), before, experiment.objective.finest)
+    fitted = Fitted(np.array(tree.classes), tree, tree, scale, network)
     return {"tree": tree, "objective": run.recipe.objective.name}, fitted

@@ -45,7 +45,7 @@ def predict_images(
         FileNotFoundError: If a file or folder is not there.
         ValueError: If the model is not for colour images, or a file is none.
     """
-    view = getattr(embedder, "image_view_", None)
+    view = getattr(embedder.network_, "image_view", None)
     if view is None:
         raise ValueError("the model takes no image files: only one of a run on colour images does")
     images = [image for path in paths for image in _find_images(path)]

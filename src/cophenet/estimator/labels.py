@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from cophenet.estimator.validation import to_host
+from cophenet.estimator.samples import to_host
 from cophenet.tree import AmbiguousNameError, Hierarchy
 from cophenet.vectors.formats import is_whole
 

@@ -1,7 +1,8 @@
-"""Levels of a tree as targets, and cross entropy of all of them at once."""
+"""Levels of a tree as targets, cross entropy of all of them at once, and how much the tree decides."""
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,12 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cophenet._common.checks import wrong_argument
 from cophenet.estimator.labels import classes_below
 from cophenet.tree import Hierarchy
 
-__all__ = ["LevelLoss", "Levels", "find_levels"]
+__all__ = ["AUTO", "LevelLoss", "Levels", "TreeWeights", "find_levels", "tree_weights"]
 
 Ints = NDArray[np.int64]
+
+# What "auto" is of the dial from 0, where the tree decides nothing, to 1, where it does as far as possible.
+AUTO = 0.3
 
 
 class Levels(NamedTuple):
@@ -112,3 +117,38 @@ class LevelLoss(torch.autograd.Function):
         gradient = gradient * given
         own = torch.bmm(gradient, rows), torch.bmm(gradient.transpose(1, 2), vectors)
         return *own, None, None, None, None
+
+
+class TreeWeights(NamedTuple):
+    """Weights of the terms of the loss that know the tree.
+
+    Attributes:
+        levels: Of the cross entropies of L levels above the classes, each divided by the root of L.
+        cpcc: Of 1 - CPCC of the class means.
+    """
+
+    levels: float
+    cpcc: float
+
+
+def tree_weights(strength: object) -> TreeWeights:
+    """The weights that a setting of the dial stands for.
+
+    Args:
+        strength: From 0 to 1; "auto" is 0.3.
+
+    Raises:
+        ValueError: If it is something else.
+
+    Example:
+        >>> tree_weights(0), tree_weights("auto")
+        (TreeWeights(levels=0.0, cpcc=0.0), TreeWeights(levels=0.5, cpcc=0.1))
+        >>> tree_weights(2)
+        Traceback (most recent call last):
+        ValueError: tree_strength must be a number from 0 to 1 or 'auto', got 2
+    """
+    value = AUTO if isinstance(strength, str) and strength == "auto" else strength
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
+        raise wrong_argument("tree_strength", f"must be a number from 0 to 1 or 'auto', got {strength!r}")
+    share = float(value) / AUTO
+    return TreeWeights(min(1.0, 0.5 * share), 0.1 * share**3)

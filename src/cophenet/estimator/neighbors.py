@@ -13,7 +13,6 @@ member, and by the samples it has seen, compared by its own unit vectors.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cophenet.estimator.ensemble import MEMBERS, EnsembleNetwork
-from cophenet.estimator.scaling import Scale, blocks
+from cophenet.estimator.samples import TrainingSet, blocks
 
 __all__ = ["NEAREST", "SHARPNESS", "Neighbors", "held_out_answers"]
 
@@ -66,22 +65,14 @@ def _votes(units: Tensor, vectors: Tensor, classes: Tensor, count: int) -> Tenso
 
 
 def held_out_answers(
-    network: EnsembleNetwork,
-    rows: NDArray[Any],
-    classes: NDArray[np.int64],
-    left_out_by: NDArray[np.int64],
-    scale: Scale,
-    *,
-    use_neighbors: bool,
+    network: EnsembleNetwork, samples: TrainingSet, left_out_by: NDArray[np.int64], *, use_neighbors: bool
 ) -> tuple[Neighbors | None, Tensor]:
     """Probabilities of the samples that a member has left out, by that member; with neighbors if these help.
 
     Args:
         network: As trained.
-        rows: (n, d).
-        classes: (n,) of the samples; C and more for those without a class, which are passed over.
+        samples: All of them; those without a class are passed over.
         left_out_by: (n,) which member has not seen each; -1 for none.
-        scale: Standardises rows.
         use_neighbors: Whether neighbors may have a say.
 
     Returns:
@@ -89,21 +80,23 @@ def held_out_answers(
         samples.
     """
     device, count = network.prototypes.device, network.prototypes.shape[1]
+    classes = samples.targets
     known = classes < count
     held = np.flatnonzero(known & (left_out_by >= 0))
-    size = max(network.projection.out_features, network.size)
+    size = max(network.num_features, network.size)
+    width = samples.rows.shape[1] + network.num_values
     answers = torch.empty(len(held), count)
     with torch.no_grad():
-        for part in blocks(len(held), rows.shape[1] + network.num_values):
-            inputs = scale(rows[held[part]], torch.float32).to(device)
+        for part in blocks(len(held), width):
+            inputs = samples.inputs(held[part], device)
             logits = network.held_out(inputs, torch.from_numpy(left_out_by[held[part]]).to(device))
             answers[part] = logits.softmax(1).cpu()
         chosen = np.flatnonzero(known)
         if not use_neighbors or len(held) < _LEAST_HELD_OUT or len(chosen) * size > _MOST_NUMBERS:
             return None, answers
         units, embedded = [], []
-        for part in blocks(len(chosen), rows.shape[1] + network.num_values):
-            inputs = scale(rows[chosen[part]], torch.float32).to(device)
+        for part in blocks(len(chosen), width):
+            inputs = samples.inputs(chosen[part], device)
             units.append(network.unit_vectors(inputs))
             embedded.append(normalize(network.reshaped(units[-1]), dim=1))
         labels = torch.from_numpy(classes[chosen]).to(device)

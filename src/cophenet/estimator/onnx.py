@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from cophenet._common.files import replaced_file
 from cophenet._common.packages import import_optional
+from cophenet.estimator.adapter import VectorNetwork
 from cophenet.estimator.ensemble import MEMBERS, SCALE, EnsembleNetwork
 from cophenet.estimator.neighbors import NEAREST, SHARPNESS, Neighbors
-from cophenet.estimator.network import VectorNetwork
 
 if TYPE_CHECKING:
     from cophenet.estimator.embedder import HierarchicalEmbedder

@@ -15,7 +15,7 @@ from cophenet._common.arrays import release_pages
 from cophenet._common.checks import check_choice, check_whole, wrong_argument
 from cophenet._common.packages import import_optional
 from cophenet.estimator.labels import find_known, node_ancestors, node_labels
-from cophenet.estimator.scaling import blocks, float_type
+from cophenet.estimator.samples import blocks, float_type
 from cophenet.tree import Hierarchy
 
 __all__ = ["BACKENDS", "Group", "SearchIndex", "SearchMixin", "SearchResult"]

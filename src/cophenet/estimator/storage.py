@@ -19,14 +19,15 @@ from cophenet._common.files import old_or_new_folder, parse_json, read_json, rep
 from cophenet._common.limits import one_line, read_text
 from cophenet._common.packages import import_optional
 from cophenet._common.tensor_files import dump_tensors, read_tensors
+from cophenet.estimator.adapter import Adapter, VectorNetwork
 from cophenet.estimator.decision_curve import DecisionCurve
 from cophenet.estimator.ensemble import EnsembleNetwork
 from cophenet.estimator.familiarity import Familiarity
 from cophenet.estimator.labels import find_nodes
 from cophenet.estimator.neighbors import Neighbors
-from cophenet.estimator.network import Adapter, VectorNetwork
-from cophenet.estimator.scaling import Scale
+from cophenet.estimator.samples import Scale
 from cophenet.estimator.search import SearchIndex
+from cophenet.estimator.training import Fitted
 from cophenet.estimator.validation import check_device, check_parameters
 from cophenet.tree import Hierarchy
 
@@ -103,11 +104,10 @@ def load(estimator: _Estimator, path: str | os.PathLike[str], device: str | None
         config["params"]["device"] = device or _present(config["params"]["device"])
         tensors = read_tensors(folder / TENSORS)
         tree = Hierarchy.read(folder / TREE)
-        estimator.given_tree_ = None if config["inferred"] else Hierarchy.read(folder / GIVEN)
-        estimator.set_params(**config["params"], tree=estimator.given_tree_)
+        given = None if config["inferred"] else Hierarchy.read(folder / GIVEN)
+        estimator.set_params(**config["params"], tree=given)
         check_parameters(estimator)
         _fill(estimator, config, tensors, tree)
-        _check(estimator, config)
     except MemoryError:
         raise
     except Exception as error:
@@ -204,8 +204,38 @@ def _finite(value: float) -> float | None:
 def _fill(
     estimator: HierarchicalEmbedder, config: dict[str, Any], tensors: dict[str, Tensor], tree: Hierarchy
 ) -> None:
+    """Set what was learned; parts that do not belong together are refused."""
+    classes = _classes(config["classes"], np.dtype(config["classes_dtype"]))
+    _check_classes(classes, tree, estimator)
+    scale = Scale(tensors["scale.mean"].numpy(), tensors["scale.deviation"].numpy())
+    shape, names = (len(scale.mean),), config["feature_names"]
+    if scale.mean.shape != shape or scale.deviation.shape != shape or not (scale.deviation > 0).all():
+        raise ValueError(f"the scale needs means and positive deviations of shape {shape}")
+    network = _network(estimator, tensors, len(classes))
+    history = [
+        {key: np.nan if value is None else value for key, value in epoch.items()}
+        for epoch in config["history"]
+    ]
+    familiarity = _familiarity(scale, tensors, len(classes))
+    neighbors = _neighbors(config.get("neighbors_share"), tensors, network, len(classes))
+    rare = float(config["uncalibrated"])
+    estimator._set_fitted(
+        Fitted(classes, tree, estimator.tree, scale, network, history, rare, familiarity, neighbors)
+    )
+    _fill_calibration(estimator, config, tensors)
+    if names is not None:
+        if len(names) != shape[0]:
+            raise ValueError(f"{len(names)} names of {shape[0]} features")
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    if config["backend"] is not None:
+        estimator.index_ = _index(config["backend"], tensors, tree.num_nodes, network.num_features)
+
+
+def _network(
+    estimator: HierarchicalEmbedder, tensors: dict[str, Tensor], classes: int
+) -> EnsembleNetwork | VectorNetwork:
     state = {name[8:]: value for name, value in tensors.items() if name.startswith("network.")}
-    inputs, size, classes = len(tensors["scale.mean"]), estimator.hidden_size, len(config["classes"])
+    inputs, size = len(tensors["scale.mean"]), estimator.hidden_size
     network: EnsembleNetwork | VectorNetwork
     with torch.device("meta"):
         if estimator.objective == "auto":
@@ -219,61 +249,7 @@ def _fill(
     if (shapes := _shapes(network.state_dict())) != _shapes(state):
         raise ValueError(f"{TENSORS} has tensors {_shapes(state)}, {CONFIG} needs {shapes}")
     network.load_state_dict(state, assign=True)
-    estimator.network_ = network.float().to(torch.device(estimator.device))
-    estimator.classes_ = _classes(config["classes"], np.dtype(config["classes_dtype"]))
-    estimator.tree_ = tree
-    estimator.input_scale_ = Scale(tensors["scale.mean"].numpy(), tensors["scale.deviation"].numpy())
-    estimator.n_features_in_, estimator._n_features_out = inputs, outputs
-    if config["feature_names"] is not None:
-        estimator.feature_names_in_ = np.array(config["feature_names"], dtype=object)
-    estimator.calibration_scores_ = tensors["calibration.scores"].numpy()
-    estimator.decision_report_ = config["decision_report"]
-    _fill_promise(estimator, config, tensors)
-    _fill_neighbors(estimator, config, tensors)
-    estimator.uncalibrated_ = float(config["uncalibrated"])
-    estimator.history_ = [
-        {key: np.nan if value is None else value for key, value in epoch.items()}
-        for epoch in config["history"]
-    ]
-    estimator.n_iter_ = len(estimator.history_)
-    if config["backend"] is not None:
-        vectors, nodes = tensors["index.vectors"].numpy(), tensors["index.nodes"].numpy()
-        estimator.index_ = SearchIndex(vectors, nodes, config["backend"], unit=True)
-
-
-def _fill_promise(
-    estimator: HierarchicalEmbedder, config: dict[str, Any], tensors: dict[str, Tensor]
-) -> None:
-    """What the error target rests on; models of earlier versions do not know it."""
-    counts, curve = tensors.get("calibration.counts"), config.get("decision_curve")
-    estimator.calibration_counts_ = None if counts is None else counts.numpy()
-    estimator.decision_curve_ = None if curve is None else DecisionCurve.from_dict(curve)
-    estimator.familiarity_ = None
-    if "familiarity.means" in tensors:
-        means, whiten, held_out = (tensors[f"familiarity.{name}"] for name in ("means", "whiten", "held_out"))
-        estimator.familiarity_ = Familiarity(estimator.input_scale_, means, whiten, held_out.numpy())
-
-
-def _fill_neighbors(
-    estimator: HierarchicalEmbedder, config: dict[str, Any], tensors: dict[str, Tensor]
-) -> None:
-    """Training samples that have a say, if there are any, on the device of the network."""
-    estimator.neighbors_ = None
-    if (share := config.get("neighbors_share")) is None:
-        return
-    vectors, classes = tensors["neighbors.vectors"], tensors["neighbors.classes"]
-    rows, count = (len(vectors), estimator._n_features_out), len(estimator.classes_)
-    if vectors.shape != rows or classes.shape != rows[:1] or not rows[0]:
-        given = f"{tuple(vectors.shape)} and {tuple(classes.shape)}"
-        raise ValueError(f"neighbors need vectors (m, {rows[1]}) and classes (m,), m at least 1, got {given}")
-    if vectors.dtype != torch.float32 or not vectors.isfinite().all():
-        raise ValueError("neighbors need finite vectors in float32")
-    if classes.dtype != torch.int64 or int(classes.min()) < 0 or int(classes.max()) >= count:
-        raise ValueError(f"classes of neighbors must be whole numbers from 0 to {count - 1}")
-    if not isinstance(share, float) or not 0 < share < 1:
-        raise ValueError(f"the share of neighbors must be a number between 0 and 1, got {share!r:.50}")
-    device = torch.device(estimator.device)
-    estimator.neighbors_ = Neighbors(vectors.to(device), classes.to(device), share)
+    return network.float().to(torch.device(estimator.device))
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
@@ -289,48 +265,72 @@ def _classes(names: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     return classes
 
 
-def _check(estimator: HierarchicalEmbedder, config: dict[str, Any]) -> None:
-    """Refuse parts that do not belong together."""
-    tree, scale, scores = estimator.tree_, estimator.input_scale_, estimator.calibration_scores_
-    named = "names" if estimator.given_tree_ is None else estimator.labels
-    nodes, missing = find_nodes(estimator.classes_, estimator.given_tree_ or tree, named)
-    names = [(estimator.given_tree_ or tree).names[node] for node in nodes]
+def _check_classes(classes: NDArray[Any], tree: Hierarchy, estimator: HierarchicalEmbedder) -> None:
+    whole, named = (tree, "names") if estimator.tree is None else (estimator.tree, estimator.labels)
+    nodes, missing = find_nodes(classes, whole, named)
+    names = [whole.names[node] for node in nodes]
     if missing or len(set(names)) < len(names) or tuple(names) != tree.classes:
         raise ValueError(f"{CONFIG} has other classes than {TREE}")
-    shape = (estimator.n_features_in_,)
-    if scale.mean.shape != shape or scale.deviation.shape != shape or not (scale.deviation > 0).all():
-        raise ValueError(f"the scale needs means and positive deviations of shape {shape}")
+
+
+def _fill_calibration(
+    estimator: HierarchicalEmbedder, config: dict[str, Any], tensors: dict[str, Tensor]
+) -> None:
+    """What the error target rests on; models of earlier versions do not know all of it."""
+    classes, scores = len(estimator.classes_), tensors["calibration.scores"].numpy()
     if scores.ndim != 1 or not np.isfinite(scores).all():
         raise ValueError("the scores of calibration must be finite numbers in a row")
-    _check_promise(estimator)
-    names = config["feature_names"]
-    if names is not None and len(names) != estimator.n_features_in_:
-        raise ValueError(f"{len(names)} names of {estimator.n_features_in_} features")
-    if config["backend"] is not None:
-        _check_index(estimator.index_, tree.num_nodes, estimator._n_features_out)
-
-
-def _check_promise(estimator: HierarchicalEmbedder) -> None:
-    classes, width = len(estimator.classes_), estimator.n_features_in_
-    counts, known = estimator.calibration_counts_, estimator.familiarity_
+    curve = config.get("decision_curve")
+    counts = tensors["calibration.counts"].numpy() if "calibration.counts" in tensors else None
     if counts is not None and (counts.shape != (classes,) or counts.dtype.kind != "i" or (counts < 0).any()):
         raise ValueError(f"the counts of calibration must be {classes} whole numbers, at least 0")
-    if known is None:
-        return
-    if known.means.shape != (classes, width) or known.whiten.shape not in ((width,), (width, width)):
-        shapes = f"{tuple(known.means.shape)} and {tuple(known.whiten.shape)}"
+    estimator.calibration_scores_, estimator.decision_report_ = scores, config["decision_report"]
+    estimator.calibration_counts_ = counts
+    estimator.decision_curve_ = None if curve is None else DecisionCurve.from_dict(curve)
+
+
+def _familiarity(scale: Scale, tensors: dict[str, Tensor], classes: int) -> Familiarity | None:
+    if "familiarity.means" not in tensors:
+        return None
+    means, whiten, held_out = (tensors[f"familiarity.{name}"] for name in ("means", "whiten", "held_out"))
+    width = len(scale.mean)
+    if means.shape != (classes, width) or whiten.shape not in ((width,), (width, width)):
+        shapes = f"{tuple(means.shape)} and {tuple(whiten.shape)}"
         raise ValueError(f"familiarity needs means ({classes}, {width}) and their metric, got {shapes}")
-    rows = (known.means, known.whiten, torch.from_numpy(known.held_out))
-    if known.held_out.ndim != 1 or not all(values.isfinite().all() for values in rows):
+    if held_out.ndim != 1 or not all(values.isfinite().all() for values in (means, whiten, held_out)):
         raise ValueError("familiarity needs finite numbers, and distances in a row")
-    if any(values.dtype != torch.float32 for values in rows[:2]) or (np.diff(known.held_out) < 0).any():
+    if any(values.dtype != torch.float32 for values in (means, whiten)) or (held_out.diff() < 0).any():
         raise ValueError("familiarity needs means and metric in float32, and ascending distances")
+    return Familiarity(scale, means, whiten, held_out.numpy())
 
 
-def _check_index(index: SearchIndex, num_nodes: int, width: int) -> None:
-    rows = len(index.vectors)
-    if index.vectors.shape != (rows, width) or index.nodes.shape != (rows,):
-        given = f"{index.vectors.shape} and {index.nodes.shape}"
+def _neighbors(
+    share: Any, tensors: dict[str, Tensor], network: EnsembleNetwork | VectorNetwork, count: int
+) -> Neighbors | None:
+    """Training samples that have a say, if there are any, on the device of the network."""
+    if share is None:
+        return None
+    vectors, classes = tensors["neighbors.vectors"], tensors["neighbors.classes"]
+    rows = (len(vectors), network.num_features)
+    if vectors.shape != rows or classes.shape != rows[:1] or not rows[0]:
+        given = f"{tuple(vectors.shape)} and {tuple(classes.shape)}"
+        raise ValueError(f"neighbors need vectors (m, {rows[1]}) and classes (m,), m at least 1, got {given}")
+    if vectors.dtype != torch.float32 or not vectors.isfinite().all():
+        raise ValueError("neighbors need finite vectors in float32")
+    if classes.dtype != torch.int64 or int(classes.min()) < 0 or int(classes.max()) >= count:
+        raise ValueError(f"classes of neighbors must be whole numbers from 0 to {count - 1}")
+    if not isinstance(share, float) or not 0 < share < 1:
+        raise ValueError(f"the share of neighbors must be a number between 0 and 1, got {share!r:.50}")
+    device = next(network.parameters()).device
+    return Neighbors(vectors.to(device), classes.to(device), share)
+
+
+def _index(backend: str, tensors: dict[str, Tensor], num_nodes: int, width: int) -> SearchIndex:
+    vectors, nodes = tensors["index.vectors"].numpy(), tensors["index.nodes"].numpy()
+    rows = len(vectors)
+    if vectors.shape != (rows, width) or nodes.shape != (rows,):
+        given = f"{vectors.shape} and {nodes.shape}"
         raise ValueError(f"the index needs vectors (n, {width}) and nodes (n,), got {given}")
-    if index.nodes.dtype.kind != "i" or ((index.nodes < 0) | (index.nodes >= num_nodes)).any():
+    if nodes.dtype.kind != "i" or ((nodes < 0) | (nodes >= num_nodes)).any():
         raise ValueError(f"nodes of the index must be those of the tree, from 0 to {num_nodes - 1}")
+    return SearchIndex(vectors, nodes, backend, unit=True)

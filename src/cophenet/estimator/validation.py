@@ -1,4 +1,9 @@
-"""Checks of the estimator's inputs: parameters; rows (numpy, torch, pandas, polars, memory maps); weights."""
+"""Checks of the estimator's inputs: parameters; rows (numpy, torch, pandas, polars, memory maps); weights.
+
+Weights are frequencies, how often each sample is seen in an epoch: an objective may compare whole classes or
+groups of samples, so that its loss is no sum over samples that could be weighted. A sample that is seen twice
+counts twice in every one of them, and in the mean and variance of a batch.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +15,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
-from torch import Tensor
 
 from cophenet._common.arrays import release_pages
 from cophenet._common.checks import check_choice, check_number, check_whole, wrong_argument
 from cophenet.estimator.decisions import check_target
 from cophenet.estimator.ensemble import MEMBERS
-from cophenet.estimator.scaling import blocks
-from cophenet.estimator.tree_strength import tree_weights
+from cophenet.estimator.labels import find_nodes, label_text
+from cophenet.estimator.level_loss import tree_weights
+from cophenet.estimator.samples import blocks, to_host
 from cophenet.objectives import objective_names
+from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
     from cophenet.estimator.embedder import HierarchicalEmbedder
 
-__all__ = ["check_device", "check_parameters", "check_rows", "check_weights", "to_host"]
+__all__ = ["check_device", "check_parameters", "check_rows", "check_weights", "fit_weights"]
+
+Floats = NDArray[np.float64]
 
 
 def check_parameters(estimator: HierarchicalEmbedder) -> None:
@@ -90,20 +98,6 @@ def check_device(device: object) -> None:
         raise ValueError(f"device must be one that torch can use here, such as 'cpu', got {given!r}")
 
 
-def to_host(values: Any) -> Any:
-    """A torch tensor as a numpy array; anything else is returned unchanged.
-
-    Example:
-        >>> to_host(torch.tensor([1.5, 2.0], dtype=torch.bfloat16))
-        array([1.5, 2. ], dtype=float32)
-    """
-    if not isinstance(values, Tensor):
-        return values
-    values = values.detach().cpu()
-    # numpy has no bfloat16.
-    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
-
-
 def check_rows(estimator: Any, rows: Any, labels: Any = "no_validation", *, reset: bool = False) -> Any:
     """Check rows, and labels if given, in scikit-learn's way; a memory map is not copied.
 
@@ -119,7 +113,7 @@ def check_rows(estimator: Any, rows: Any, labels: Any = "no_validation", *, rese
     return validate_data(estimator, values, to_host(labels), reset=reset, dtype="numeric")
 
 
-def check_weights(weights: Any, count: int) -> NDArray[np.float64]:
+def check_weights(weights: Any, count: int) -> Floats:
     """Weights of samples, (count,).
 
     Example:
@@ -132,3 +126,54 @@ def check_weights(weights: Any, count: int) -> NDArray[np.float64]:
     if not (np.isfinite(values) & (values >= 0)).all() or values.sum() == 0:
         raise ValueError("sample_weight must be finite, not negative, and not all zero")
     return values
+
+
+def fit_weights(
+    labels: NDArray[Any], sample_weight: Any, class_weight: Any, tree: Hierarchy | None = None
+) -> Floats | None:
+    """The product of both weights, (n,); None if neither is given.
+
+    Args:
+        labels: (n,) as the user writes them: classes or inner nodes.
+        sample_weight: (n,) or None.
+        class_weight: A mapping of labels to weights, 1 for those it leaves out; "balanced", so that all
+            labels that occur weigh the same in sum; or None.
+        tree: Whose nodes may be weighted although no label is one.
+
+    Raises:
+        ValueError: If a weight is negative or not finite, all are 0, their number is another than that of the
+            labels, or `class_weight` names what neither the labels nor the tree have.
+
+    Example:
+        >>> fit_weights(np.array(["cat", "dog", "dog"]), [1, 1, 0.5], {"cat": 3})
+        array([3. , 1. , 0.5])
+        >>> fit_weights(np.array([7, 8, 8, 8]), None, "balanced").round(3)
+        array([2.   , 0.667, 0.667, 0.667])
+    """
+    if sample_weight is None and class_weight is None:
+        return None
+    weights = np.ones(len(labels)) if sample_weight is None else check_weights(sample_weight, len(labels))
+    if class_weight is None:
+        return weights
+    present, place, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        each: Floats = len(labels) / (len(present) * counts)
+        return weights * each[place]
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be a mapping, 'balanced' or None, got {class_weight!r}")
+    texts = [label_text(label) for label in present.tolist()]
+    given = {label_text(label): weight for label, weight in class_weight.items()}
+    unknown = sorted(given.keys() - set(texts))
+    if unknown and tree is not None:
+        # Positions are texts here too, and a part of the samples may lack some classes.
+        counted = {str(position) for position in range(tree.num_classes)}
+        unknown = [text for text in find_nodes(np.array(unknown), tree, "names")[1] if text not in counted]
+    if unknown:
+        raise ValueError(f"class_weight has labels that neither y nor the tree has: {unknown[:5]}")
+    for text, weight in given.items():
+        check_number(f"class_weight of {text!r}", weight)
+    each = np.array([float(given.get(text, 1.0)) for text in texts])
+    weights = weights * each[place]
+    if not weights.any():
+        raise ValueError("class_weight and sample_weight leave no sample with a weight above 0")
+    return weights
