@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cophenet.paper.observations import Observations
     from cophenet.report import Table
 
-__all__ = ["Figures", "Item", "Layout", "Number", "Study", "figure_of", "later", "measured_by", "table_of"]
+__all__ = ["Figures", "Item", "Number", "Study", "figure_of", "later", "measured_by", "table_of"]
 
 Figures: TypeAlias = dict[str, dict[str, Any]]
 
@@ -50,21 +50,6 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """A table with a row for each condition.
-
-    Attributes:
-        title: Of the table.
-        leading: Columns before the numbers.
-        notes: Remarks below it.
-    """
-
-    title: str
-    leading: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Study:
     """A study of time, which needs no runs.
 
@@ -90,7 +75,9 @@ class Item:
         minutes: What it computes beside the runs takes on a laptop.
         fixed: Whether it makes sense on its own recipes only.
         numbers: What its tables and figures show of every condition.
-        layout: Its table, if that has a row for each condition.
+        heading: Title of its table with a row for each condition; "" if it has none.
+        leading: Columns of that table before the numbers.
+        notes: Remarks below it.
         tables: Its other tables by name.
         figures: Its figures by name, as data.
         measure: What is measured on the runs beside their results: from the observations, the planned runs
@@ -109,7 +96,9 @@ class Item:
     minutes: float = 0.0
     fixed: bool = False
     numbers: tuple[Number, ...] = ()
-    layout: Layout | None = None
+    heading: str = ""
+    leading: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     tables: Callable[[Item, Document], dict[str, Table]] | None = None
     figures: Callable[[Item, Document], Figures] | None = None
     measure: Callable[..., tuple[Observations, Sequence[Mapping[str, Any]]]] | None = None

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cophenet._common.checks import check_choice
 from cophenet.paper import variants
-from cophenet.paper.item import Item, Layout, Number, Study, figure_of, later, measured_by, table_of
+from cophenet.paper.item import Item, Number, Study, figure_of, later, measured_by, table_of
 from cophenet.paper.modes import MODES
 from cophenet.paper.studies import STUDIES
 from cophenet.paper.variants import (
@@ -24,7 +24,7 @@ from cophenet.paper.variants import (
     plain,
 )
 
-__all__ = ["ITEMS", "Item", "Layout", "Number", "Study", "find_items", "item_names"]
+__all__ = ["ITEMS", "Item", "Number", "find_items", "item_names"]
 
 _CIFAR100 = ("cifar100",)
 _THREE = ("l2", "emd", "fastft")
@@ -115,9 +115,9 @@ def _trees(
         always(trained),
         fixed=True,
         numbers=_TREE,
-        layout=Layout(
-            heading, ("objective", "setup"), (_CONTROL, "Distance matrices are of the first seed.")
-        ),
+        heading=heading,
+        leading=("objective", "setup"),
+        notes=(_CONTROL, "Distance matrices are of the first seed."),
         figures=figure_of("matrices"),
         measure=measured_by("matrices"),
     )
@@ -142,7 +142,9 @@ ITEMS: tuple[Item, ...] = (
         PAPER_DATA,
         variants.core_with_controls,
         numbers=_CPCC,
-        layout=Layout("TestCPCC by the distance trained with", ("data", "objective", "seeds"), (_CONTROL,)),
+        heading="TestCPCC by the distance trained with",
+        leading=("data", "objective", "seeds"),
+        notes=(_CONTROL,),
         figures=figure_of("cpcc"),
     ),
     _level("coarse", _COARSE),
@@ -159,15 +161,13 @@ ITEMS: tuple[Item, ...] = (
             *(Number(f"{way}, one Gaussian", f"components-null/{way}", paper=False) for way in MODES),
             Number("fits not converged", "components/unconverged", paper=False),
         ),
-        layout=Layout(
-            "Mixture components per class",
-            ("data", "objective"),
-            (
-                "Mean over classes of the number of components, 1 to 10, with the lowest AIC, on the test "
-                "features.",
-                "One Gaussian: the same count on samples of one with the mean and covariance of each class.",
-                "Over epochs: of the first seed.",
-            ),
+        heading="Mixture components per class",
+        leading=("data", "objective"),
+        notes=(
+            "Mean over classes of the number of components, 1 to 10, with the lowest AIC, on the test "
+            "features.",
+            "One Gaussian: the same count on samples of one with the mean and covariance of each class.",
+            "Over epochs: of the first seed.",
         ),
         figures=figure_of("modes"),
         measure=measured_by("modes"),
@@ -189,7 +189,9 @@ ITEMS: tuple[Item, ...] = (
         _CIFAR100,
         _ALL,
         numbers=_CPCC,
-        layout=Layout("CPCC of hierarchical objectives", ("objective", "seeds"), (_CONTROL,)),
+        heading="CPCC of hierarchical objectives",
+        leading=("objective", "seeds"),
+        notes=(_CONTROL,),
         figures=figure_of("cpcc", title="CPCC of hierarchical objectives"),
     ),
     Item(
@@ -205,16 +207,13 @@ ITEMS: tuple[Item, ...] = (
             Number("mean coarse", "mean/coarse", paper=False),
             Number("mean fine", "mean/fine", paper=False),
         ),
-        layout=Layout(
-            "CPCC against mean metrics",
-            ("objective",),
-            (
-                "Means of all accuracies and precisions of a level, source and target. "
-                "Rank is not in the fits.",
-                "By the distance trained with, as in the paper, objectives without one are by l2: those "
-                "panels have several distances on one axis. By l2 all are alike.",
-                _CONTROL,
-            ),
+        heading="CPCC against mean metrics",
+        leading=("objective",),
+        notes=(
+            "Means of all accuracies and precisions of a level, source and target. Rank is not in the fits.",
+            "By the distance trained with, as in the paper, objectives without one are by l2: those "
+            "panels have several distances on one axis. By l2 all are alike.",
+            _CONTROL,
         ),
         figures=figure_of("scatter"),
         measure=measured_by("correlations"),
@@ -226,11 +225,9 @@ ITEMS: tuple[Item, ...] = (
         _CIFAR100,
         always(variants.RANK_VARIANTS),
         numbers=_LEVELS,
-        layout=Layout(
-            "Flat against the rank loss",
-            ("trained with",),
-            ("Rank: with the target of the authors' code; mean: with the library's, see `rank_loss`.",),
-        ),
+        heading="Flat against the rank loss",
+        leading=("trained with",),
+        notes=("Rank: with the target of the authors' code; mean: with the library's, see `rank_loss`.",),
         figures=figure_of("rank"),
     ),
     _curves(
@@ -271,7 +268,9 @@ ITEMS: tuple[Item, ...] = (
             )
         ),
         numbers=(_OWN, _SHUFFLED, *_FLOW),
-        layout=Layout("Flow weights", ("objective", "weights"), (_CONTROL,)),
+        heading="Flow weights",
+        leading=("objective", "weights"),
+        notes=(_CONTROL,),
         figures=figure_of("heat"),
     ),
     Item(
@@ -290,13 +289,11 @@ ITEMS: tuple[Item, ...] = (
         ("cifar10", "inat21-mini"),
         variants.three_epochs,
         numbers=(Number("s per epoch", "seconds_per_epoch"),),
-        layout=Layout(
-            "Seconds per epoch",
-            ("data", "batch size", "objective", "seeds", "threads"),
-            (
-                "Published on an NVIDIA RTX A6000; only ratios can be compared.",
-                "Times want a quiet machine: whatever else it did is in them.",
-            ),
+        heading="Seconds per epoch",
+        leading=("data", "batch size", "objective", "seeds", "threads"),
+        notes=(
+            "Published on an NVIDIA RTX A6000; only ratios can be compared.",
+            "Times want a quiet machine: whatever else it did is in them.",
         ),
         figures=figure_of("by_data", title="Seconds per epoch", percent=False, x="seconds"),
     ),
@@ -317,7 +314,9 @@ ITEMS: tuple[Item, ...] = (
         _CIFAR100,
         always(variants.with_controls(plain(CORE))),
         numbers=_WITH_CONTROLS,
-        layout=Layout("With the tree and with a shuffled one", ("objective",), (_CONTROL,)),
+        heading="With the tree and with a shuffled one",
+        leading=("objective",),
+        notes=(_CONTROL,),
         figures=figure_of("shuffled"),
     ),
     Item(
@@ -333,11 +332,9 @@ ITEMS: tuple[Item, ...] = (
             Number("its spread over orders", "cpcc-orders/own", paper=False),
             _BY_L2,
         ),
-        layout=Layout(
-            "Trained with Fast FlowTree in several orders, and with EMD",
-            ("trained with", "seeds"),
-            (_CONTROL,),
-        ),
+        heading="Trained with Fast FlowTree in several orders, and with EMD",
+        leading=("trained with", "seeds"),
+        notes=(_CONTROL,),
         tables=table_of("orders"),
         figures=figure_of("orders"),
         measure=measured_by("orders"),
@@ -349,11 +346,9 @@ ITEMS: tuple[Item, ...] = (
         _CIFAR100,
         always(variants.memory_sizes()),
         numbers=(_TEST, _SHUFFLED, Number("s per epoch", "seconds_per_epoch", paper=False)),
-        layout=Layout(
-            "Memory of earlier batches against batch size",
-            ("objective", "batch size", "memory"),
-            (_CONTROL,),
-        ),
+        heading="Memory of earlier batches against batch size",
+        leading=("objective", "batch size", "memory"),
+        notes=(_CONTROL,),
         figures=figure_of("memory"),
     ),
     *STUDIES,

@@ -31,7 +31,7 @@ def item_tables(document: Document) -> Tables:
         document: The item's document.
     """
     (item,) = find_items((document.item,))
-    tables = _by_condition(item, document)
+    tables = {item.name: _by_condition(item, document)} if item.heading else {}
     return tables | (item.tables(item, document) if item.tables is not None else {})
 
 
@@ -114,20 +114,16 @@ def _drawn_only(item: Item) -> list[str]:
     )
 
 
-def _by_condition(item: Item, document: Document) -> Tables:
+def _by_condition(item: Item, document: Document) -> Table:
     """The table with a row for each condition; threads are a note where all runs had as many."""
-    if item.layout is None:
-        return {}
     observations = document.observations
-    leading, notes = list(item.layout.leading), list(item.layout.notes)
+    leading, notes = list(item.leading), list(item.notes)
     if "threads" in leading:
         used = {_threads(observations, c) for c in observations.plain(measured=True)} - {None}
         if len(used) < 2:
             leading.remove("threads")
             notes += [f"Threads of the CPU for each run: {threads}." for threads in used]
-    conditions = observations.plain()
-    table = _condition_table(document, item.layout.title, leading, conditions, observations, notes)
-    return {item.name: table}
+    return _condition_table(document, item.heading, leading, observations.plain(), observations, notes)
 
 
 def generalisation(item: Item, document: Document) -> Tables:
