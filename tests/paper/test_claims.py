@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 
 from cophenet.paper import claims, timing
-from cophenet.paper.claims import CLAIMS, Claim
+from cophenet.paper.claims import CLAIMS, PROOFS, Claim
 from cophenet.paper.documents import Document, write_document
 from cophenet.paper.expressions import Comparison, value
 from cophenet.paper.items import ITEMS
 from cophenet.paper.page import claims_page
 from cophenet.paper.plan import Settings, wanted
-from cophenet.paper.proofs import PROOFS
 from cophenet.paper.synthetic import synthetic_observations
 from cophenet.paper.variants import BACKBONES, DISTANCES
 

@@ -1,16 +1,17 @@
-"""Claims of the paper that are measured, as data.
+"""Claims of the paper, as data.
 
-A claim asks for expressions over the observations of an item (`expressions`), which the judge decides on
-every data set and at every scale (`judge`). Thresholds are ours, as the paper has none. Claims that are
-proved are in `proofs`, those about times and errors of distances in `cost_claims`, those beyond the paper in
-`beyond_claims`. To add one, add an entry.
+A claim that is measured asks for expressions over the observations of an item (`expressions`), which the
+judge decides on every data set and at every scale (`judge`). Thresholds are ours, as the paper has none.
+Those about times and errors of distances are in `cost_claims`, those beyond the paper in `beyond_claims`,
+those that need no measurement in `proofs.md`. To add one, add an entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, permutations
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from cophenet.paper.beyond_claims import BEYOND_CLAIMS
 from cophenet.paper.cost_claims import COST_CLAIMS
@@ -39,7 +40,7 @@ from cophenet.paper.variants import (
     SUBTREE_WEIGHTS,
 )
 
-__all__ = ["CLAIMS", "Claim"]
+__all__ = ["CLAIMS", "PROOFS", "Claim", "Proof"]
 
 OT = tuple(name for name in DISTANCES if name != "l2")
 # The objectives of the studies of trees, flow weights and memory.
@@ -358,4 +359,25 @@ _SETTINGS: tuple[Claim, ...] = (
     ),
 )
 
+
+class Proof(NamedTuple):
+    """A claim that is proved or refuted: a row of `proofs.md`.
+
+    Attributes:
+        text: What is claimed, in our words.
+        where: Its place in the paper.
+        tests: The tests that show it, as pytest names them: one entry for each file.
+        reason: Why.
+        verdict: Whether the claim is right as it is printed: "holds" or "does not hold".
+    """
+
+    text: str
+    where: str
+    tests: str
+    reason: str
+    verdict: str
+
+
+_PROOFS = Path(__file__).with_name("proofs.md").read_text(encoding="utf-8").splitlines()[2:]
+PROOFS = tuple(Proof(*row.removeprefix("| ").removesuffix(" |").split(" | ")) for row in _PROOFS)
 CLAIMS: tuple[Claim, ...] = (*COST_CLAIMS, *_OBJECTIVES, *_SETTINGS, *BEYOND_CLAIMS)

@@ -16,7 +16,6 @@ from cophenet.paper.items import find_items, item_names
 from cophenet.paper.judge import Judgement, RegimeVerdict, judge, judge_claim
 from cophenet.paper.observations import Condition, Observations
 from cophenet.paper.plan import recipe_label
-from cophenet.paper.proofs import PROOFS
 from cophenet.paper.published import TRANSFER, is_transfer
 from cophenet.paper.tables import item_tables
 from cophenet.recipes.recipe import Scale
@@ -95,9 +94,7 @@ def claims_page(folder: Path) -> str:
     lines = ["# Claims of the paper, and what was found", "", _HOW]
     lines.append("| claim | in the paper | checked by | measured | verdict |")
     lines.append("|:--|:--|:--|:--|:--|")
-    for proof in PROOFS:
-        tests = "; ".join(f"`{test}`" for test in proof.tests)
-        lines.append(f"| {proof.text} | {proof.where} | {tests} | {proof.reason} | {proof.verdict} |")
+    lines += [f"| {' | '.join(proof)} |" for proof in claims.PROOFS]
     documents = _read_documents(folder)
     for claim in claims.CLAIMS:
         measured, verdict = _judged(claim, documents)
@@ -226,12 +223,13 @@ def results_page(folder: Path) -> str:
         parts.append("\n".join(["## What to use", "", uses, "", *_picture(_PICTURES, there)]))
     open_claims = sum(one.judgement.verdict == "cannot be told" for _, one in judged)
     not_run = sum(all(claim is not known for known, _ in judged) for claim in claims.CLAIMS)
-    proved = sum(proof.verdict == "holds" for proof in PROOFS)
+    proofs = [proof.verdict for proof in claims.PROOFS]
     lines = [
         "## Details",
         "",
         f"- [All claims](claims.md) with numbers, intervals and reasons: {open_claims} verdicts cannot be "
-        f"told, {not_run} claims were not measured; of {len(PROOFS)} that can be proved {proved} hold.",
+        f"told, {not_run} claims were not measured; of {len(proofs)} that can be proved "
+        f"{proofs.count('holds')} hold.",
         *(f"- [{_heading(d)}]({name}/README.md)" for name in item_names() if (d := there.get(name))),
     ]
     missing = ", ".join(f"`{name}`" for name in item_names() if name not in there)
