@@ -127,17 +127,34 @@ def _panel(
     return dots_panel(title, [name for name, _ in rows], series, **look)
 
 
-def _by_number(
+def by_number(
     item: Item,
-    observations: Observations,
-    rows: Sequence[tuple[str, Condition]],
-    title: str,
+    document: Document,
+    title: str = "{}",
     *,
+    row: str = "{0.label}",
     series: str = "measured",
     control: str = "",
     **look: Any,
 ) -> Figures:
-    """A panel for each number of an item, with that of the control if it has a name; "{}" is the heading."""
+    """A panel for each number of an item, with a row for each condition on data that was measured.
+
+    Args:
+        item: The item.
+        document: Its document.
+        title: Of a panel; "{}" for the heading of its number.
+        row: Name of a row; "{0}" for the condition.
+        series: Name of the numbers.
+        control: Name of those of the shuffled tree; "" to leave them out.
+        **look: As for `dots_panel`.
+    """
+    observations = document.observations
+    recipes = set(observations.recipes)
+    rows = [
+        (row.format(c), c)
+        for c in observations.conditions
+        if not c.control and c.recipe in recipes and any(number_cells(item.numbers, observations, c))
+    ]
     panels = []
     for number in (number for number in item.numbers if not number.control):
         both = {series: number, **({control: replace(number, control=True)} if control else {})}
@@ -149,11 +166,7 @@ def cpcc(item: Item, document: Document, title: str = "") -> Figures:
     """A panel for each data set: TestCPCC, beside the published one, and that of the control."""
     observations = document.observations
     own, _, shuffled, _ = item.numbers
-    shown = [
-        c
-        for c in observations.plain()
-        if observations.measured(c) or any(number_cells([own], observations, c))
-    ]
+    shown = [c for c in observations.plain() if any(number_cells(item.numbers, observations, c))]
     panels = [
         _panel(
             observations,
@@ -167,16 +180,6 @@ def cpcc(item: Item, document: Document, title: str = "") -> Figures:
     return {item.name: _figure("dots", panels)}
 
 
-def by_data(item: Item, document: Document, title: str = "", **look: Any) -> Figures:
-    """A panel for each number, with a row for each objective on each data set that was measured."""
-    observations = document.observations
-    conditions = observations.plain()
-    rows = [
-        (f"{c.data} {c.label}", c) for c in conditions if any(number_cells(item.numbers, observations, c))
-    ]
-    return _by_number(item, observations, rows, title or f"{item.name} {{}}", **look)
-
-
 def rank(item: Item, document: Document) -> Figures:
     """One panel with a row for each number and a series for each objective."""
     observations = document.observations
@@ -184,12 +187,6 @@ def rank(item: Item, document: Document) -> Figures:
     series: dict[str, Cells] = {condition_name(c): cells for c, cells in made if any(cells)}
     names = [number.heading for number in item.numbers]
     return {item.name: _figure("dots", [dots_panel("Flat against Rank", names, series)])}
-
-
-def shuffled(item: Item, document: Document) -> Figures:
-    """A panel for each number: with the tree and with a shuffled one."""
-    rows = [(c.label, c) for c in document.observations.plain(measured=True)]
-    return _by_number(item, document.observations, rows, "{}", series="tree", control="shuffled tree")
 
 
 def scatter(item: Item, document: Document) -> Figures:
@@ -232,29 +229,11 @@ def _line(name: str, points: Mapping[str, Cell | None], *, control: bool = False
     return [{**named, "x": list(points), "y": y, "std": std}]
 
 
-def curves(item: Item, document: Document, label: str) -> Figures:
-    """TestCPCC by the setting that is varied."""
+def curves(item: Item, document: Document, label: str, y: str = "TestCPCC") -> Figures:
+    """TestCPCC by the setting that is varied; `y` is the name of that axis."""
     lines = curve_points(document.observations).items()
     series = [line for (name, control), points in lines for line in _line(name, points, control=control)]
-    panel = {"title": "TestCPCC", "x": label, "y": "TestCPCC", "percent": True, "series": series}
-    return {item.name: _figure("lines", [panel])}
-
-
-def memory(item: Item, document: Document) -> Figures:
-    """TestCPCC by batch size, with and without a memory."""
-    observations = document.observations
-    lines: dict[bool, dict[str, dict[str, Cell | None]]] = {False: {}, True: {}}
-    for c in observations.plain(measured=True):
-        name, size = f"{c.label}, memory {c.setting['memory']}", str(c.setting["batch_size"])
-        for control, cell in zip(lines, number_cells(item.numbers[:2], observations, c), strict=True):
-            lines[control].setdefault(name, {})[size] = cell
-    series = [
-        line
-        for control, by_name in lines.items()
-        for name, points in by_name.items()
-        for line in _line(name, points, control=control)
-    ]
-    panel = {"title": "TestCPCC", "x": "batch size", "y": "", "percent": True, "series": series}
+    panel = {"title": "TestCPCC", "x": label, "y": y, "percent": True, "series": series}
     return {item.name: _figure("lines", [panel])}
 
 
@@ -338,14 +317,6 @@ def orders(item: Item, document: Document) -> Figures:
     return {item.name: _figure("lines", [panel])}
 
 
-def data(item: Item, document: Document) -> Figures:
-    """Sizes of the data sets, beside the published ones."""
-    observations = document.observations
-    rows = [(c.data, c) for c in observations.conditions if observations.measured(c)]
-    look: dict[str, Any] = {"percent": False, "log": True, "together": True}
-    return _by_number(item, observations, rows, "{} samples", series="counted", **look)
-
-
 def synthetic(_item: Item, document: Document) -> Figures:
     """Time by the number of samples, and error against EMD."""
     observations = document.observations
@@ -368,10 +339,3 @@ def synthetic(_item: Item, document: Document) -> Figures:
         named = {"title": f"error against EMD, {kind}", "x": "n", "y": "", "percent": True}
         errors.append({**named, "series": series})
     return {"synthetic-time": _figure("lines", [time]), "synthetic-error": _figure("lines", errors)}
-
-
-def batch_time(item: Item, document: Document) -> Figures:
-    """Seconds of a training step."""
-    rows = [(c.label, c) for c in document.observations.conditions]
-    look: dict[str, Any] = {"percent": False, "log": True, "x": "seconds"}
-    return _by_number(item, document.observations, rows, "Seconds per batch", **look)

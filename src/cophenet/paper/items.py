@@ -73,6 +73,7 @@ _WITH_CONTROLS = tuple(
     )
     for each in (number, replace(number, heading="shuffled", control=True))
 )
+_ON_DATA = "{0.data} {0.label}"
 _CONTROL = (
     "Shuffled tree: trained with classes at random places of the same tree, measured with the true tree; "
     "what a CPCC is worth without the knowledge in the tree."
@@ -88,7 +89,7 @@ def _level(name: str, numbers: tuple[Number, ...]) -> Item:
         variants.core,
         numbers=numbers,
         tables=table_of("generalisation"),
-        figures=figure_of("by_data"),
+        figures=figure_of("by_number", title=f"{name} {{}}", row=_ON_DATA),
     )
 
 
@@ -132,7 +133,15 @@ ITEMS: tuple[Item, ...] = (
         minutes=1,
         numbers=(Number("train", "samples/train"), Number("test", "samples/test")),
         tables=table_of("data"),
-        figures=figure_of("data"),
+        figures=figure_of(
+            "by_number",
+            title="{} samples",
+            row="{0.data}",
+            series="counted",
+            percent=False,
+            log=True,
+            together=True,
+        ),
         count=measured_by("data_sizes"),
     ),
     Item(
@@ -295,7 +304,7 @@ ITEMS: tuple[Item, ...] = (
             "Published on an NVIDIA RTX A6000; only ratios can be compared.",
             "Times want a quiet machine: whatever else it did is in them.",
         ),
-        figures=figure_of("by_data", title="Seconds per epoch", percent=False, x="seconds"),
+        figures=figure_of("by_number", title="Seconds per epoch", row=_ON_DATA, percent=False, x="seconds"),
     ),
     Item(
         "batch-time",
@@ -304,7 +313,7 @@ ITEMS: tuple[Item, ...] = (
         minutes=1,
         numbers=(Number("s per batch", "seconds_per_batch"),),
         tables=table_of("batch_time"),
-        figures=figure_of("batch_time"),
+        figures=figure_of("by_number", title="Seconds per batch", percent=False, log=True, x="seconds"),
         study=Study("steps", later("timing", "step_observations")),
     ),
     Item(
@@ -317,7 +326,7 @@ ITEMS: tuple[Item, ...] = (
         heading="With the tree and with a shuffled one",
         leading=("objective",),
         notes=(_CONTROL,),
-        figures=figure_of("shuffled"),
+        figures=figure_of("by_number", series="tree", control="shuffled tree"),
     ),
     Item(
         "orders",
@@ -349,7 +358,7 @@ ITEMS: tuple[Item, ...] = (
         heading="Memory of earlier batches against batch size",
         leading=("objective", "batch size", "memory"),
         notes=(_CONTROL,),
-        figures=figure_of("memory"),
+        figures=figure_of("curves", label="batch size", y=""),
     ),
     *STUDIES,
 )

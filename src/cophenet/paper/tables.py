@@ -153,18 +153,21 @@ def _without_std(cell: Cell) -> Cell:
 
 
 def curve_points(observations: Observations) -> dict[tuple[str, bool], dict[str, Cell | None]]:
-    """TestCPCC by the setting that is varied, for every objective and its control.
+    """TestCPCC by the setting that is varied, the first of several, for every objective and its control.
 
     Returns:
-        Label and whether it is the control -> a cell for each setting of which anything was measured.
+        Label, with the other settings, and whether it is the control -> a cell for each value of the setting
+        of which anything was measured.
     """
-    measured = [c for c in observations.conditions if observations.measured(c)]
-    known = {setting_name(c.setting) for c in measured}
-    settings = [n for c in observations.conditions if (n := setting_name(c.setting)) in known]
     lines: dict[tuple[str, bool], dict[str, Cell | None]] = {}
-    for c in measured:
-        points = lines.setdefault((c.label, c.control), dict.fromkeys(settings))
-        points[setting_name(c.setting)] = cell(observations, c, "cpcc/own")
+    varied = {c: setting_name(dict([*c.setting.items()][:1])) for c in observations.conditions}
+    known = {value for c, value in varied.items() if observations.measured(c)}
+    for c, value in varied.items():
+        if observations.measured(c):
+            others = (f"{name} {of}" for name, of in [*c.setting.items()][1:])
+            key = ", ".join((c.label, *others)), c.control
+            points = lines.setdefault(key, dict.fromkeys(v for v in varied.values() if v in known))
+            points[value] = cell(observations, c, "cpcc/own")
     return lines
 
 
