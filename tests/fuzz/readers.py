@@ -22,10 +22,9 @@ from cophenet.models.weights import read_state
 from cophenet.recipes import load_recipe
 from cophenet.report import compare
 from cophenet.report.comparison import make_table, results_of
-from cophenet.report.curves import training_curves
 from cophenet.report.details import details_tree, mistake_paths
 from cophenet.report.embedding import embed
-from cophenet.report.page_data import level_chances
+from cophenet.report.page_data import level_chances, training_curves
 from cophenet.runs import Run
 from cophenet.runs.checkpoints import read_checkpoint
 from cophenet.vectors import label_facts, map_arrays, map_rows, read_parts, read_vectors

@@ -114,8 +114,8 @@ def test_a_report_has_a_table_for_its_group(card):
     numbers = {key: {"mean": 0.5, "std": None, "values": [0.5]} for key in ("source/norm", "source/severity")}
     results = {"data": "digits", "objective": "l2", "scale": "laptop", "seeds": [0], "missing": {}}
     blocks = _blocks(make_table(["mine"], [{**results, "metrics": numbers}]))
-    assert [block.title for block in blocks] == ["Mistakes", "Lengths"]
-    assert blocks[1].about == "How long feature vectors are."
+    assert [group.title for group, _ in blocks] == ["Mistakes", "Lengths"]
+    assert blocks[1][0].about == "How long feature vectors are."
 
 
 def test_numbers_are_named_by_the_key(card):

@@ -14,8 +14,8 @@ from safetensors.numpy import save_file
 
 from cophenet.cli import main
 from cophenet.report import embedding, render_report, write_report
-from cophenet.report.curves import training_curves
 from cophenet.report.names import short_names
+from cophenet.report.page_data import training_curves
 from cophenet.runs import Run
 from cophenet.tree import Hierarchy
 

@@ -3,47 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from cophenet.tree import Hierarchy
 
-__all__ = ["Mistake", "details_tree", "mistake_paths"]
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A sample whose predicted class is wrong.
-
-    Attributes:
-        index: Its place in the test set.
-        true: Name of its class.
-        predicted: Name of the predicted class.
-        up: Groups from its class up to, without, the lowest common ancestor.
-        meeting: Name of the lowest common ancestor.
-        down: Groups from there down to the predicted class.
-        distance: Tree distance of the two classes.
-        probability: Of the predicted class.
-        file: Name of its file; empty if it has none.
-        image: A small PNG of it as base64; empty if it is no image.
-    """
-
-    index: int
-    true: str
-    predicted: str
-    up: tuple[str, ...]
-    meeting: str
-    down: tuple[str, ...]
-    distance: float
-    probability: float
-    file: str = ""
-    image: str = ""
-
-    @property
-    def way(self) -> str:
-        """The whole way from the true class to the predicted one, with all names."""
-        up, down = " ↑ ".join((self.true, *self.up)), " ↓ ".join((*self.down, self.predicted))
-        return f"{up} ↑ {self.meeting} ↓ {down}"
+__all__ = ["details_tree", "mistake_paths"]
 
 
 def details_tree(details: Mapping[str, Any]) -> Hierarchy:
@@ -54,25 +18,23 @@ def details_tree(details: Mapping[str, Any]) -> Hierarchy:
     )
 
 
-def mistake_paths(details: Mapping[str, Any]) -> list[Mistake]:
-    """The mistakes of `details.json`, with the groups between the two classes."""
+def mistake_paths(details: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The mistakes of `details.json` with names of classes, and the groups between them.
+
+    Returns:
+        Each as it is there, with "true" and "predicted" as names and, if it has none, an empty "file" and
+        "image". "up" are the groups from its class up to, without, the lowest common ancestor, which is
+        "meeting"; "down" those from there down to the predicted class; "way" is all of it with every name.
+    """
     tree = details_tree(details)
     mistakes = []
     for mistake in details["worst_mistakes"]:
         true, predicted = (tree.path(int(tree.leaves[mistake[name]])) for name in ("true", "predicted"))
         shared = next(i for i, (a, b) in enumerate(zip(true, predicted, strict=False)) if a != b)
-        mistakes.append(
-            Mistake(
-                index=mistake["index"],
-                true=true[-1],
-                predicted=predicted[-1],
-                up=true[shared:-1][::-1],
-                meeting=true[shared - 1] if shared else tree.names[0],
-                down=predicted[shared:-1],
-                distance=mistake["tree_distance"],
-                probability=mistake["probability"],
-                file=mistake.get("file", ""),
-                image=mistake.get("image", ""),
-            )
-        )
+        up, down = true[shared:-1][::-1], predicted[shared:-1]
+        meeting = true[shared - 1] if shared else tree.names[0]
+        way = f"{' ↑ '.join((true[-1], *up))} ↑ {meeting} ↓ {' ↓ '.join((*down, predicted[-1]))}"
+        named = {"true": true[-1], "predicted": predicted[-1]}
+        route = {"up": up, "meeting": meeting, "down": down, "way": way}
+        mistakes.append({"file": "", "image": "", **mistake, **named, **route})
     return mistakes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
@@ -19,16 +19,16 @@ from cophenet.evaluation.keys import describe
 from cophenet.report.answer import Answer, Candidate, aspects
 from cophenet.report.answer import answer as answer_of
 from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs, unit_of
-from cophenet.report.details import Mistake, details_tree, mistake_paths
+from cophenet.report.details import details_tree, mistake_paths
 from cophenet.report.formats import legend
 from cophenet.report.names import COLORS, short_names
 from cophenet.report.noise import level_identities
-from cophenet.report.setups import data_labels
+from cophenet.report.page_data import Entry, chart_data
+from cophenet.report.setups import data_identity, data_labels
 from cophenet.report.table import Cell, Table, number, signed
 
 if TYPE_CHECKING:
     from cophenet.metrics.cards import Group
-    from cophenet.report.page_data import Entry
     from cophenet.runs.run import Run
 
 __all__ = ["render_report", "write_report"]
@@ -41,41 +41,24 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Block:
-    """Some columns of a table.
-
-    Attributes:
-        title: What they have in common.
-        about: What they measure.
-        table: The table with these columns alone.
-    """
-
-    title: str
-    about: str
-    table: Table
-
-
-@dataclass(frozen=True)
 class RunFacts:
     """What there is to say of one run.
 
     Attributes:
         name: What it is called.
-        short: The same, shortened.
         color: Its colour in every chart.
         facts: What it is, as terms and values.
         notes: What could not be drawn, and why.
-        mistakes: The worst mistakes.
+        mistakes: The worst mistakes, as `mistake_paths` gives them.
         evaluated: Whether it was.
         seeds: How many there are.
     """
 
     name: str
-    short: str
     color: str
     facts: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
-    mistakes: tuple[Mistake, ...]
+    mistakes: tuple[Mapping[str, Any], ...]
     evaluated: bool
     seeds: int
 
@@ -106,7 +89,7 @@ class Comparison:
         anchor: Where links lead.
         answer: The answer in sentences; None if nothing was evaluated.
         headline: The numbers that matter most; None if nothing was evaluated.
-        blocks: All numbers.
+        blocks: All numbers: tables of a few columns, each with what these have in common.
         legend: What signs mean.
         runs: What there is to say of each.
         charts: What the charts are drawn from.
@@ -116,7 +99,7 @@ class Comparison:
     anchor: str
     answer: Answer | None
     headline: Headline | None
-    blocks: tuple[Block, ...]
+    blocks: tuple[tuple[Group, Table], ...]
     legend: tuple[str, ...]
     runs: tuple[RunFacts, ...]
     charts: dict[str, Any] = field(repr=False)
@@ -211,8 +194,6 @@ def _title(names: Sequence[str]) -> str:
 
 def _comparisons(runs: Sequence[Run], names: Sequence[str], progress: Progress) -> list[Comparison]:
     """Runs on the same data and tree, in the order in which these are met."""
-    from cophenet.report.page_data import Entry
-
     groups: dict[tuple[str, str], list[Entry]] = {}
     entries = []
     for place, (run, name) in enumerate(zip(runs, names, strict=True)):
@@ -220,7 +201,7 @@ def _comparisons(runs: Sequence[Run], names: Sequence[str], progress: Progress) 
         measured = measure_run(run)
         details = None if measured is None else run.parts[0].details
         entries.append(Entry(run, name, place, measured, details))
-    labels = data_labels([_identity(entry) for entry in entries])
+    labels = data_labels([data_identity(run) for run in runs])
     for entry, label in zip(entries, labels, strict=True):
         groups.setdefault((label, _tree_identity(entry)), []).append(entry)
     titles = [label for label, _ in groups]
@@ -238,12 +219,6 @@ def _comparisons(runs: Sequence[Run], names: Sequence[str], progress: Progress) 
     return made
 
 
-def _identity(entry: Entry) -> dict[str, Any]:
-    from cophenet.report.setups import data_identity
-
-    return data_identity(entry.run)
-
-
 def _tree_identity(entry: Entry) -> str:
     """What the levels group together; of a run that was not evaluated, of the tree it is trained on."""
     tree = entry.run.tree if entry.details is None else details_tree(entry.details)
@@ -251,20 +226,17 @@ def _tree_identity(entry: Entry) -> str:
 
 
 def _comparison(entries: Sequence[Entry], data: str, anchor: str, tell: Callable[[str], None]) -> Comparison:
-    from cophenet.report.page_data import chart_data
-
     charts = chart_data(entries, tell)
     evaluated = [entry for entry in entries if entry.measured is not None]
     said, headline, signs = None, None, list[str]()
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[tuple[Group, Table], ...] = ()
     if "values" in charts:
         names = [entry.name for entry in evaluated]
         table = make_table(names, [entry.measured for entry in evaluated if entry.measured is not None])
         blocks, signs = _blocks(table), [legend(table, best="★", paper="“paper”:"), *table.notes]
         said, headline = _answered(evaluated, table, charts)
-    shorts = short_names([entry.name for entry in entries], 36)
-    facts = [_run_facts(entry, short) for entry, short in zip(entries, shorts, strict=True)]
-    return Comparison(data, anchor, said, headline, blocks, tuple(signs), tuple(facts), charts)
+    facts = tuple(map(_run_facts, entries))
+    return Comparison(data, anchor, said, headline, blocks, tuple(signs), facts, charts)
 
 
 def _answered(evaluated: Sequence[Entry], table: Table, charts: dict[str, Any]) -> tuple[Answer, Headline]:
@@ -305,17 +277,16 @@ def _headline(
         (row.name, short, _color(entry), row.cells)
         for row, short, entry in zip(shown.rows, shorts, evaluated, strict=True)
     ]
-    columns = tuple((f"{named[column.key]} {_arrow(column.key)}", column.title) for column in shown.columns)
+    columns = tuple(
+        (f"{named[column.key]} {'↑' if column.higher_is_better else '↓'}", column.title)
+        for column in shown.columns
+    )
     flat = next((row.name for row in shown.rows if row.objective == "flat"), "")
     return Headline(columns, tuple(rows), tuple(guesses), flat)
 
 
 def _color(entry: Entry) -> str:
     return COLORS[entry.color % len(COLORS)]
-
-
-def _arrow(key: str) -> str:
-    return "↑" if describe(key).higher_is_better else "↓"
 
 
 def _shown_gap(cell: Cell) -> str:
@@ -327,19 +298,19 @@ def _shown_gap(cell: Cell) -> str:
     return f"{mean} [{low}, {high}]" if cell.against.known else mean
 
 
-def _blocks(table: Table) -> tuple[Block, ...]:
-    """A table in pieces that are about one thing and fit a sheet of paper."""
+def _blocks(table: Table) -> tuple[tuple[Group, Table], ...]:
+    """A table in pieces that are about one thing, which is named, and fit a sheet of paper."""
     by_group: dict[Group, list[int]] = {}
     for place, column in enumerate(table.columns):
         by_group.setdefault(describe(column.key).group, []).append(place)
     return tuple(
-        Block(group.title, group.about, table.select(places[start : start + _MOST_COLUMNS]))
+        (group, table.select(places[start : start + _MOST_COLUMNS]))
         for group, places in by_group.items()
         for start in range(0, len(places), _MOST_COLUMNS)
     )
 
 
-def _run_facts(entry: Entry, short: str) -> RunFacts:
+def _run_facts(entry: Entry) -> RunFacts:
     notes = list(entry.notes)
     if entry.details is None:
         missing = f"`{command('evaluate', entry.run.path)}`"
@@ -347,7 +318,7 @@ def _run_facts(entry: Entry, short: str) -> RunFacts:
     mistakes = () if entry.details is None else tuple(mistake_paths(entry.details)[:_MOST_MISTAKES])
     facts = tuple(_facts(entry))
     done, seeds = entry.details is not None, len(entry.run.parts)
-    return RunFacts(entry.name, short, _color(entry), facts, tuple(notes), mistakes, done, seeds)
+    return RunFacts(entry.name, _color(entry), facts, tuple(notes), mistakes, done, seeds)
 
 
 def _facts(entry: Entry) -> Iterable[tuple[str, str]]:

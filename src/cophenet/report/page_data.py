@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,6 @@ import numpy.typing as npt
 from cophenet.evaluation.keys import describe, key_order, metric_of, split_key
 from cophenet.metrics.cards import metric_cards
 from cophenet.report.comparison import reference
-from cophenet.report.curves import phase_starts, quantity, training_curves
 from cophenet.report.details import details_tree
 from cophenet.report.embedding import embed
 from cophenet.report.names import short_names
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cophenet.runs.run import Run
     from cophenet.tree import Hierarchy
 
-__all__ = ["Entry", "chart_data", "level_chances", "metric_infos"]
+__all__ = ["Entry", "chart_data", "level_chances", "metric_infos", "training_curves"]
 
 # Characters of a name beside a chart, and on a node or an axis.
 _RUN, _NODE = 36, 22
@@ -31,6 +31,13 @@ _RUN, _NODE = 36, 22
 _MOST_MAPS = 6
 _MOST_DISTANCES = 8_000_000
 _NONE = 65535
+# No loss comes near it, and pictures of larger numbers fail.
+_LARGEST = 1e100
+# What pictures of curves show, and whether it is shown as percent; what is neither of these is a loss.
+_QUANTITIES = {
+    "accuracy": ("Accuracy on samples that are not trained on", True),
+    "cpcc": ("CPCC of training batches", True),
+}
 Tell = Callable[[str], None]
 
 
@@ -267,18 +274,53 @@ def _curves(entries: Sequence[Entry]) -> list[dict[str, Any]]:
         own = training_curves(entry.run)
         if not own:
             entry.notes.append("There is no metrics.csv with finished epochs in this run.")
-        starts = phase_starts(entry.run.parts[0].metrics)
-        for column, curve in own.items():
-            shown = quantity(column)
-            means = [None if np.isnan(value) else float(f"{value:.5g}") for value in curve.mean.tolist()]
+        phases = pairwise(row.get("phase") for row in entry.run.parts[0].metrics)
+        # Epochs, counted from 1, with which a new phase begins.
+        starts = [epoch for epoch, (before, now) in enumerate(phases, start=2) if now != before]
+        for column, means in own.items():
+            name = column.partition("/")[2]
+            title, percent = _QUANTITIES.get(name.partition("/")[0], ("Training loss", False))
             curves.append(
                 {
                     "run": place,
-                    "quantity": shown.title,
-                    "percent": shown.percent,
-                    "name": curve.name,
-                    "values": means,
+                    "quantity": title,
+                    "percent": percent,
+                    "name": name,
+                    "values": [
+                        None if np.isnan(value) else float(f"{value:.5g}") for value in means.tolist()
+                    ],
                     "phases": starts,
                 }
             )
     return curves
+
+
+def training_curves(run: Run) -> dict[str, npt.NDArray[np.float64]]:
+    """Columns of `metrics.csv` over the epochs; those without numbers are left out.
+
+    Returns:
+        Column -> (epochs,) mean over the seeds that have a value; NaN where none has.
+
+    Raises:
+        ValueError: If a number is too large to be drawn.
+    """
+    tables = [part.metrics for part in run.parts]
+    columns = dict.fromkeys(key for table in tables for row in table for key in row if "/" in key)
+    curves = {}
+    for column in columns:
+        rows = [[_number(row.get(column)) for row in table] for table in tables]
+        values = np.array(list(zip_longest(*rows, fillvalue=np.nan)), dtype=np.float64).T
+        known = np.isfinite(values)
+        large = np.argwhere(known & (np.abs(values) > _LARGEST))
+        if len(large):
+            part, row = large[0].tolist()
+            number = f"{column} is {values[part, row]:g} in epoch {row + 1}"
+            raise ValueError(f"{run.parts[part].path / 'metrics.csv'}: {number}, too large to be drawn")
+        if known.any():
+            count, total = known.sum(axis=0), np.where(known, values, 0.0).sum(axis=0)
+            curves[column] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return curves
+
+
+def _number(value: float | str | None) -> float:
+    return value if isinstance(value, float) else np.nan
