@@ -52,16 +52,14 @@ def lines_figure(data: Mapping[str, Any]) -> Figure:
             axes.set_yscale("log")
         if panel.get("percent"):
             show_percent(axes.yaxis)
-        axes.set_title(panel["title"], loc="left")
-        axes.set_xlabel(panel["x"])
-        axes.set_ylabel(panel["y"])
+        _name(axes, panel)
     _legend(figure, loc="outside lower left", ncols=max(2, 2 * len(panels)))
     return figure
 
 
 def _line(axes: Axes, series: Mapping[str, Any], index: int) -> None:
     color, marker = look(index)
-    y = np.array([np.nan if value is None else value for value in series["y"]], dtype=np.float64)
+    y = np.array(series["y"], dtype=np.float64)
     # Colours come again after as many series as there are.
     style: dict[str, Any] = {"linestyle": "-" if index < len(COLORS) else "--"}
     if "of" in series:
@@ -70,6 +68,13 @@ def _line(axes: Axes, series: Mapping[str, Any], index: int) -> None:
     if series.get("std") is not None:
         std = np.array([value or 0.0 for value in series["std"]], dtype=np.float64)
         axes.fill_between(series["x"], y - std, y + std, color=color, alpha=0.15, linewidth=0)
+
+
+def _name(axes: Axes, panel: Mapping[str, Any]) -> None:
+    """Title and axes."""
+    axes.set_title(panel["title"], loc="left")
+    axes.set_xlabel(panel["x"])
+    axes.set_ylabel(panel.get("y", ""))
 
 
 def _legend(figure: Figure, **options: Any) -> None:
@@ -126,8 +131,7 @@ def _dots_panel(axes: Axes, panel: Mapping[str, Any], names: Sequence[str], *, p
             _dots(axes, series, heights, names.index(series.get("of", series["name"])))
     axes.set_yticks(heights, panel["rows"])
     axes.set_ylim(max(len(heights), 1) - 0.5, -0.5)
-    axes.set_title(panel["title"], loc="left")
-    axes.set_xlabel(panel["x"])
+    _name(axes, panel)
     if panel.get("log"):
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())
@@ -138,23 +142,14 @@ def _dots_panel(axes: Axes, panel: Mapping[str, Any], names: Sequence[str], *, p
 
 
 def _dots(axes: Axes, series: Mapping[str, Any], heights: Any, index: int) -> None:
-    values = np.array([np.nan if v is None else v for v in series["values"]], dtype=np.float64)
+    values = np.array(series["values"], dtype=np.float64)
     if not np.isfinite(values).any():
         return
     std = np.array([v or 0.0 for v in series["std"]], dtype=np.float64)
     color, marker = look(index)
-    hollow = series.get("published", False)
-    axes.errorbar(
-        values,
-        heights,
-        xerr=std,
-        color=color,
-        marker=marker,
-        markerfacecolor="none" if hollow else color,
-        markersize=6,
-        linestyle="none",
-        label=series["name"],
-    )
+    fill = "none" if series.get("published") else color
+    style: dict[str, Any] = {"marker": marker, "markerfacecolor": fill, "markersize": 6, "linestyle": "none"}
+    axes.errorbar(values, heights, xerr=std, color=color, label=series["name"], **style)
 
 
 @styled
@@ -180,9 +175,7 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
             spread = {"xerr": point.get("x_std"), "yerr": point.get("y_std")}
             axes.errorbar(point["x"], point["y"], **spread, fmt="none", ecolor=color, elinewidth=0.8)
         _fitted(axes, panel)
-        axes.set_title(panel["title"], loc="left")
-        axes.set_xlabel(panel["x"])
-        axes.set_ylabel(panel["y"])
+        _name(axes, panel)
         axes.margins(0.12)
         for axis in (axes.xaxis, axes.yaxis):
             show_percent(axis)
@@ -197,11 +190,8 @@ def _looks(points: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str, str
     for point in points:
         groups.setdefault(point.get("group", ""), {})[point["name"]] = None
     if len(groups) < 2:
-        return {
-            name: (color, marker, color)
-            for names in groups.values()
-            for name, (color, marker) in zip(names, map(look, range(len(names))), strict=True)
-        }
+        pairs = ((name, look(place)) for names in groups.values() for place, name in enumerate(names))
+        return {name: (color, marker, color) for name, (color, marker) in pairs}
     looks, used = {}, dict.fromkeys(COLORS, 0)
     for names, color in zip(groups.values(), cycle(COLORS)):
         for name in names:
@@ -214,12 +204,11 @@ def _fitted(axes: Axes, panel: Mapping[str, Any]) -> None:
     fit, points = panel["fit"], panel["points"]
     if fit is None:
         return
-    ends: Sequence[float] = [min(p["x"] for p in points), max(p["x"] for p in points)]
+    ends = [min(p["x"] for p in points), max(p["x"] for p in points)]
     line = [fit["intercept"] + fit["slope"] * x for x in ends]
     axes.plot(ends, line, color=INK, linewidth=1, linestyle="--")
-    axes.text(
-        0.02, 0.02, f"r = {fit['correlation']:.2f}, n = {len(points)}", transform=axes.transAxes, color=MUTED
-    )
+    text = f"r = {fit['correlation']:.2f}, n = {len(points)}"
+    axes.text(0.02, 0.02, text, transform=axes.transAxes, color=MUTED)
 
 
 def _hide_axes(axes: Axes) -> None:
@@ -289,19 +278,16 @@ def heat_figure(data: Mapping[str, Any]) -> Figure:
     Args:
         data: "columns", "rows" (names) and "values", (rows, columns) fractions shown as percent, or None.
     """
-    values = np.array(
-        [[np.nan if v is None else v for v in row] for row in data["values"]], dtype=np.float64
-    ).reshape(len(data["rows"]), len(data["columns"]))
-    figure = Figure(
-        figsize=(1.6 + 0.85 * len(data["columns"]), 0.9 + 0.34 * max(len(data["rows"]), 1)),
-        layout="constrained",
-    )
+    rows, columns = data["rows"], data["columns"]
+    values = np.array(data["values"], dtype=np.float64).reshape(len(rows), len(columns))
+    size = (1.6 + 0.85 * len(columns), 0.9 + 0.34 * max(len(rows), 1))
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
     shade = np.full_like(values, np.nan)  # what is missing stays white
-    for column in range(values.shape[1]):
-        known = np.isfinite(values[:, column])
-        low, high = (values[known, column].min(), values[known, column].max()) if known.any() else (0.0, 0.0)
-        shade[known, column] = (values[known, column] - low) / (high - low) if high > low else 0.5
+    for shades, numbers in zip(shade.T, values.T, strict=True):
+        known = np.isfinite(numbers)
+        low, high = (numbers[known].min(), numbers[known].max()) if known.any() else (0.0, 0.0)
+        shades[known] = (numbers[known] - low) / (high - low) if high > low else 0.5
     # The darker part of the map is too dark for dark digits.
     if values.size:
         axes.imshow(0.6 + 0.4 * shade, vmin=0.0, vmax=1.0, aspect="auto")
@@ -309,7 +295,7 @@ def heat_figure(data: Mapping[str, Any]) -> Figure:
         text = "-" if np.isnan(value) else f"{100 * value:.2f}"
         axes.text(j, i, text, ha="center", va="center", color=INK)
     _hide_axes(axes)
-    axes.set_xticks(range(len(data["columns"])), data["columns"])
-    axes.set_yticks(range(len(data["rows"])), data["rows"])
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
     axes.xaxis.tick_top()
     return figure
