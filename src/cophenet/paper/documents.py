@@ -222,7 +222,7 @@ def choose_document(document: Document, queue: Queue, output: Path) -> Document:
     path = document_path(output, document.item)
     if not path.is_file():
         return document
-    content, problem = read_json(path), unreadable(output).get(path)
+    content, problem = read_json(path), _problem(path, document.item)
     if content.get("format") != FORMAT:
         raise ValueError(f"{path} {problem}: move it away, or give another -o")
     known = read_document(output, document.item)

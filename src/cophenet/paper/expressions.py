@@ -117,20 +117,12 @@ def value(
     recipe: str = "",
 ) -> Expression:
     """A metric of an objective, to be compared."""
-    return average_of((objective,), metric, setting, control=control, recipe=recipe)
+    return Expression(((1.0, Term(metric, (objective,), tuple((setting or {}).items()), control, recipe)),))
 
 
-def average_of(
-    objectives: Sequence[str],
-    metric: str,
-    setting: Mapping[str, Any] | None = None,
-    *,
-    control: bool = False,
-    recipe: str = "",
-) -> Expression:
+def average_of(objectives: Sequence[str], metric: str) -> Expression:
     """The mean of a metric over several objectives, for every seed."""
-    pairs = tuple((setting or {}).items())
-    return Expression(((1.0, Term(metric, tuple(objectives), pairs, control, recipe)),))
+    return Expression(((1.0, Term(metric, tuple(objectives))),))
 
 
 def best_of(objectives: Sequence[str], metric: str) -> Expression:
@@ -168,13 +160,10 @@ class Comparison:
         return replace(self, floor=floor)
 
 
-@dataclass(frozen=True)
 class _Several:
-    parts: tuple[Criterion, ...]
-
     def __init__(self, parts: Iterable[Criterion]) -> None:
         """From any iterable."""
-        object.__setattr__(self, "parts", tuple(parts))
+        self.parts = tuple(parts)
 
 
 class AllOf(_Several):

@@ -116,14 +116,11 @@ def most(parts: Sequence[Judgement]) -> Judgement:
         >>> most([held, held, lost]).verdict, most([held, lost]).verdict
         ('holds', 'does not hold')
     """
-    both = _combine(parts)
-    held, lost = (sum(part.verdict == v for part in parts) for v in ("holds", "does not hold"))
-    if 2 * held > len(parts):
-        return replace(both, verdict="holds", reasons=())
-    if 2 * lost >= len(parts):
-        return replace(both, verdict="does not hold", reasons=())
-    reasons = dict.fromkeys(reason for part in parts for reason in part.reasons)
-    return replace(both, verdict="cannot be told", reasons=tuple(reasons))
+    verdicts = [part.verdict for part in parts]
+    held, lost = 2 * verdicts.count("holds") > len(parts), 2 * verdicts.count("does not hold") >= len(parts)
+    verdict: Verdict = "holds" if held else "does not hold" if lost else "cannot be told"
+    reasons = dict.fromkeys(reason for part in parts for reason in part.reasons if not (held or lost))
+    return replace(_combine(parts), verdict=verdict, reasons=tuple(reasons))
 
 
 @dataclass(frozen=True)
@@ -203,19 +200,19 @@ class _Judge:
 
     def compare(self, comparison: Comparison) -> Judgement | None:
         """One comparison; None if it does not apply."""
-        series = {term: self._series(term) for _, term in comparison.terms}
-        problems: dict[str, None] = {}
-        for one in series.values():
+        series: dict[Term, _Series] = {}
+        for _, term in comparison.terms:
+            one = self._series(term)
             if one is None:
                 return None
-            problems |= dict.fromkeys(one.problems)
-        known = {term: one for term, one in series.items() if one is not None}
-        sides = [_side(side, known) for side in (comparison.above, comparison.below)]
+            series[term] = one
+        problems = dict.fromkeys(problem for one in series.values() for problem in one.problems)
+        sides = [_side(side, series) for side in (comparison.above, comparison.below)]
         seeds = [s for s in sides[0] if s in sides[1]] if all(sides) else []
         if not problems and None not in seeds and len(seeds) < _SEEDS:
             problems[f"{len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}, {_SEEDS} are needed"] = None
         if not self.untrained:
-            conditions = dict.fromkeys(c for one in known.values() for c in one.conditions)
+            conditions = dict.fromkeys(c for one in series.values() for c in one.conditions)
             problems |= dict.fromkeys(filter(None, map(self._unfit, conditions)))
         differences = [sides[0][seed] - sides[1][seed] for seed in seeds]
         _, low, high = mean_interval(differences, comparison.floor)
@@ -224,12 +221,11 @@ class _Judge:
             problems["within noise"] = None
         if problems:
             verdict = "cannot be told"
-        text = _described(comparison, sides, seeds, (low, high))
-        return Judgement(verdict, tuple(problems), (text,) if seeds else (), {verdict: 1})
+        texts = (_described(comparison, sides, seeds, (low, high)),) if seeds else ()
+        return Judgement(verdict, tuple(problems), texts, {verdict: 1})
 
     def _series(self, term: Term) -> _Series | None:
-        recipe = term.recipe or self.recipe
-        setting = dict(term.setting)
+        recipe, setting = term.recipe or self.recipe, dict(term.setting)
         wanted = [
             condition
             for name in term.objectives
@@ -276,9 +272,8 @@ class _Judge:
             return f"{condition.name} was trained for {steps['mean']:.0f} steps, {_STEPS} are needed"
         for metric in _ACCURACIES:
             reached = self.observations.summary(condition, metric)
-            paper = printed(condition.data, condition.objective, metric, condition.setting) or printed(
-                condition.data, "flat", metric
-            )
+            own = printed(condition.data, condition.objective, metric, condition.setting)
+            paper = own or printed(condition.data, "flat", metric)
             if paper and reached and reached["mean"] is not None and reached["mean"] < _ENOUGH * paper.value:
                 return (
                     f"fine accuracy of {condition.name} is {100 * reached['mean']:.1f} %, "
@@ -306,7 +301,7 @@ def _described(
     """A comparison with the means of its sides, their difference and its interval."""
     metric = comparison.terms[0][1].metric
     unit = unit_of(metric)
-    means = [statistics.fmean(side[seed] for seed in seeds) for side in sides] if seeds else [0.0, 0.0]
+    means = [statistics.fmean(side[seed] for seed in seeds) for side in sides]
     named = [
         expression.text(unit) if not expression.terms else f"{expression.text(unit)}: {shown(mean, unit)}"
         for expression, mean in zip((comparison.above, comparison.below), means, strict=True)

@@ -138,9 +138,8 @@ def umap(observations: Observations, planned: Sequence[VariantRuns], folder: Pat
         placed = embed(_features(run), run.tree.num_classes)
         nodes, group = np.unique(run.tree.ancestors(1), return_inverse=True)
         groups = group[placed.labels]
-        rows.append(
-            Observation(condition, seed, "map/between-groups", _shared_variance(placed.points, groups))
-        )
+        share = _shared_variance(placed.points, groups)
+        rows.append(Observation(condition, seed, "map/between-groups", share))
         if first:
             points = [[round(float(x), 4), round(float(y), 4)] for x, y in placed.points]
             about = {"objective": condition.objective, "seed": seed, "method": placed.method}
@@ -243,8 +242,7 @@ def matrices(observations: Observations, planned: Sequence[VariantRuns], folder:
         if details is None or condition.objective not in details["class_distances"]:
             continue
         order = tree_order(run.tree)
-        condensed = [np.nan if v is None else v for v in details["class_distances"][condition.objective]]
-        matrix = squareform(np.array(condensed))
+        matrix = squareform(np.array(details["class_distances"][condition.objective], dtype=np.float64))
         numbers = {f"blocks/{depth}": ratio for depth, ratio in _block_ratios(matrix, run.tree).items()}
         names = [run.tree.names[node] for node in run.tree.ancestors(1)]
         if SUBTREE in names:

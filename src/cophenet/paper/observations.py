@@ -210,9 +210,8 @@ class Observations:
 
     def seeds(self, condition: Condition) -> list[int | None]:
         """Seeds of the runs of a condition."""
-        return list(
-            dict.fromkeys(seed for rows in self._index.get(condition.key, {}).values() for seed in rows)
-        )
+        metrics = self._index.get(condition.key, {}).values()
+        return list(dict.fromkeys(seed for rows in metrics for seed in rows))
 
     def plain(self, *, measured: bool = False) -> list[Condition]:
         """Conditions of an objective with the true tree: the measured ones, or all of their recipes."""
@@ -248,10 +247,9 @@ class Observations:
         entries = []
         for seed in self.seeds(condition):
             rows = [by[seed] for by in self._index[condition.key].values() if seed in by]
+            values = {row.metric: row.value for row in rows}
             doubts = {row.metric: row.doubt for row in rows if row.doubt}
-            entries.append(
-                {"seed": seed, "values": {row.metric: row.value for row in rows}, "doubts": doubts}
-            )
+            entries.append({"seed": seed, "values": values, "doubts": doubts})
         return entries
 
     @classmethod

@@ -98,10 +98,8 @@ def reproduce(
     chosen = possible_items(find_items(tuple(items)), settings, tell)
     check_settings(chosen, settings)
     data = None if data_dir is None else Path(data_dir)
-    work = _Work(
-        Queue(Path(runs), data, tell, only_finished, threads, progress), Path(output), settings, Outcome()
-    )
-    work.outcome.report = work.queue.report
+    queue = Queue(Path(runs), data, tell, only_finished, threads, progress)
+    work = _Work(queue, Path(output), settings, Outcome(report=queue.report))
     work.output.mkdir(parents=True, exist_ok=True)
     left = [(item, planned) for item in chosen if (planned := work.plan(item)) is not None]
     while left:
@@ -184,22 +182,17 @@ class _Work:
         self.queue.tell(f"{name} failed: {self.outcome.failed[name]}")
 
     def _write(self, item: Item, planned: list[VariantRuns]) -> None:
+        timed = item.study is not None and not self.queue.only_finished
         # Two studies of time at once would measure each other. What is measured is written before the next
         # process looks.
-        with (
-            locked(self.output, ".timing.lock", what="the timing in") if self._times(item) else nullcontext()
-        ):
+        alone = timed and read_study(self.output, item.name) is None
+        with locked(self.output, ".timing.lock", what="the timing in") if alone else nullcontext():
             document = choose_document(self._document(item, planned), self.queue, self.output)
-            self.outcome.files[item.name] = write_document(document, self.output)
-            page = self.output / item.name / "README.md"
-            write_text(page, item_page(document))
-            self.outcome.files[item.name].append(page)
-        self.queue.tell(f"{item.name}: wrote {self.outcome.files[item.name][0]}")
-
-    def _times(self, item: Item) -> bool:
-        """Whether something is to be timed now."""
-        timed = item.study is not None and not self.queue.only_finished
-        return timed and read_study(self.output, item.name) is None
+            files = write_document(document, self.output)
+            files.append(self.output / item.name / "README.md")
+            write_text(files[-1], item_page(document))
+        self.outcome.files[item.name] = files
+        self.queue.tell(f"{item.name}: wrote {files[0]}")
 
     def _study(self, item: Item, name: str) -> dict[str, Any]:
         """What a study of time returns, which is measured once."""
@@ -253,20 +246,18 @@ def _setup_sentences(
         folder: Where runs are stored.
     """
     finished = set(done)
+    trained: dict[str, list[tuple[Recipe, Path]]] = {}
+    for runs in planned:
+        for seed in runs.seeds:
+            if f"{runs.name}/seed{seed}" in finished:
+                trained.setdefault(runs.recipe_name, []).append((runs.recipe, runs.path(folder, seed)))
     sentences = {}
-    for name in dict.fromkeys(runs.recipe_name for runs in planned):
-        trained = [
-            (runs, runs.path(folder, seed))
-            for runs in planned
-            for seed in runs.seeds
-            if runs.recipe_name == name and f"{runs.name}/seed{seed}" in finished
-        ]
-        if trained:
-            here = _described([runs.recipe for runs, _ in trained])
-            there = _described(_paper_recipes(item, name))
-            paper = f" (paper: {there})" if there and there != here else ""
-            samples = _samples(path for _, path in trained)
-            sentences[recipe_label(name)] = f"{recipe_label(name)}: {here}{samples}{paper}."
+    for name, entries in trained.items():
+        here = _described([recipe for recipe, _ in entries])
+        there = _described(_paper_recipes(item, name))
+        paper = f" (paper: {there})" if there and there != here else ""
+        samples = _samples(path for _, path in entries)
+        sentences[recipe_label(name)] = f"{recipe_label(name)}: {here}{samples}{paper}."
     return sentences
 
 

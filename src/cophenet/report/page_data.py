@@ -222,8 +222,7 @@ def _matrices(entries: Sequence[Entry], evaluated: Sequence[int], tree: Hierarch
                     f"Distances by {name} are left out, as the page is large: make one about fewer runs."
                 )
                 continue
-            values = np.array([np.nan if value is None else value for value in condensed])
-            matrices.append({"run": place, "name": name, **_packed(values)})
+            matrices.append({"run": place, "name": name, **_packed(np.array(condensed, dtype=np.float64))})
     return matrices
 
 
