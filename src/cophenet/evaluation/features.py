@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -171,58 +171,20 @@ class FeatureStore:
         return experiment.data.samples(part, domain)
 
     def _make(self, name: str, samples: Samples) -> FeatureSet:
+        """Features and logits of all samples, by the network as it was trained."""
         loader = self.experiment.evaluation_loader(samples, device=self.device)
-        head = self.experiment.objective.finest
-
-        def progress(done: int) -> None:
-            if self.progress is not None:
-                self.progress(f"{self.run.name}: features of {name}", done, len(samples))
-
-        return _extract(self.network, loader, head, samples.tree, progress)
-
-
-def _extract(
-    network: Network,
-    batches: Iterable[tuple[Tensor, Tensor]],
-    head: str,
-    tree: Hierarchy,
-    progress: Callable[[int], None] | None = None,
-) -> FeatureSet:
-    """Features and logits of all batches; the network is in evaluation mode and nothing is learned.
-
-    Args:
-        network: The network, on the device of the batches.
-        batches: Inputs (n, ...) and labels (n,).
-        head: Name of the head whose logits are saved.
-        tree: The tree of the labels.
-        progress: Called with the number of samples done, after each batch.
-
-    Example:
-        >>> from cophenet.models import Network, build_heads, create_backbone
-        >>> from cophenet.objectives import HeadSpec
-        >>> backbone = create_backbone("identity", input_shape=(2,))
-        >>> network = Network(backbone, build_heads([HeadSpec("kind", 1, 2)], 2))
-        >>> tree = Hierarchy.from_paths([("cat",), ("dog",)])
-        >>> _extract(network, [(torch.eye(2), torch.tensor([0, 1]))], "kind", tree).features
-        tensor([[1., 0.],
-                [0., 1.]])
-    """
-    training = network.training
-    rows: list[tuple[Tensor, Tensor, Tensor]] = []
-    done = 0
-    network.eval()
-    try:
+        head, network = self.experiment.objective.finest, self.network
+        rows: list[tuple[Tensor, Tensor, Tensor]] = []
+        done = 0
         with torch.inference_mode():
-            for inputs, labels in batches:
+            for inputs, labels in loader:
                 features, logits = network(inputs)
                 rows.append((features.float().cpu(), labels.cpu(), logits[head].float().cpu()))
                 done += len(labels)
-                if progress is not None:
-                    progress(done)
-    finally:
-        network.train(training)
-    features, labels, logits = (torch.cat(column) for column in zip(*rows, strict=True))
-    return FeatureSet(features, labels, logits, tree)
+                if self.progress is not None:
+                    self.progress(f"{self.run.name}: features of {name}", done, len(samples))
+        features, labels, logits = (torch.cat(column) for column in zip(*rows, strict=True))
+        return FeatureSet(features, labels, logits, samples.tree)
 
 
 def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str, part: str) -> None:

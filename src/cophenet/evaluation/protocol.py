@@ -7,23 +7,28 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
 from cophenet._common.files import write_json
 from cophenet._common.processes import torch_threads
 from cophenet._common.shell import command
+from cophenet.data import ArrayInputs, Samples, k_shot
 from cophenet.evaluation.details import describe_test, show_inputs
 from cophenet.evaluation.features import Device, FeatureStore, Progress, choose_device, open_stores
-from cophenet.evaluation.one_shot import one_shot_scores
 from cophenet.evaluation.results import Numbers, run_results, seed_results
 from cophenet.metrics.cards import EvaluationData, FeatureSet, Missing, metric_cards
 from cophenet.metrics.cophenetic_correlation import UNIT, ClassGeometry
 from cophenet.recipes import shaped_tree
 from cophenet.runs import Run
+from cophenet.runs.optimizers import create_optimizer, learning_rate, set_learning_rate
 from cophenet.transport import create_distance
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from cophenet.recipes import Recipe
+    from cophenet.recipes.settings import OneShotSettings
     from cophenet.tree import Hierarchy
 
 __all__ = ["evaluate"]
@@ -168,11 +173,51 @@ def _target_data(store: FeatureStore, source: EvaluationData) -> EvaluationData 
 
 
 def _one_shot_scores(store: FeatureStore, test: FeatureSet) -> Tensor | Missing:
+    """Scores (N, classes) of the target classes, by a new head that saw a few samples of each.
+
+    The seed of the run decides the samples and the head's first weights.
+
+    Raises:
+        ValueError: If a class has too few samples.
+    """
     settings = store.run.recipe.one_shot
     if settings is None:
         return Missing("the recipe has no one_shot")
     train = store.get_or_missing("target", "train")
-    return train if isinstance(train, Missing) else one_shot_scores(train, test, settings, store.run.seed)
+    if isinstance(train, Missing):
+        return train
+    rows = np.arange(len(train))
+    samples = Samples(ArrayInputs(train.features), rows, train.labels.numpy(), train.tree)
+    drawn = k_shot(samples, settings.shots, store.run.seed)
+    head = _train_head(*drawn.take(np.arange(len(drawn))), train.tree.num_classes, settings, store.run.seed)
+    with torch.no_grad():
+        scores: Tensor = head(test.features)
+    return scores
+
+
+def _train_head(
+    features: Tensor, labels: Tensor, classes: int, settings: OneShotSettings, seed: int
+) -> nn.Linear:
+    """A linear classifier of features; all of them are one batch, so an epoch is one step.
+
+    Args:
+        features: (n, d) of the frozen encoder.
+        labels: (n,) from 0.
+        classes: How many there are.
+        settings: How it is trained.
+        seed: Decides its first weights.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        head = nn.Linear(features.shape[1], classes)
+    optimizer = create_optimizer(head.parameters(), settings.optimizer)
+    for epoch in range(settings.epochs):
+        rate = learning_rate(settings.optimizer, settings.schedule, epoch, settings.epochs)
+        set_learning_rate(optimizer, rate)
+        optimizer.zero_grad()
+        cross_entropy(head(features), labels).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return head
 
 
 def _class_geometry(recipe: Recipe, tree: Hierarchy, test: FeatureSet) -> tuple[ClassGeometry, ...]:
