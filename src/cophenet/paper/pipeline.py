@@ -168,14 +168,12 @@ class _Work:
         """The pages of claims and of all items; documents of other versions are left out of them."""
         for path, problem in unreadable(self.output).items():
             self.queue.tell(f"left out of the page: {path} {problem}")
-        self._write_page("claims.md", claims_page)
-        self._write_page("README.md", results_page)
-
-    def _write_page(self, name: str, page: Callable[[Path], str]) -> None:
-        try:
-            write_text(self.output / name, page(self.output))
-        except Exception as error:  # one page must not keep the other from being made
-            self._fail(name, error)
+        for name, page in (("claims.md", claims_page), ("README.md", results_page)):
+            path = self.output / name
+            try:
+                write_text(path, page(self.output))
+            except Exception as error:  # one page must not keep the other from being made
+                self._fail(name, error)
 
     def _fail(self, name: str, error: Exception) -> None:
         self.outcome.failed[name] = one_line(error)

@@ -43,30 +43,21 @@ EPOCHS = ("epochs",)
 # Features over the epochs, for studies; it changes nothing of the training, and so not the name.
 _SAVED = {"paper": 20, "scratch": 1, "laptop": 5}
 FEATURES_EVERY = "save_features_every"
-# Minutes of an epoch and of an evaluation on one core. From scratch, CIFAR-100: of real runs (epochs of
-# 10.6 s at best); CIFAR-10 has the same network and as many images. The others: images per second of the best
-# steps on made-up files (as benchmarks/reproduce_costs.py does), by the clock on busy cores, and so rather
-# too high: a CIFAR-100 step took 2.8 times as long there as in real runs.
-_SCRATCH_MINUTES = {
-    "cifar10": (0.18, 0.33),
-    "cifar100": (0.18, 0.33),
-    "inat21-mini": (21.6, 18.6),
-    "living17": (2.0, 1.3),
-    "nonliving26": (3.0, 2.0),
-    "entity13": (7.6, 5.1),
-    "entity30": (7.0, 4.7),
-}
-# With a frozen backbone, vectors apart: CIFAR and glosses by the processor time of runs on a busy machine;
-# the others estimated from them by their number of images.
-_LAPTOP_MINUTES = {
-    "cifar10": (0.006, 0.03),
-    "cifar100": (0.014, 0.03),
-    "glosses": (0.023, 0.07),
-    "inat21-mini": (0.6, 6.0),
-    "living17": (0.05, 0.4),
-    "nonliving26": (0.08, 0.6),
-    "entity13": (0.35, 2.5),
-    "entity30": (0.32, 2.3),
+# Minutes of an epoch and of an evaluation on one core. With a frozen backbone, vectors apart: CIFAR and
+# glosses by the processor time of runs on a busy machine; the others estimated from them by their number of
+# images. From scratch, CIFAR-100: of real runs (epochs of 10.6 s at best); CIFAR-10 has the same network and
+# as many images. The others: images per second of the best steps on made-up files (as
+# benchmarks/reproduce_costs.py does), by the clock on busy cores, and so rather too high: a CIFAR-100 step
+# took 2.8 times as long there as in real runs.
+_MINUTES = {
+    "cifar10": {"laptop": (0.006, 0.03), "scratch": (0.18, 0.33)},
+    "cifar100": {"laptop": (0.014, 0.03), "scratch": (0.18, 0.33)},
+    "glosses": {"laptop": (0.023, 0.07)},
+    "inat21-mini": {"laptop": (0.6, 6.0), "scratch": (21.6, 18.6)},
+    "living17": {"laptop": (0.05, 0.4), "scratch": (2.0, 1.3)},
+    "nonliving26": {"laptop": (0.08, 0.6), "scratch": (3.0, 2.0)},
+    "entity13": {"laptop": (0.35, 2.5), "scratch": (7.6, 5.1)},
+    "entity30": {"laptop": (0.32, 2.3), "scratch": (7.0, 4.7)},
 }
 
 
@@ -265,13 +256,13 @@ def laptop_minutes(
         True
     """
     scale = "scratch" if scale == "scratch" else "laptop"
-    minutes = _SCRATCH_MINUTES if scale == "scratch" else _LAPTOP_MINUTES
     total = 0.0
-    for entry in entries:
-        if entry[0] not in minutes:
+    for recipe, variant, seeds in entries:
+        minutes = _MINUTES.get(recipe, {}).get(scale)
+        if minutes is None:
             return None
-        epoch, evaluation = minutes[entry[0]]
-        total += epochs_of([entry], scale, overrides) * epoch + len(entry[2]) * evaluation
+        epochs = epochs_of([(recipe, variant, seeds)], scale, overrides)
+        total += epochs * minutes[0] + len(seeds) * minutes[1]
     return total
 
 

@@ -120,15 +120,20 @@ class Queue:
         from cophenet.runs.loaded_data import shared_data
 
         entries = [(runs, seed) for runs in wanted for seed in runs.seeds]
-        settled = True
+        known, settled = self.report, True
         with shared_data():
             for place, (runs, seed) in enumerate(entries, start=1):
                 name = f"{runs.name}/seed{seed}"
+                if name in (*known.done, *known.lacking, *known.failed):
+                    continue
                 try:
-                    self._try(runs, seed, name, f"[{place}/{len(entries)}] {name}")
+                    self._have(runs, seed, name, f"[{place}/{len(entries)}] {name}")
                 except InUseError:
                     self.say(f"{name}: another process is running it", again=True)
                     settled = False
+                except Exception as error:  # one run must not keep the others from being made
+                    known.failed[name] = one_line(error)
+                    self.tell(f"{name} failed: {known.failed[name]}")
         return settled
 
     def say(self, line: str, *, again: bool = False) -> None:
@@ -137,18 +142,6 @@ class Queue:
         if line not in self._said or (again and now - self._said[line] >= _AGAIN):
             self._said[line] = now
             self.tell(line)
-
-    def _try(self, runs: VariantRuns, seed: int, name: str, title: str) -> None:
-        known = self.report
-        if name in (*known.done, *known.lacking, *known.failed):
-            return
-        try:
-            self._have(runs, seed, name, title)
-        except InUseError:
-            raise
-        except Exception as error:  # one run must not keep the others from being made
-            known.failed[name] = one_line(error)
-            self.tell(f"{name} failed: {known.failed[name]}")
 
     def _have(self, runs: VariantRuns, seed: int, name: str, title: str) -> None:
         if self._is_done(runs, seed):

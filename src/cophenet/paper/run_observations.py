@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,19 +51,14 @@ def read_runs(planned: Sequence[VariantRuns], folder: Path) -> Observations:
     for runs in planned:
         condition = _condition(runs)
         conditions.append(condition)
-        for seed, run, results in _finished(runs, folder):
-            numbers = {**_run_metrics(results), **_steps(run)}
-            rows += [Observation(condition, seed, *pair) for pair in numbers.items()]
+        for seed in runs.seeds:
+            path = runs.path(folder, seed)
+            run = Run(path)
+            results = run.results if state_of(path) == "done" else None
+            if results is not None and not different_settings(path, runs.of_seed(seed)):
+                numbers = {**_run_metrics(results), **_steps(run)}
+                rows += [Observation(condition, seed, *pair) for pair in numbers.items()]
     return Observations(tuple(conditions), tuple(rows))
-
-
-def _finished(runs: VariantRuns, folder: Path) -> Iterator[tuple[int, Run, Results]]:
-    for seed in runs.seeds:
-        path = runs.path(folder, seed)
-        run = Run(path)
-        results = run.results if state_of(path) == "done" else None
-        if results is not None and not different_settings(path, runs.of_seed(seed)):
-            yield seed, run, results
 
 
 def _steps(run: Run) -> dict[str, float]:

@@ -305,8 +305,7 @@ def step_observations(study: Mapping[str, Any]) -> Observations:
 def _synthetic(settings: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
     from cophenet.paper.synthetic import StudySettings, synthetic_study
 
-    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in settings.items()}
-    return synthetic_study(StudySettings(**given), tell=tell)
+    return synthetic_study(StudySettings(**settings), tell=tell)
 
 
 def _steps(settings: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
