@@ -123,7 +123,9 @@ def run_results(run: Run, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "epochs": max(part["epochs"] for part in parts),
         "kept": [kept for part in parts for kept in part.get("kept", [])],
         "samples": first["samples"],
-        "metrics": {key: summary([_value(part, key) for part in parts]) for key in keys},
+        "metrics": {
+            key: summary([part["metrics"].get(key, {}).get("mean") for part in parts]) for key in keys
+        },
         "missing": {key: reason for key in keys if (reason := _reason(parts, key))},
     }
 
@@ -139,11 +141,6 @@ def _about(run: Run) -> dict[str, Any]:
         "objective": recipe.objective.name,
         "recipe": recipe.model_dump(mode="json"),
     }
-
-
-def _value(part: Mapping[str, Any], key: str) -> float | None:
-    value: float | None = part["metrics"].get(key, {"mean": None})["mean"]
-    return value
 
 
 def _reason(parts: Sequence[dict[str, Any]], key: str) -> str:

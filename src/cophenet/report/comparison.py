@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,12 +142,7 @@ def make_table(
             for column, winners in zip(columns, best, strict=True)
         )
         rows.append(Row(cells, name, label, result["objective"], result["scale"], tuple(result["seeds"])))
-    notes = (
-        *_data_notes(rows, results),
-        *_tree_notes(columns, rows, trees),
-        *_notes(columns, rows, results),
-        *_setup_notes(rows, setups),
-    )
+    notes = tuple(dict.fromkeys(_notes(columns, rows, results, trees, setups)))
     return Table(columns, tuple(rows), notes, layout="comparison", units=_units(columns))
 
 
@@ -262,41 +257,32 @@ def _cell(column: Column, run: Measured, flat: Measured | None, setup: Setup, be
     return Cell(mean, std, unit_of(column.key), printed, best=best, against=against)
 
 
-def _tree_notes(columns: Sequence[Column], rows: Sequence[Row], trees: Sequence[str]) -> Iterable[str]:
-    """Which runs have which of the trees that have columns of their own."""
-    if not any(column.tree for column in columns):
-        return
-    for tree in dict.fromkeys(trees):
-        runs = ", ".join(row.name for row, own in zip(rows, trees, strict=True) if own == tree)
-        yield f"({tree}): levels of the tree of {runs}"
-
-
-def _data_notes(rows: Sequence[Row], results: Sequence[Mapping[str, Any]]) -> Iterable[str]:
-    """Which runs are on which of the data sets that have the same name."""
+def _notes(
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    results: Sequence[Mapping[str, Any]],
+    trees: Sequence[str],
+    setups: Sequence[Setup],
+) -> Iterator[str]:
+    """Which runs have which of several data sets and trees, what is missing, misprinted or changed."""
     by_data: dict[str, list[str]] = {}
     for row, result in zip(rows, results, strict=True):
         if row.data != result["data"]:
             by_data.setdefault(row.data, []).append(row.name)
-    return [f"{', '.join(names)}: data {data}" for data, names in by_data.items()]
-
-
-def _setup_notes(rows: Sequence[Row], setups: Sequence[Setup]) -> Iterable[str]:
+    for data, names in by_data.items():
+        yield f"{', '.join(names)}: data {data}"
+    for tree in dict.fromkeys(trees) if any(column.tree for column in columns) else ():
+        runs = ", ".join(row.name for row, own in zip(rows, trees, strict=True) if own == tree)
+        yield f"({tree}): levels of the tree of {runs}"
+    for row, result in zip(rows, results, strict=True):
+        for column, cell in zip(columns, row.cells, strict=True):
+            reason = result["missing"].get(column.key)
+            if reason is not None:
+                yield f"{row.name}, {column.name}: {reason}"
+            if cell.published and cell.published.note:
+                yield f"{cell.published.source}, {row.objective}: {cell.published.note}"
     for row, setup in zip(rows, setups, strict=True):
         if setup.other:
             yield f"{row.name}: the paper has no such numbers, {'; '.join(setup.other)}"
         elif setup.changed:
             yield f"{row.name}: not as in the recipe of its scale, {'; '.join(setup.changed)}"
-
-
-def _notes(
-    columns: Sequence[Column], rows: Sequence[Row], results: Sequence[Mapping[str, Any]]
-) -> Iterable[str]:
-    noted: dict[str, None] = {}
-    for row, result in zip(rows, results, strict=True):
-        for column, cell in zip(columns, row.cells, strict=True):
-            reason = result["missing"].get(column.key)
-            if reason is not None:
-                noted[f"{row.name}, {column.name}: {reason}"] = None
-            if cell.published and cell.published.note:
-                noted[f"{cell.published.source}, {row.objective}: {cell.published.note}"] = None
-    return noted

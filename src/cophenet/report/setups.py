@@ -19,8 +19,8 @@ __all__ = ["Setup", "compare_setup", "data_identity", "data_labels"]
 # Sections of a recipe that define what is measured: with any of it changed the paper has no such number.
 _MEANING = ("data", "tree", "objective")
 # Settings that change no result, or not what is measured.
-_FREE = ("name", "scale", "summary", "seeds", "chunk_size", "save_features_every")
-_FREE_INSIDE = ("data.workers", "evaluation.batch_size")
+_FREE = {"name", "scale", "summary", "seeds", "chunk_size", "save_features_every"}
+_FREE |= {"data.workers", "evaluation.batch_size"}
 
 
 def data_identity(run: Run) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def compare_setup(result: Mapping[str, Any]) -> Setup:
         return Setup()
     objective = result["objective"]
     shipped = _shipped(result["data"], result["scale"], objective)
-    used = _flat(_counted(result["recipe"], objective))
+    used = _counted(result["recipe"], objective)
     other: list[str] = []
     changed: list[str] = []
     for key in dict.fromkeys((*shipped, *used)):
@@ -128,18 +128,11 @@ def _shipped(data: str, scale: Any, objective: str) -> Mapping[str, Any]:
     from cophenet.recipes.load import load_recipe
 
     recipe = load_recipe(data, scale, [f"objective.name={objective}"])
-    return _flat(_counted(recipe.model_dump(mode="json"), objective))
+    return _counted(recipe.model_dump(mode="json"), objective)
 
 
 def _counted(recipe: Mapping[str, Any], objective: str) -> dict[str, Any]:
-    """The settings that count: of the objectives only the chosen one's."""
-    counted = {key: value for key, value in recipe.items() if key not in _FREE}
-    chosen = dict(counted["objective"])
-    chosen["options"] = {objective: chosen["options"].get(objective)}
-    return {**counted, "objective": chosen}
-
-
-def _flat(settings: Mapping[Any, Any]) -> dict[str, Any]:
-    """Settings by dotted key, without empty ones and those that change no result."""
-    flat = flatten(settings).items()
-    return {key: value for key, value in flat if value not in (None, {}) and key not in _FREE_INSIDE}
+    """The settings that count by dotted key, without empty ones: of the objectives only the chosen one's."""
+    options = {objective: recipe["objective"]["options"].get(objective)}
+    flat = flatten({**recipe, "objective": {**recipe["objective"], "options": options}})
+    return {key: value for key, value in flat.items() if value not in (None, {}) and key not in _FREE}
