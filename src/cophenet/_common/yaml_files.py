@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import yaml
@@ -40,126 +39,56 @@ class _RepeatedKeyError(Exception):
     """With the line and the key."""
 
 
-@dataclass
-class _Open:
-    """A list or mapping whose end is not yet read.
+def _check_limits(text: str, most: int, depth: int) -> None:
+    """Refuse a document beyond a limit before anything is made of it.
 
-    Attributes:
-        node: As far as it is read.
-        anchor: What aliases call it; None for nothing.
-        before: Values before it.
-        levels: Levels of nesting inside of it so far.
-        key: The key of a mapping whose value comes next.
-    """
-
-    node: Any
-    anchor: str | None
-    before: int
-    levels: int = 0
-    key: Any = None
-
-    def add(self, node: Any) -> None:
-        """Add the next element, key or value."""
-        if isinstance(self.node, yaml.SequenceNode):
-            self.node.value.append(node)
-        elif self.key is not None:
-            self.node.value.append((self.key, node))
-            self.key = None
-        elif isinstance(node, yaml.ScalarNode):
-            self.key = node
-        else:
-            raise ValueError(f"{_line(node)}: a key must be a single value")
-
-
-class _Composer:
-    """Makes the nodes of a document from the events of its parser, within limits.
-
-    PyYAML does this by recursion, in C without a check of the depth, and lets aliases make huge documents.
+    PyYAML makes it by recursion, in C without a check of the depth, and lets aliases make huge documents.
 
     Args:
-        loader: Parser and resolver.
-        values: How many values there may be, those that aliases add among them.
+        text: The document.
+        most: How many values there may be, those that aliases add among them.
         depth: How many levels of nesting.
     """
-
-    def __init__(self, loader: Any, values: int, depth: int) -> None:
-        self._loader, self._most, self._depth = loader, values, depth
-        self._open: list[_Open] = []
-        # By anchor: the node, its values and its levels; None as long as it is open.
-        self._known: dict[str, tuple[Any, int, int] | None] = {}
-        self._values = self._aliased = 0
-
-    def compose(self) -> Any:
-        """The root of the next document."""
-        while True:
-            event = self._loader.get_event()
-            if isinstance(event, yaml.CollectionStartEvent):
-                self._begin(event)
-                continue
-            if isinstance(event, yaml.CollectionEndEvent):
-                node, levels = self._end()
-            elif isinstance(event, yaml.AliasEvent):
-                node, levels = self._alias(event)
-            else:
-                node, levels = self._scalar(event), 0
-            if not self._open:
-                return node
-            above = self._open[-1]
-            above.levels = max(above.levels, levels)
-            if len(self._open) + levels > self._depth:
-                raise TooDeepError(self._depth, f"{_line(event)}: ")
-            above.add(node)
-
-    def _begin(self, event: Any) -> None:
-        kind = yaml.SequenceNode if isinstance(event, yaml.SequenceStartEvent) else yaml.MappingNode
-        self._count(event, 1)
-        node = kind(self._tag(kind, event, None), [], event.start_mark)
-        self._open.append(_Open(node, event.anchor, self._values))
-        if event.anchor is not None:
-            self._define(event, None)
-        if len(self._open) > self._depth:
-            raise TooDeepError(self._depth, f"{_line(event)}: ")
-
-    def _end(self) -> tuple[Any, int]:
-        done = self._open.pop()
-        if done.anchor is not None:
-            self._known[done.anchor] = done.node, 1 + self._values - done.before, 1 + done.levels
-        return done.node, 1 + done.levels
-
-    def _alias(self, event: Any) -> tuple[Any, int]:
-        if event.anchor not in self._known:
-            raise _composer_error(event, f"found undefined alias {event.anchor!r}")
-        target = self._known[event.anchor]
-        if target is None:
-            raise ValueError(f"{_line(event)}: {event.anchor!r} contains itself")
-        node, values, levels = target
-        self._aliased += values
-        if self._aliased > ALIASED:
-            raise ValueError(f"{_line(event)}: aliases add more than {ALIASED:,} values (limit)")
-        self._count(event, values)
-        return node, levels
-
-    def _scalar(self, event: Any) -> Any:
-        self._count(event, 1)
-        tag = self._tag(yaml.ScalarNode, event, event.value)
-        node = yaml.ScalarNode(tag, event.value, event.start_mark, style=event.style)
-        if event.anchor is not None:
-            self._define(event, (node, 1, 0))
-        return node
-
-    def _define(self, event: Any, target: tuple[Any, int, int] | None) -> None:
-        if event.anchor in self._known:
-            raise _composer_error(event, f"found duplicate anchor {event.anchor!r}")
-        self._known[event.anchor] = target
-
-    def _tag(self, kind: type, event: Any, value: str | None) -> str:
-        tag: str = event.tag
-        return self._loader.resolve(kind, value, event.implicit) if tag in (None, "!") else tag
-
-    def _count(self, event: Any, values: int) -> None:
-        self._values += values
-        if self._values > self._most:
-            raise ValueError(f"{_line(event)}: more than {self._most:,} values (limit)")
+    # By anchor: values and levels of nesting; None as long as it is open.
+    known: dict[str, tuple[int, int] | None] = {}
+    opened: list[list[Any]] = []  # anchor, values before, levels inside so far
+    values = aliased = 0
+    for event in yaml.parse(text, Loader=_SafeLoader):
+        anchor, size, levels = getattr(event, "anchor", None), 1, 0
+        if isinstance(event, yaml.AliasEvent):
+            if anchor not in known:
+                raise _composer_error(event, f"found undefined alias {anchor!r}")
+            target = known[anchor]
+            if target is None:
+                raise ValueError(f"{_line(event)}: {anchor!r} contains itself")
+            size, levels = target
+            aliased += size
+            if aliased > ALIASED:
+                raise ValueError(f"{_line(event)}: aliases add more than {ALIASED:,} values (limit)")
+        elif isinstance(event, yaml.NodeEvent):
+            if anchor in known:
+                raise _composer_error(event, f"found duplicate anchor {anchor!r}")
+            is_open = isinstance(event, yaml.CollectionStartEvent)
+            if is_open:
+                opened.append([anchor, values, 0])
+            if anchor is not None:
+                known[anchor] = None if is_open else (1, 0)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before, inside = opened.pop()
+            size, levels = 0, 1 + inside
+            if anchor is not None:
+                known[anchor] = values - before, levels
+        elif isinstance(event, yaml.DocumentEndEvent):
+            return
+        else:
+            continue
+        values += size
+        if values > most:
+            raise ValueError(f"{_line(event)}: more than {most:,} values (limit)")
+        if len(opened) + levels > depth:
+            raise TooDeepError(depth, f"{_line(event)}: ")
+        if opened and levels:
+            opened[-1][2] = max(opened[-1][2], levels)
 
 
 def _composer_error(event: Any, problem: str) -> yaml.YAMLError:
@@ -171,25 +100,14 @@ def _line(place: Any) -> str:
     return f"line {place.start_mark.line + 1}"
 
 
-class _LimitedLoader:
-    """A loader within limits, which refuses repeated keys."""
-
-    values, depth = 100_000, SETTINGS_DEPTH
-
-    def get_single_node(self: Any) -> Any:
-        self.get_event()  # the stream
-        if self.check_event(yaml.StreamEndEvent):
-            return None
-        self.get_event()  # the document
-        node = _Composer(self, self.values, self.depth).compose()
-        self.get_event()
-        if not self.check_event(yaml.StreamEndEvent):
-            raise _composer_error(self.get_event(), "but found another document")
-        return node
+class _UniqueKeys:
+    """For a loader that refuses repeated keys, and those that are lists or mappings."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise ValueError(f"{_line(key)}: a key must be a single value")
             if key.value in seen:
                 raise _RepeatedKeyError(key.start_mark.line + 1, key.value)
             seen.add(key.value)
@@ -197,11 +115,11 @@ class _LimitedLoader:
         return result
 
 
-class _Yaml11(_LimitedLoader, _SafeLoader):  # type: ignore[misc]
+class _Yaml11(_UniqueKeys, _SafeLoader):  # type: ignore[misc]
     """The safe loader as it is."""
 
 
-class _Yaml12(_LimitedLoader, _SafeLoader):  # type: ignore[misc]
+class _Yaml12(_UniqueKeys, _SafeLoader):  # type: ignore[misc]
     """The safe loader with the scalars of YAML 1.2."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
@@ -241,10 +159,9 @@ def parse_yaml(
         Traceback (most recent call last):
         cophenet._common.limits.TooDeepError: line 1: nested deeper than 50 levels (limit)
     """
-    loader = _Yaml12 if version == "1.2" else _Yaml11
-    limited = type(loader.__name__, (loader,), {"values": values, "depth": depth})
     try:
-        return yaml.load(text, Loader=limited)
+        _check_limits(text, values, depth)
+        return yaml.load(text, Loader=_Yaml12 if version == "1.2" else _Yaml11)
     except _RepeatedKeyError as error:
         line, key = error.args
         raise ValueError(f"line {line}: {repeated.format(key)}") from error
@@ -254,7 +171,7 @@ def parse_yaml(
         last = text.rstrip().count("\n")
         line = 1 + (min(mark.line, last) if mark else text.count("\n", 0, getattr(error, "position", 0)))
         raise ValueError(f"line {line}: not YAML: {getattr(error, 'problem', None) or error}") from error
-    except (KeyError, AttributeError, TypeError, OverflowError, RecursionError) as error:
+    except (LookupError, AttributeError, TypeError, OverflowError, RecursionError) as error:
         # Of PyYAML for a value that is not of the tag it has, and for merges of merges.
         raise ValueError(
             f"not YAML: a value does not fit its tag ({type(error).__name__}: {error})"
