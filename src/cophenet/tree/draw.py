@@ -10,7 +10,6 @@ from unicodedata import east_asian_width
 import numpy as np
 
 from cophenet.tree.nodes import Nodes
-from cophenet.tree.parts import IntArray
 
 # Of a picture, in pixels.
 _INDENT, _LINE, _LETTER, _MARGIN = 20, 20, 8, 10
@@ -130,11 +129,19 @@ def _lines(tree: Nodes, shown: Mapping[int, int] | None) -> Iterator[str]:
     leaves_before = np.concatenate(([0], np.cumsum(is_leaf)))
 
     def children(head: str, node: int) -> list[tuple[str, int | str]]:
+        """What comes below a node, the last first: its children, and a note if some are left out."""
         widest = tree.num_nodes if shown is None else shown[node]
-        if not widest:
-            hidden = leaves_before[node + tree.sizes[node]] - leaves_before[node]
-            return [(head, f"… {_classes(hidden)} below")]
-        return list(reversed(_children(head, tree, node, widest, leaves_before)))
+        child, end = node + 1, node + int(tree.sizes[node])
+        entries: list[tuple[str, int | str]] = []
+        while child < end and len(entries) < widest:
+            entries.append((head, child))
+            child += int(tree.sizes[child])
+        if child < end:
+            more = int(np.count_nonzero(tree.parents[child:end] == node))
+            classes = int(leaves_before[end] - leaves_before[child])
+            note = f"{more} more" + ("" if classes == more else f" ({_classes(classes)})")
+            entries.append((head, f"… {note if widest else f'{_classes(classes)} below'}"))
+        return entries[::-1]
 
     yield _label(tree, 0)
     # Entries are (line head, node), or (line head, note) for what is left out.
@@ -145,27 +152,6 @@ def _lines(tree: Nodes, shown: Mapping[int, int] | None) -> Iterator[str]:
         yield f"{head}{'└── ' if last else '├── '}{item if isinstance(item, str) else _label(tree, item)}"
         if not isinstance(item, str) and not is_leaf[item]:
             stack.extend(children(head + ("    " if last else "│   "), item))
-
-
-def _children(
-    head: str,
-    tree: Nodes,
-    node: int,
-    widest: int,
-    leaves_before: IntArray,
-) -> list[tuple[str, int | str]]:
-    shown: list[tuple[str, int | str]] = []
-    end = node + int(tree.sizes[node])
-    child = node + 1
-    while child < end and len(shown) < widest:
-        shown.append((head, child))
-        child += int(tree.sizes[child])
-    if child == end:
-        return shown
-    more = int(np.count_nonzero(tree.parents[child:end] == node))
-    classes = int(leaves_before[end] - leaves_before[child])
-    shown.append((head, f"… {more} more" + ("" if classes == more else f" ({_classes(classes)})")))
-    return shown
 
 
 def _classes(count: int) -> str:

@@ -282,11 +282,7 @@ def _named_groups(
 def _sized_groups(tree: Levels, depth: int, sizes: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
     if not sizes or any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in sizes):
         raise ValueError(f"groups must be a mapping or a list of positive sizes, got {sizes!r}")
-    siblings: dict[int, list[int]] = {}
-    for node in tree.nodes_at(depth).tolist():
-        siblings.setdefault(int(tree.parents[node]), []).append(node)
-    for family in siblings.values():
-        family.sort(key=tree.names.__getitem__)
+    for family in tree._siblings(tree.nodes_at(depth)):
         start = turn = 0
         while start < len(family):
             members = family[start : start + sizes[turn % len(sizes)]]

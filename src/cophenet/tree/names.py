@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 
@@ -12,13 +13,8 @@ _CHARACTERS = 50_000_000
 def fresh_names(taken: Iterable[str], count: int) -> list[str]:
     """Names ``node1``, ``node2``, ... for unnamed inner nodes, leaving out those already taken."""
     used = set(taken)
-    result: list[str] = []
-    number = 0
-    while len(result) < count:
-        number += 1
-        if (name := f"node{number}") not in used:
-            result.append(name)
-    return result
+    names = (f"node{number}" for number in itertools.count(1))
+    return list(itertools.islice((name for name in names if name not in used), count))
 
 
 def _free_names(wanted: Iterable[str], taken: Iterable[str]) -> list[str]:

@@ -31,7 +31,7 @@ class Nodes:
 
     def __init__(self, parts: Parts) -> None:
         """Check the parts and put them in order; users call the ``from_...`` methods instead."""
-        vars(self).update(vars(canonical(parts)))
+        vars(self).update(canonical(parts))
 
     @property
     def num_nodes(self) -> int:
@@ -252,6 +252,13 @@ class Nodes:
         top = self.node(node)
         below = slice(top + 1, top + int(self.sizes[top]))
         return top + 1 + np.flatnonzero(self.parents[below] == top)
+
+    def _siblings(self, nodes: IntArray) -> list[list[int]]:
+        """Some nodes, in tree order, in lists of those with the same parent, by name."""
+        families: dict[int, list[int]] = {}
+        for node in nodes.tolist():
+            families.setdefault(int(self.parents[node]), []).append(node)
+        return [sorted(family, key=self.names.__getitem__) for family in families.values()]
 
     def lca(self, one: int | str | Sequence[str], other: int | str | Sequence[str]) -> int:
         """Lowest common ancestor of two nodes, which is one of them where it is above the other.

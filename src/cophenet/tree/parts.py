@@ -43,17 +43,6 @@ class Parts:
     lines: Sequence[int] | None = None
 
 
-@dataclass(frozen=True)
-class CanonicalTree:
-    """A checked tree in canonical order: depth first, siblings by the smallest label below them."""
-
-    names: tuple[str, ...]
-    parents: IntArray
-    edge_weights: FloatArray
-    leaves: IntArray
-    level_names: tuple[str, ...]
-
-
 def raise_error(message: str, lines: Sequence[int] | None = None, item: int = 0) -> NoReturn:
     """Raise a ValueError, headed by the line that ``item`` came from if lines are known."""
     raise ValueError(message if lines is None else f"line {lines[item]}: {message}")
@@ -98,8 +87,8 @@ def check_positive(argument: str, value: float) -> None:
         raise ValueError(f"{argument} must be positive and finite, got {value!r}")
 
 
-def canonical(parts: Parts) -> CanonicalTree:
-    """Check the parts of a tree and put them in canonical order.
+def canonical(parts: Parts) -> dict[str, Any]:
+    """Check the parts of a tree and put them in canonical order: the attributes of `Nodes` by name.
 
     The order depends only on the tree and its label order, so equal trees have equal arrays. As it is depth
     first, every subtree is a run of nodes, and the leaves below a node are a run of leaves.
@@ -261,18 +250,18 @@ def _sort_siblings(
 
 def _renumbered(
     parts: Parts, names: Sequence[str], weights: FloatArray, order: list[int], leaves: Sequence[int]
-) -> CanonicalTree:
+) -> dict[str, Any]:
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     parents = np.array(parts.parents, dtype=np.int64)[order]
     parents[1:] = place[parents[1:]]
-    return CanonicalTree(
-        names=tuple(str(names[node]) for node in order),
-        parents=read_only(parents),
-        edge_weights=read_only(weights[order]),
-        leaves=read_only(place[leaves]),
-        level_names=_checked_level_names(parts.level_names, int(edge_depths(parents).max())),
-    )
+    return {
+        "names": tuple(str(names[node]) for node in order),
+        "parents": read_only(parents),
+        "edge_weights": read_only(weights[order]),
+        "leaves": read_only(place[leaves]),
+        "level_names": _checked_level_names(parts.level_names, int(edge_depths(parents).max())),
+    }
 
 
 def edge_depths(parents: IntArray) -> IntArray:

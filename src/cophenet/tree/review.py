@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -192,8 +192,12 @@ def misplaced_classes(features: Any, labels: Any, tree: Hierarchy) -> list[Mispl
             continue
         assert verdict[0] is not None
         better, own, other = verdict[0]
-        found.append((other / own, _described(label, better, own, other, whole, tree, judged)))
-    return [one for _, one in sorted(found, key=lambda pair: pair[0])[:_MOST]]
+        others = judged[judged != label]
+        near = others[np.linalg.norm(whole[others] - whole[label], axis=1).argsort()[:_NEAREST]]
+        nearest = tuple(tree.classes[place] for place in near.tolist())
+        group = tree.names[int(tree.parents[tree.leaves[label]])]
+        found.append(Misplaced(tree.classes[label], group, tree.names[better], own, other, nearest))
+    return sorted(found, key=lambda one: one.other / one.own)[:_MOST]
 
 
 def _means(x: Floats, y: NDArray[Any], size: int) -> Floats:
@@ -223,20 +227,3 @@ def _nearest_group(
     mean = np.where(inner & (nodes != groups[label]), mean, np.inf)
     best = int(mean.argmin())
     return (int(nodes[best]), float(own[0]), float(mean[best])) if mean[best] < own[0] else None
-
-
-def _described(
-    label: int,
-    better: int,
-    own: float,
-    other: float,
-    whole: Floats,
-    tree: Hierarchy,
-    judged: NDArray[np.int64],
-) -> Misplaced:
-    others = judged[judged != label]
-    near = others[np.linalg.norm(whole[others] - whole[label], axis=1).argsort()[:_NEAREST]]
-    names: Sequence[str] = tree.classes
-    group = tree.names[int(tree.parents[tree.leaves[label]])]
-    nearest = tuple(names[place] for place in near.tolist())
-    return Misplaced(names[label], group, tree.names[better], own, other, nearest)

@@ -65,8 +65,8 @@ def _by_rule(tree: Hierarchy, fraction: float, level: int | str | None) -> tuple
         raise ValueError(f"fraction must lie between 0 and 1, got {fraction!r}")
     # 1 for nodes of the source and 2 for those of the target, handed down to the classes below.
     side = np.zeros(tree.num_nodes, dtype=np.int64)
-    for family in _families(tree, level):
-        family.sort(key=tree.names.__getitem__)
+    below = np.isin(tree.parents, tree.nodes_at(level)) if level is not None else tree.heights == 0
+    for family in tree._siblings(np.flatnonzero(below)):
         # A fraction such as 0.29 has no exact float: 0.29 * 100 must still count 29.
         count = math.floor(fraction * len(family) + 1e-9)
         if 0 < count < len(family):
@@ -76,15 +76,3 @@ def _by_rule(tree: Hierarchy, fraction: float, level: int | str | None) -> tuple
     if not of_label.any():
         raise ValueError(f"fraction {fraction} leaves no coarse class with a class on each side")
     return np.flatnonzero(of_label == 1), np.flatnonzero(of_label == 2)
-
-
-def _families(tree: Hierarchy, level: int | str | None) -> list[list[int]]:
-    """The groups of siblings to split: all children of a level's nodes, or the classes below each parent."""
-    if level is None:
-        units = np.sort(tree.leaves)
-    else:
-        units = np.flatnonzero(np.isin(tree.parents, tree.nodes_at(level)))
-    families: dict[int, list[int]] = {}
-    for node in units.tolist():
-        families.setdefault(int(tree.parents[node]), []).append(node)
-    return list(families.values())

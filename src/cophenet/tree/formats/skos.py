@@ -16,9 +16,8 @@ import warnings
 from typing import Any
 
 from cophenet._common.files import parse_json
-from cophenet._common.limits import NODES
 from cophenet._common.packages import import_optional
-from cophenet.tree.parts import DEFAULT_ROOT, Parts, too_many_nodes
+from cophenet.tree.parts import DEFAULT_ROOT, Parts
 
 
 def parse(text: str) -> Parts:
@@ -36,8 +35,6 @@ def parse(text: str) -> Parts:
     for concept, broader in pairs:
         above.setdefault(broader, set())
         above.setdefault(concept, set()).add(broader)
-    if len(above) > NODES.value:
-        raise too_many_nodes(NODES.value)
     if not above:
         raise ValueError(
             "there are no concepts: nothing is a skos:Concept or has skos:broader or skos:narrower"

@@ -9,10 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cophenet._common.limits import NODES
 from cophenet.tree.build import parts_from_paths
 from cophenet.tree.formats.table import read_rows
-from cophenet.tree.parts import DEFAULT_ROOT, Parts, too_many_nodes
+from cophenet.tree.parts import DEFAULT_ROOT, Parts
 
 _NUMBER = re.compile(r"\d+ - ")
 _IDS = ("id", "taxonid", "taxon_id", "taxid", "tax_id", "node_id", "key", "code")
@@ -80,8 +79,6 @@ def parse_parents(text: str) -> Parts:
     """
     table = _parse_columns(text)
     ids, above, names = table.need("id", _IDS), table.need("parent id", _PARENTS), table.need("name", _NAMES)
-    if len(ids) > NODES.value:
-        raise too_many_nodes(NODES.value)
     place: dict[str, int] = {}
     for node, (key, line) in enumerate(zip(ids, table.lines, strict=True)):
         if not key or place.setdefault(key, node) != node:
@@ -157,8 +154,6 @@ def parse_codes(text: str) -> Parts:
     table = _parse_columns(text)
     codes = table.need("code", _CODES)
     names = table.find(_CODE_NAMES) or codes
-    if len(codes) >= NODES.value:
-        raise too_many_nodes(NODES.value)
     padded = len({len(code) for code in codes}) == 1 and all(code.isdecimal() for code in codes)
     place: dict[str, int] = {}
     for node, (code, line) in enumerate(zip(codes, table.lines, strict=True), start=1):
