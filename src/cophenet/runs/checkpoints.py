@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from pathlib import Path
 from typing import Any
@@ -12,47 +13,25 @@ from cophenet._common.limits import TooLargeError
 from cophenet._common.pickles import load_torch
 from cophenet._common.places import make_real_folder
 
-__all__ = [
-    "is_good",
-    "list_checkpoints",
-    "newest_good",
-    "read_checkpoint",
-    "write_checkpoint",
-]
+__all__ = ["is_good", "list_checkpoints", "newest_good", "read_checkpoint", "write_checkpoint"]
 
 _COUNT = 2
-_NAME = re.compile(r"step(\d+)-([0-9a-f]{16})\.ckpt")
+_NAME = re.compile(r"step\d+-[0-9a-f]{16}\.ckpt")
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a folder, the newest first; damaged ones too."""
     paths = (path for path in folder.glob("*.ckpt") if _NAME.fullmatch(path.name) and path.is_file())
-    return sorted(paths, key=_checkpoint_step, reverse=True)
-
-
-def _checkpoint_step(path: Path) -> int:
-    """How many steps a checkpoint has seen, by its name.
-
-    Example:
-        >>> _checkpoint_step(Path("step00000120-0123456789abcdef.ckpt"))
-        120
-    """
-    match = _NAME.fullmatch(path.name)
-    if match is None:
-        raise ValueError(f"a checkpoint is named step<number>-<checksum>.ckpt, got {path.name!r}")
-    return int(match[1])
+    return sorted(paths, key=lambda path: int(path.name[4:].partition("-")[0]), reverse=True)
 
 
 def is_good(path: Path) -> bool:
     """Whether the bytes of a checkpoint are those that were written."""
-    match = _NAME.fullmatch(path.name)
-    if match is None:
-        return False
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while part := stream.read(1 << 20):
             digest.update(part)
-    return digest.hexdigest()[:16] == match[2]
+    return path.stem.endswith(f"-{digest.hexdigest()[:16]}")
 
 
 def newest_good(folder: Path) -> tuple[Path | None, list[Path]]:
@@ -76,8 +55,6 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
     Raises:
         OSError: If it cannot be written; the older ones are then untouched.
     """
-    import io
-
     import torch
 
     # In memory first: torch's own writer can end the process when the disk is full.
@@ -85,7 +62,7 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
     torch.save(content, buffer)
     data = buffer.getvalue()
     make_real_folder(folder)
-    path = folder / f"step{step:08d}-{_checksum(data)}.ckpt"
+    path = folder / f"step{step:08d}-{hashlib.sha256(data).hexdigest()[:16]}.ckpt"
     write_bytes(path, data)
     for old in list_checkpoints(folder)[_COUNT:]:
         old.unlink()
@@ -113,7 +90,3 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             "it was not loaded, and nothing in it was run"
         ) from None
     return content
-
-
-def _checksum(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]

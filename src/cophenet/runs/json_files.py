@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, Strict, TypeAdapter, ValidationError
 from typing_extensions import NotRequired, TypedDict
@@ -58,7 +59,6 @@ def _image(text: str) -> str:
 
 
 _MOST_IMAGE = 50_000
-_Kind = TypeVar("_Kind")
 _Text = Annotated[str, Strict(), AfterValidator(_plain)]
 _Image = Annotated[str, Strict(), AfterValidator(_image)]
 _Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
@@ -188,27 +188,25 @@ class Document(dict[str, Any]):
         raise ValueError(f"{self.path} has no {key!r}: damaged, or of another version")
 
 
-class _Schema(Generic[_Kind]):
+@cache
+def _schema(kind: Any) -> TypeAdapter[Any]:
     """What a file must hold; made when it is first needed."""
+    return TypeAdapter(kind)
 
-    def __init__(self, kind: type[_Kind]) -> None:
-        self._kind = kind
-        self._adapter: TypeAdapter[_Kind] | None = None
 
-    def read(self, path: Path) -> Document:
-        """The document, of which keys may be missing, and others are left alone."""
-        content = read_json(path)
-        self._adapter = self._adapter or TypeAdapter(self._kind)
-        try:
-            self._adapter.validate_python(content)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            key = ".".join(_place(content, first["loc"]))
-            problem = "lacks a key" if first["type"] == "missing" else wording(first, BaseModel)
-            if first["type"] == "value_error":
-                problem = str(first["ctx"]["error"])
-            raise ValueError(f"{path}: {key} {problem}") from error
-        return Document(path, content)
+def _read(path: Path, kind: type) -> Document:
+    """The document, of which keys may be missing, and others are left alone."""
+    content = read_json(path)
+    try:
+        _schema(kind).validate_python(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(_place(content, first["loc"]))
+        problem = "lacks a key" if first["type"] == "missing" else wording(first, BaseModel)
+        if first["type"] == "value_error":
+            problem = str(first["ctx"]["error"])
+        raise ValueError(f"{path}: {key} {problem}") from error
+    return Document(path, content)
 
 
 def _place(content: Any, loc: Sequence[int | str]) -> Iterator[str]:
@@ -221,16 +219,13 @@ def _place(content: Any, loc: Sequence[int | str]) -> Iterator[str]:
         content = content[part]
 
 
-_INFO, _RESULTS, _DETAILS = _Schema(_Info), _Schema(_Results), _Schema(_Details)
-
-
 def read_run_info(path: Path) -> Document:
     """`run.json`: how a run was made.
 
     Raises:
         ValueError: If it is no such file; names the file and the key.
     """
-    return _INFO.read(path)
+    return _read(path, _Info)
 
 
 def read_results(path: Path) -> Document:
@@ -239,7 +234,7 @@ def read_results(path: Path) -> Document:
     Raises:
         ValueError: If it is no such file; names the file and the key.
     """
-    return _RESULTS.read(path)
+    return _read(path, _Results)
 
 
 def read_details(path: Path) -> Document:
@@ -248,7 +243,7 @@ def read_details(path: Path) -> Document:
     Raises:
         ValueError: If it is no such file, or its parts do not belong together; names the file.
     """
-    details = _DETAILS.read(path)
+    details = _read(path, _Details)
     with reading(path):
         _check_details(details)
     return details
@@ -264,15 +259,13 @@ def _check_details(details: Document) -> None:
     for name, distances in details["class_distances"].items():
         if len(distances) != count * (count - 1) // 2:
             raise ValueError(f"class_distances.{name} has {len(distances)} distances of {count} classes")
-    lacking = next(
-        (node for node in range(tree.num_nodes) if str(node) not in details["node_accuracy"]), None
-    )
-    if lacking is not None:
-        raise ValueError(f"node_accuracy has no node {lacking}")
-    pairs = [(one["true"], one["predicted"]) for one in details["worst_mistakes"]]
-    for pair in pairs:
-        if max(pair) >= count or pair[0] == pair[1]:
-            raise ValueError(f"worst_mistakes has one of class {pair[0]} as {pair[1]}, of {count} classes")
+    for node in range(tree.num_nodes):
+        if str(node) not in details["node_accuracy"]:
+            raise ValueError(f"node_accuracy has no node {node}")
+    for mistake in details["worst_mistakes"]:
+        true, predicted = mistake["true"], mistake["predicted"]
+        if max(true, predicted) >= count or true == predicted:
+            raise ValueError(f"worst_mistakes has one of class {true} as {predicted}, of {count} classes")
     for true, predicted, _ in details["confusion"]:
         if max(true, predicted) >= count:
             raise ValueError(f"confusion has class {max(true, predicted)} of {count} classes")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import lightning.pytorch as pl
@@ -17,13 +18,12 @@ from torch import Tensor
 from cophenet._common.limits import one_line
 from cophenet.data import Loader, Samples
 from cophenet.models import Network, cached_backward
-from cophenet.objectives import Objective, StepOutput
+from cophenet.objectives import Objective, Phase, StepOutput, phase_lengths
 from cophenet.runs.experiment import Experiment
-from cophenet.runs.loss_meter import Meter, diverged_features
+from cophenet.runs.loss_meter import DivergenceError, Meter
 from cophenet.runs.optimizers import create_optimizer, learning_rate, set_learning_rate
-from cophenet.runs.stages import Stage, plan_stages, stage_at
 
-__all__ = ["TrainingModule", "derive_seed"]
+__all__ = ["Stage", "TrainingModule", "derive_seed", "plan_stages", "stage_at"]
 
 Batch = tuple[Tensor, Tensor]
 Outputs = tuple[Tensor, dict[str, Tensor]]
@@ -46,6 +46,46 @@ def _seed_torch(seed: int) -> None:
         torch.manual_seed(seed)
     else:
         torch.default_generator.manual_seed(seed)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A phase with its place in the training.
+
+    Attributes:
+        index: Position of the phase in `objective.phases`.
+        phase: The phase.
+        start: Its first epoch, from 0.
+        end: The epoch after its last.
+    """
+
+    index: int
+    phase: Phase
+    start: int
+    end: int
+
+
+def plan_stages(phases: Sequence[Phase], epochs: int) -> tuple[Stage, ...]:
+    """The phases one after the other, which share the epochs in proportion to their own lengths.
+
+    Args:
+        phases: `objective.phases`.
+        epochs: Of all phases together.
+
+    Example:
+        >>> from cophenet.objectives import Phase
+        >>> stages = plan_stages([Phase("coarse", ("coarse",), 50), Phase("fine", ("fine",), 200)], 20)
+        >>> [(stage.phase.name, stage.start, stage.end) for stage in stages]
+        [('coarse', 0, 4), ('fine', 4, 20)]
+    """
+    ends = [0, *accumulate(phase_lengths(phases, epochs))]
+    spans = zip(phases, pairwise(ends), strict=True)
+    return tuple(Stage(index, phase, *span) for index, (phase, span) in enumerate(spans))
+
+
+def stage_at(stages: Sequence[Stage], epoch: int) -> Stage:
+    """The stage of an epoch; the last one for what comes after it."""
+    return next((stage for stage in stages if epoch < stage.end), stages[-1])
 
 
 class TrainingModule(pl.LightningModule):
@@ -185,21 +225,35 @@ class TrainingModule(pl.LightningModule):
             terms = self._terms(features, logits, labels)
             self.step += 1
             return torch.stack(tuple(terms.values())).sum()
-        assert self.recipe.chunk_size is not None
         optimizer = self.optimizers()
         assert isinstance(optimizer, LightningOptimizer)
         optimizer.zero_grad()
-        _backward_in_chunks(
-            self,
-            self.network,
-            self.stage.phase.heads,
-            inputs,
-            lambda outputs: self._terms(*outputs, labels),
-            self.recipe.chunk_size,
-        )
+        self._backward_in_chunks(inputs, labels)
         optimizer.step()
         self.step += 1
         return None
+
+    def _backward_in_chunks(self, inputs: Tensor, labels: Tensor) -> None:
+        """Add the gradient of a batch to the parameters, averaged over DDP's processes."""
+        assert self.recipe.chunk_size is not None
+        network: Callable[[Tensor], Outputs] = self._trained_outputs
+        backward: Callable[[Tensor], object] = self.manual_backward
+        if isinstance(self.trainer.strategy, DDPStrategy):
+            network = shared = _SharedNetwork(network, self.trainer.strategy)
+
+            def backward(total: Tensor) -> None:
+                with shared.no_sync():
+                    self.manual_backward(total)
+
+        def loss(outputs: Outputs) -> dict[str, Tensor]:
+            return self._terms(*outputs, labels)
+
+        cached_backward(network, inputs, loss, self.recipe.chunk_size, backward=backward)
+
+    def _trained_outputs(self, inputs: Tensor) -> Outputs:
+        """Features, and logits of the heads that the phase trains: others get no gradient, not even zeros."""
+        features, logits = self.network(inputs)
+        return features, {name: logits[name] for name in self.stage.phase.heads}
 
     def _terms(self, features: Tensor, logits: Mapping[str, Tensor], labels: Tensor) -> dict[str, Tensor]:
         """The loss terms of a batch, counted."""
@@ -210,7 +264,8 @@ class TrainingModule(pl.LightningModule):
             self.meter.check()
             if torch.isfinite(features).all():
                 raise
-            raise diverged_features(self.total_step) from error
+            problem = f"the network's features became NaN or inf in step {self.total_step}"
+            raise DivergenceError(problem) from error
         self.meter.add(self.total_step, terms, len(labels))  # with the whole weight, to be compared
         return {**terms, "cpcc": self.warmup * terms["cpcc"]} if "cpcc" in terms else terms
 
@@ -304,62 +359,21 @@ class EpochRest:
         return self.loader.batches(self.epoch, self.start)
 
 
-class _Chunked:
-    """A network of which only some heads are wanted; others get no gradient, not even zeros."""
-
-    def __init__(self, network: Network, heads: Sequence[str]) -> None:
-        self.network, self.heads = network, heads
-
-    def __call__(self, inputs: Tensor) -> Outputs:
-        features, logits = self.network(inputs)
-        return features, {name: logits[name] for name in self.heads}
-
-
-class _SharedChunked(_Chunked):
-    """The same in Lightning's DDP, which averages gradients over the processes once, with the last chunk."""
-
-    def __init__(self, network: Network, heads: Sequence[str], strategy: DDPStrategy) -> None:
-        super().__init__(network, heads)
-        self.strategy: Any = strategy
-
-    def __call__(self, inputs: Tensor) -> Outputs:
-        outputs = super().__call__(inputs)
-        if torch.is_grad_enabled():
-            # Does nothing within no_sync.
-            self.strategy.pre_backward(outputs)
-        return outputs
-
-    def no_sync(self) -> AbstractContextManager[None]:
-        context: AbstractContextManager[None] = self.strategy.block_backward_sync()
-        return context
-
-
-def _backward_in_chunks(
-    module: pl.LightningModule,
-    network: Network,
-    heads: Sequence[str],
-    inputs: Tensor,
-    loss: Callable[[Outputs], dict[str, Tensor]],
-    chunk_size: int,
-) -> None:
-    """Add the gradient of a batch to the parameters, averaged over DDP's processes; see `cached_backward`.
+class _SharedNetwork:
+    """A network in Lightning's DDP, which averages gradients over the processes once, with the last chunk.
 
     Args:
-        module: What is trained, in manual optimization.
-        network: The part of it that is computed in chunks.
-        heads: Names of the heads that the loss looks at.
-        inputs: (B, ...) this process's batch.
-        loss: From features (B, d) and logits by head to the loss terms.
-        chunk_size: Samples per chunk.
+        forward: From inputs to outputs.
+        strategy: The DDP strategy.
     """
-    strategy = module.trainer.strategy
-    if not isinstance(strategy, DDPStrategy):
-        cached_backward(_Chunked(network, heads), inputs, loss, chunk_size, backward=module.manual_backward)
-        return
-    shared = _SharedChunked(network, heads, strategy)
 
-    def backward(total: Tensor) -> None:
-        with shared.no_sync():
-            module.manual_backward(total)
+    def __init__(self, forward: Callable[[Tensor], Outputs], strategy: Any) -> None:
+        self.forward, self.no_sync = forward, strategy.block_backward_sync
+        self._pre_backward = strategy.pre_backward
 
-    cached_backward(shared, inputs, loss, chunk_size, backward=backward)
+    def __call__(self, inputs: Tensor) -> Outputs:
+        outputs = self.forward(inputs)
+        if torch.is_grad_enabled():
+            # Does nothing within no_sync.
+            self._pre_backward(outputs)
+        return outputs

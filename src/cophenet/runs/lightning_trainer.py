@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 __all__ = ["Options", "build_module", "train_seeds"]
 
 
+# What may be a mistake, and does not stop the training.
+_CONSTANT = (
+    "warning: all classes are equally far apart in the tree, so the cpcc term is constant and "
+    "teaches nothing: give a tree with groups, or train with --objective flat"
+)
+
+
 @dataclass(frozen=True)
 class Options:
     """How a training is followed and saved; none of it changes the result.
@@ -61,10 +68,9 @@ def train_seeds(run: Run, experiment: Experiment, machine: Machine, options: Opt
 
     if experiment.objective.cpcc is not None:
         experiment.objective.cpcc.distance.warm_up()  # all steps are computed by the same code
-    notes = list(_warnings(experiment))
-    if is_first_process() and options.progress is not False:
-        for note in notes:
-            print(note, file=sys.stderr, flush=True)
+    constant = experiment.objective.cpcc is not None and experiment.tree.is_equidistant
+    if constant and is_first_process() and options.progress is not False:
+        print(_CONSTANT, file=sys.stderr, flush=True)
     with (
         _quiet(),
         torch_threads(machine.threads),
@@ -79,18 +85,9 @@ def train_seeds(run: Run, experiment: Experiment, machine: Machine, options: Opt
             with lock_run_folder(part.path) if locks else nullcontext(), _explained_end(part, run, log, stop):
                 if stop.wanted:  # since the last step of the seed before
                     raise InterruptionError
-                for note in notes:
-                    log.record(note)
+                if constant:
+                    log.record(_CONSTANT)
                 _train_one(part, experiment, machine, options, log, stop)
-
-
-def _warnings(experiment: Experiment) -> Iterator[str]:
-    """What may be a mistake, and does not stop the training."""
-    if experiment.objective.cpcc is not None and experiment.tree.is_equidistant:
-        yield (
-            "warning: all classes are equally far apart in the tree, so the cpcc term is constant and "
-            "teaches nothing: give a tree with groups, or train with --objective flat"
-        )
 
 
 @contextmanager
@@ -141,22 +138,22 @@ def _train_one(
     module = build_module(run, experiment, fresh=checkpoint is None)
     if len(module.stages) > 1:
         log.write(_plan(module))
-    position = {"epoch": 0} if checkpoint is None else _position(checkpoint)
+    epoch = 0 if checkpoint is None else _next_epoch(checkpoint)
     recorder = EpochRecorder(run)
-    if position["epoch"] < module.total_epochs:
+    if epoch < module.total_epochs:
         bar = sys.stdout.isatty() if options.progress is None else options.progress
         trainer = _make_trainer(
             run,
             machine,
             phases=len(module.stages),
-            max_epochs=module.total_epochs - position["epoch"],
+            max_epochs=module.total_epochs - epoch,
             precision=run.recipe.precision,
             callbacks=[
                 recorder,
                 ProgressCallback(recorder, log, bar=bar),
                 CheckpointSaver(run, options.minutes, stop),
             ],
-            logger=_make_loggers(run, options.loggers, position["epoch"]),
+            logger=_make_loggers(run, options.loggers, epoch),
             plugins=[CheckpointFiles()],
         )
         trainer.fit(module, ckpt_path=checkpoint)
@@ -202,17 +199,18 @@ def _choose_checkpoint(run: Run, log: RunLog) -> Path | None:
     return checkpoint
 
 
-def _position(path: Path) -> dict[str, Any]:
-    """Where a checkpoint left off.
+def _next_epoch(path: Path) -> int:
+    """The epoch in which a checkpoint left off.
 
     Raises:
         ValueError: If it does not say so.
     """
-    position = read_checkpoint(path).get("position")
-    whole = isinstance(position, dict) and all(type(position.get(key)) is int for key in ("epoch", "step"))
-    if not isinstance(position, dict) or not whole or not isinstance(position.get("seconds"), (int, float)):
+    position: Any = read_checkpoint(path).get("position")
+    keys = ("epoch", "step", "seconds")
+    kinds = [type(position.get(key)) for key in keys] if isinstance(position, dict) else []
+    if kinds not in ([int, int, float], [int, int, int]):
         raise ValueError(f"checkpoint {path} does not say where the training left off: it is none of a run")
-    return position
+    return int(position["epoch"])
 
 
 def build_module(run: Run, experiment: Experiment, *, fresh: bool) -> TrainingModule:
@@ -236,10 +234,13 @@ def _make_trainer(run: Run, machine: Machine, phases: int, **options: Any) -> pl
     """A trainer that writes into the run folder only, and asks for the data anew in every epoch."""
     import lightning.pytorch as pl
 
+    strategy = machine.strategy
+    if phases > 1 and (strategy == "ddp" or (strategy == "auto" and machine.devices != 1)):
+        strategy = "ddp_find_unused_parameters_true"  # there are always heads without gradient
     return pl.Trainer(
         accelerator=machine.accelerator,
         devices=machine.devices,
-        strategy=_strategy(machine, phases),
+        strategy=strategy,
         num_nodes=machine.num_nodes,
         default_root_dir=run.path,
         enable_progress_bar=False,
@@ -250,13 +251,6 @@ def _make_trainer(run: Run, machine: Machine, phases: int, **options: Any) -> pl
         use_distributed_sampler=False,
         **options,
     )
-
-
-def _strategy(machine: Machine, phases: int) -> str:
-    """The strategy by Lightning's name; with several phases there are always heads without gradient."""
-    if phases > 1 and (machine.strategy == "ddp" or (machine.strategy == "auto" and machine.devices != 1)):
-        return "ddp_find_unused_parameters_true"
-    return machine.strategy
 
 
 def _make_loggers(run: Run, names: Sequence[str], epoch: int) -> list[Logger]:

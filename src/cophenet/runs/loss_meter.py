@@ -104,8 +104,3 @@ class Meter:
         sums: Tensor | None = state["sums"]
         self.names = tuple(state["names"])
         self.sums = None if sums is None else sums.to(device)
-
-
-def diverged_features(step: int) -> DivergenceError:
-    """What to raise when features, and not the loss, are the first to be NaN or inf."""
-    return DivergenceError(f"the network's features became NaN or inf in step {step}")

@@ -85,9 +85,13 @@ def train(
         (1, True)
     """
     output, place = Path(output), None if data_dir is None else Path(data_dir)
-    machine = _machine(accelerator, devices, strategy, num_nodes, threads)
-    if recipe.chunk_size is not None:
-        _check_chunks(strategy)
+    if threads is not None:
+        check_whole("threads", threads, 1)
+    check_whole("num_nodes", num_nodes, 1)
+    machine = Machine(accelerator, devices, strategy, num_nodes, threads or torch.get_num_threads())
+    in_chunks = strategy in ("auto", "single_device") or strategy.startswith("ddp")
+    if recipe.chunk_size is not None and not in_chunks:
+        raise ValueError(f"chunk_size needs strategy ddp or auto, got {strategy!r}")
     options = _checked(loggers, checkpoint_minutes, progress)
     check_trust(recipe)
     if is_first_process():
@@ -193,20 +197,6 @@ def _without_leftovers(output: Path, is_new: bool) -> Iterator[None]:
         if is_new and not any(output.rglob("*.ckpt")):
             shutil.rmtree(output, ignore_errors=True)
         raise
-
-
-def _machine(
-    accelerator: str, devices: int | str, strategy: str, num_nodes: int, threads: int | None
-) -> Machine:
-    if threads is not None:
-        check_whole("threads", threads, 1)
-    check_whole("num_nodes", num_nodes, 1)
-    return Machine(accelerator, devices, strategy, num_nodes, threads or torch.get_num_threads())
-
-
-def _check_chunks(strategy: str) -> None:
-    if strategy not in ("auto", "single_device") and not strategy.startswith("ddp"):
-        raise ValueError(f"chunk_size needs strategy ddp or auto, got {strategy!r}")
 
 
 def _checked(loggers: Sequence[str], checkpoint_minutes: float, progress: bool | None) -> Options:
