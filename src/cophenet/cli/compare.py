@@ -1,22 +1,24 @@
-"""The command that puts runs side by side."""
+"""The commands that put runs side by side: compare in a table, report on a page."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 import shutil
-from enum import Enum
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from cophenet._common.files import read_json
+from cophenet._common.files import read_json, write_text
 from cophenet.cli.options import RunFolders
 
-__all__ = ["Format", "compare"]
+__all__ = ["compare", "report"]
 
 _KEY = re.compile(r"[\w/@.-]{1,100}", re.ASCII)
+Format = Literal["terminal", "markdown", "csv", "latex", "json"]
 
 
 def complete_metrics(context: typer.Context, incomplete: str) -> list[str]:
@@ -34,19 +36,9 @@ def complete_metrics(context: typer.Context, incomplete: str) -> list[str]:
     return [key for key in dict.fromkeys(keys) if key.startswith(incomplete)]
 
 
-class Format(str, Enum):
-    """What a table is written as."""
-
-    TERMINAL = "terminal"
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    LATEX = "latex"
-    JSON = "json"
-
-
 def compare(
     runs: RunFolders,
-    format: Annotated[Format, typer.Option("--format", "-f", help="What to write.")] = Format.TERMINAL,
+    format: Annotated[Format, typer.Option("--format", "-f", help="What to write.")] = "terminal",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write instead of printing.")
     ] = None,
@@ -70,23 +62,36 @@ def compare(
 
     if output is not None and not output.parent.is_dir():
         raise ValueError(f"output must be in a folder that exists, got {str(output)!r}")
-    format = Format.JSON if as_json else format
     table = compare_runs(runs, metrics or None)
-    if format is Format.TERMINAL:
-        width = shutil.get_terminal_size().columns if output is None else None
-        text = table.to_terminal(width)
-    else:
-        writers = {
-            Format.MARKDOWN: table.to_markdown,
-            Format.CSV: table.to_csv,
-            Format.LATEX: table.to_latex,
-            Format.JSON: table.to_json,
-        }
-        text = writers[format]()
+    writers: dict[Format, Callable[[], str]] = {
+        "terminal": lambda: table.to_terminal(shutil.get_terminal_size().columns if output is None else None),
+        "markdown": table.to_markdown,
+        "csv": table.to_csv,
+        "latex": table.to_latex,
+        "json": table.to_json,
+    }
+    text = writers["json" if as_json else format]()
     if output is None:
         typer.echo(text)
-        return
-    from cophenet._common.files import write_text
+    else:
+        write_text(output, f"{text}\n")
+        typer.echo(f"wrote {output}")
 
-    write_text(output, f"{text}\n")
-    typer.echo(f"wrote {output}")
+
+def report(
+    runs: RunFolders,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="HTML", help="Page to write.")],
+) -> None:
+    """Write one HTML page about runs: the answer, all runs side by side, the tree, distances, mistakes.
+
+    It needs no network. The first report on a run takes some seconds for the map of its features, which is
+    saved in the run.
+
+    Example: cophenet report runs/digits-flat runs/digits-fastft -o report.html
+    """
+    from cophenet._common.progress import Progress
+    from cophenet.report import write_report
+
+    with Progress("report", 2 * len(runs), show=sys.stderr.isatty(), transient=True) as progress:
+        page = write_report(runs, output, progress=lambda what, done, _: progress.update(done, label=what))
+    typer.echo(f"wrote {page}")

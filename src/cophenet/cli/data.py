@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from enum import Enum
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from cophenet.cli.printing import print_table, print_tree
 
 if TYPE_CHECKING:
-    from cophenet.data.dataset import DataSet, Requirement, SampleCounts
+    from cophenet.data.dataset import DataSet, SampleCounts
     from cophenet.data.source import DataSource
 
 __all__ = ["app", "complete_names"]
@@ -47,21 +46,6 @@ DataOptions = Annotated[
 ]
 
 
-class PartName(str, Enum):
-    """Parts of a data set."""
-
-    TRAIN = "train"
-    TEST = "test"
-
-
-class DomainName(str, Enum):
-    """Domains of a data set."""
-
-    FULL = "full"
-    SOURCE = "source"
-    TARGET = "target"
-
-
 @app.command("list")
 def list_sources() -> None:
     """List the data sets.
@@ -88,19 +72,23 @@ def check(
 
     Example: cophenet data check cifar100 --data-dir ~/data
     """
+    from cophenet.data import download as fetch
     from cophenet.data.dataset import count_samples
 
     source = _source(name, options, like_train=True)
-    if download and not _complete(source.requirements(data_dir)):
-        _download(name, data_dir)
     needed = source.requirements(data_dir)
+    if download and not all(file.found for file in needed):
+        if data_dir is None:
+            raise ValueError("--download needs --data-dir, the folder to put the files into")
+        fetch(name, data_dir)
+        needed = source.requirements(data_dir)
     if needed:
         print_table(
             ("", "file", "what"), [("ok" if n.found else "MISSING", str(n.path), n.note) for n in needed]
         )
     else:
         typer.echo(f"data {name!r} needs no files")
-    if not _complete(needed):
+    if not all(file.found for file in needed):
         where = "give --data-dir" if data_dir is None else f"put them into {data_dir}"
         raise FileNotFoundError(f"files of data {name!r} are missing: {where}")
     data = source.load(data_dir)
@@ -116,8 +104,8 @@ def preview(
     name: DataName,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="PNG", help="Picture to write.")],
     data_dir: DataDir = None,
-    part: Annotated[PartName, typer.Option(help="Which part.")] = PartName.TRAIN,
-    domain: Annotated[DomainName, typer.Option(help="Which domain.")] = DomainName.FULL,
+    part: Annotated[Literal["train", "test"], typer.Option(help="Which part.")] = "train",
+    domain: Annotated[Literal["full", "source", "target"], typer.Option(help="Which domain.")] = "full",
     per_class: Annotated[int, typer.Option(min=1, help="Images of each class.")] = 3,
     options: DataOptions = None,
 ) -> None:
@@ -127,9 +115,8 @@ def preview(
     """
     from cophenet.data.preview import write_sheet
 
-    samples = _source(name, options).load(data_dir).samples(part.value, domain.value)
-    what = f"{name}, {part.value}, {domain.value}"
-    title = f"{what}: {len(samples):,} samples of {samples.tree.num_classes} classes"
+    samples = _source(name, options).load(data_dir).samples(part, domain)
+    title = f"{name}, {part}, {domain}: {len(samples):,} samples of {samples.tree.num_classes} classes"
     write_sheet(samples, output, title=title, per_class=per_class)
     typer.echo(f"wrote {output}")
 
@@ -172,15 +159,3 @@ def _check_files(data: DataSet, deep: bool) -> None:
             f"{broken} of {report.images} images of data {data.name!r} cannot be read{more}; "
             "replace or remove them"
         )
-
-
-def _complete(needed: Iterable[Requirement]) -> bool:
-    return all(requirement.found for requirement in needed)
-
-
-def _download(name: str, data_dir: Path | None) -> None:
-    from cophenet.data import download
-
-    if data_dir is None:
-        raise ValueError("--download needs --data-dir, the folder to put the files into")
-    download(name, data_dir)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,14 +14,6 @@ from cophenet.cli.printing import print_table
 __all__ = ["evaluate"]
 
 
-class DeviceName(str, Enum):
-    """Where the network computes."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
-
-
 def evaluate(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders that train has made.")],
     data_dir: Annotated[
@@ -30,8 +21,9 @@ def evaluate(
         typer.Option("--data-dir", metavar="DIR", help="Folder of the data, if it was moved; it is checked."),
     ] = None,
     device: Annotated[
-        DeviceName, typer.Option(help="Where the network computes; auto is the GPU if there is one.")
-    ] = DeviceName.AUTO,
+        Literal["auto", "cpu", "cuda"],
+        typer.Option(help="Where the network computes; auto is the GPU if there is one."),
+    ] = "auto",
     trust: Annotated[
         bool, typer.Option("--trust", help="Let these runs run code of your own that they name.")
     ] = False,
@@ -49,7 +41,7 @@ def evaluate(
                 f"{run.name}: --data-dir is not read, data {run.recipe.data.name} needs none", err=True
             )
         try:
-            results = measure(run, data_dir=data_dir, device=device.value, progress=_follow())
+            results = measure(run, data_dir=data_dir, device=device, progress=_follow())
         except FileNotFoundError as error:
             raise ValueError(str(error)) from error
         _print_results(results)

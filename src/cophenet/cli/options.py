@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -30,14 +29,7 @@ __all__ = [
 _MOST_SEEDS = 1000
 
 
-class Scale(str, Enum):
-    """Scales of a recipe."""
-
-    PAPER = "paper"
-    SCRATCH = "scratch"
-    LAPTOP = "laptop"
-
-
+Scale = Literal["paper", "scratch", "laptop"]
 SEEDS = typer.Option(metavar="N|LIST", help="3 for seeds 0, 1 and 2; or a list: 0,4 or 7,")
 DataDir = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder that holds the data.")]
 OptionalScale = Annotated[Scale | None, typer.Option(help="Size of the experiment; laptop unless given.")]
@@ -74,7 +66,7 @@ def load_for(
         given.append(Override(("seeds",), parse_seeds(seeds), seeds, "--seeds"))
     changes: list[str | Override] = [*settings, *given]
     if scale is not None:
-        return load_recipe(name, scale.value, changes)
+        return load_recipe(name, scale, changes)
     made = load_recipe(name, None, changes)
     missing = _missing_weights(made)
     if missing is None or "scratch" not in scales_of(name):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -31,7 +31,7 @@ def recipes(
     from cophenet.recipes.load import list_recipes, load_recipe
 
     if name is not None:
-        recipe = load_recipe(name, None if scale is None else scale.value, settings or ())
+        recipe = load_recipe(name, scale, settings or ())
         typer.echo(recipe.to_yaml(), nl=False)
         return
     if settings:
@@ -40,8 +40,8 @@ def recipes(
     for line in list_recipes():
         row = rows.setdefault(line.name, {"recipe": line.name})
         row |= {line.scale: f"{line.backbone}, {line.epochs}", "about": line.summary}
-    scales = [known.value for known in Scale if scale in (None, known)]
+    scales = [known for known in get_args(Scale) if scale in (None, known)]
     columns = ("recipe", *scales, "about")
-    shown = [row for row in rows.values() if scale is None or scale.value in row]
+    shown = [row for row in rows.values() if scale is None or scale in row]
     print_table(columns, [[row.get(column, "-") for column in columns] for row in shown])
     typer.echo("\nby scale: backbone and epochs")

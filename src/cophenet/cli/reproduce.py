@@ -34,7 +34,7 @@ def reproduce(
         ),
     ] = None,
     list_items: Annotated[bool, typer.Option("--list", help="List the items and what they cost.")] = False,
-    scale: Annotated[Scale, typer.Option(help="Size of the experiments.")] = Scale.LAPTOP,
+    scale: Annotated[Scale, typer.Option(help="Size of the experiments.")] = "laptop",
     data_dir: DataDir = None,
     runs: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of the runs, shared by all items.")
@@ -79,7 +79,7 @@ def reproduce(
     from cophenet.paper.plan import Settings
 
     chosen = Settings(
-        scale.value, tuple(recipe or ()), tuple(parse_seeds(seeds)) if seeds else (), tuple(settings or ())
+        scale, tuple(recipe or ()), tuple(parse_seeds(seeds)) if seeds else (), tuple(settings or ())
     )
     if list_items:
         from cophenet.paper.items import item_names

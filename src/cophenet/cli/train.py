@@ -1,7 +1,9 @@
-"""The command that trains."""
+"""The command that trains, and the one that compiles what would else be compiled at its first use."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from cophenet.recipes import Recipe
     from cophenet.runs import Run
 
-__all__ = ["complete_objectives", "train"]
+__all__ = ["complete_objectives", "train", "warm_up"]
 
 
 def complete_objectives(incomplete: str) -> list[str]:
@@ -89,12 +91,12 @@ def train(
 
     Example: cophenet train --resume runs/cifar100-emd
     """
-    common = {
+    common: dict[str, Any] = {
         "data_dir": data_dir,
         "loggers": ("csv", "tensorboard", *(logger or ())),
         "checkpoint_minutes": checkpoint_minutes,
     }
-    machine = {
+    machine: dict[str, Any] = {
         "accelerator": accelerator,
         "devices": _devices(devices),
         "strategy": strategy,
@@ -106,20 +108,21 @@ def train(
         chosen: dict[str, Any] = {"RECIPE": recipe, "--objective": objective, "--scale": scale}
         chosen |= {"--seeds": seeds, "--set": settings, "--output": output}
         chosen |= {"--keep-best": keep_best, "--patience": patience}
-        _refuse_beside_resume(chosen | _as_options(machine))
-        run = _guarded("resume", resume, {"trust": trust, **common})
+        chosen |= {f"--{name.replace('_', '-')}": value for name, value in machine.items()}
+        for name in (name for name, value in chosen.items() if value):
+            raise ValueError(f"{name} cannot be changed with --resume: the run keeps its own settings")
+        with _one_line_end():
+            run = _resume(resume, trust=trust, **common)
     else:
         if trust:
             raise ValueError("--trust is for --resume: a recipe that you give is your own")
-        changes = [*(settings or ()), *_stopping(keep_best, patience)]
-        made = load_for(recipe or "digits", scale, objective, seeds, changes)
-        run = _guarded("train", output or _folder(made), {"recipe": made, **machine, **common})
+        stopping = [f"stopping={{patience: {patience or 'null'}}}"] if keep_best or patience else []
+        made = load_for(recipe or "digits", scale, objective, seeds, [*(settings or ()), *stopping])
+        from cophenet.runs import train as train_recipe
+
+        with _one_line_end():
+            run = train_recipe(made, output or _folder(made), **machine, **common)
     _print_next(run)
-
-
-def _stopping(keep_best: bool, patience: int | None) -> list[str]:
-    """The setting for the best epoch."""
-    return [f"stopping={{patience: {patience or 'null'}}}"] if keep_best or patience else []
 
 
 def _folder(recipe: Recipe) -> Path:
@@ -130,24 +133,36 @@ def _folder(recipe: Recipe) -> Path:
     return Path("runs", name)
 
 
-def _guarded(action: str, folder: Path, options: dict[str, Any]) -> Run:
-    """Train or resume; an interruption and a loss that diverges are reported in one line."""
-    from cophenet.runs import Run
-    from cophenet.runs.training import resume, train
+def warm_up() -> None:
+    """Compile the solver of the distance emd now, once on this machine: about 20 seconds.
 
+    Without it, that happens in the background at its first use, and SciPy and POT solve meanwhile.
+
+    Example: cophenet warm-up
+    """
+    from cophenet.transport.emd import warm_up as compile_solver
+
+    print(f"emd: its solver is compiled and loaded, {compile_solver():.1f} s")
+
+
+@contextmanager
+def _one_line_end() -> Iterator[None]:
+    """An interruption and a loss that diverges are reported in one line."""
     try:
-        if action == "train":
-            return train(output=folder, **options)
-        run = Run.open(folder, trust=options["trust"])
-        if not run.missing_seeds and run.finished and not run.damaged:
-            typer.echo(f"run {folder} is finished")
-        return resume(folder, **options)
-    except KeyboardInterrupt as error:
-        typer.echo(str(error) or "stopped", err=True)
+        yield
+    except (KeyboardInterrupt, ArithmeticError) as error:
+        is_error = isinstance(error, ArithmeticError)
+        typer.echo(f"error: {error}" if is_error else str(error) or "stopped", err=True)
         raise typer.Exit(1) from error
-    except ArithmeticError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from error
+
+
+def _resume(folder: Path, *, trust: bool, **options: Any) -> Run:
+    from cophenet.runs import Run, resume
+
+    run = Run.open(folder, trust=trust)
+    if not run.missing_seeds and run.finished and not run.damaged:
+        typer.echo(f"run {folder} is finished")
+    return resume(folder, trust=trust, **options)
 
 
 def _print_next(run: Run) -> None:
@@ -164,13 +179,3 @@ def _print_next(run: Run) -> None:
 
 def _devices(text: str | None) -> int | str | None:
     return int(text) if text is not None and text.lstrip("-").isdecimal() else text
-
-
-def _as_options(machine: dict[str, Any]) -> dict[str, Any]:
-    return {f"--{name.replace('_', '-')}": value for name, value in machine.items()}
-
-
-def _refuse_beside_resume(given: dict[str, Any]) -> None:
-    for name, value in given.items():
-        if value:
-            raise ValueError(f"{name} cannot be changed with --resume: the run keeps its own settings")
