@@ -119,7 +119,7 @@ class SumMetric(MetricClass):
         self.total += total
         self.samples += samples
 
-    def mean(self) -> Tensor:
+    def compute(self) -> Any:
         """The sum per sample; NaN with a warning where there is no sample."""
         return ratio(self.total, self.samples, self.quantity)
 

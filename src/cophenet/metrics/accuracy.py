@@ -218,10 +218,6 @@ class FullPathAccuracy(SumMetric):
         """Add a batch: probabilities (B, C) and labels (B,)."""
         self.add(*_full_path_update(probabilities, labels, self.tree))
 
-    def compute(self) -> Tensor:
-        """A scalar in [0, 1]."""
-        return self.mean()
-
 
 def _measure(data: EvaluationData) -> MeasuredNumbers:
     """At every level by summed probabilities; new classes by a new head, their groups by the trained one."""

@@ -173,7 +173,3 @@ class DecisionCost(SumMetric):
     def update(self, probabilities: Tensor, labels: Tensor) -> None:
         """Add a batch: probabilities (B, C) and labels (B,)."""
         self.add(*_decision_update(probabilities, labels, self.tree, self.kind))
-
-    def compute(self) -> Tensor:
-        """A scalar, at least 0."""
-        return self.mean()

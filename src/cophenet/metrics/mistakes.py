@@ -239,10 +239,6 @@ class HierarchicalDistance(SumMetric):
         """Add a batch: scores (B, C) and labels (B,)."""
         self.add(*_distance_update(scores, labels, self.tree, self.k, self.best, mistakes_only=False))
 
-    def compute(self) -> Tensor:
-        """A scalar in [0, tree.height]."""
-        return self.mean()
-
 
 class MistakeSeverity(SumMetric):
     """Mean height of the lowest common ancestor of label and prediction over mistakes, as `mistake_severity`.
