@@ -11,7 +11,7 @@ import math
 import pickle
 import reprlib
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any, BinaryIO, ClassVar, NoReturn
 
@@ -37,19 +37,14 @@ def _check_keys(keys: Iterable[object]) -> None:
             raise RefusedPickleError(f"{problem}; only text and numbers are read")
 
 
-def _load_item(unpickler: Any) -> None:
-    _check_keys(unpickler.stack[-2:-1])
-    _LOAD[pickle.SETITEM[0]](unpickler)
+def _with_checked_keys(opcode: bytes, keys: slice) -> Callable[[Any], None]:
+    """How Python's loads an opcode, after a look at the keys on its stack."""
 
+    def load(unpickler: Any) -> None:
+        _check_keys(unpickler.stack[keys])
+        _LOAD[opcode[0]](unpickler)
 
-def _load_items(unpickler: Any) -> None:
-    _check_keys(unpickler.stack[::2])
-    _LOAD[pickle.SETITEMS[0]](unpickler)
-
-
-def _load_dict(unpickler: Any) -> None:
-    _check_keys(unpickler.stack[::2])
-    _LOAD[pickle.DICT[0]](unpickler)
+    return load
 
 
 def _load_bytearray(unpickler: Any) -> None:
@@ -75,9 +70,9 @@ class LimitedUnpickler(pickle._Unpickler):
 
     dispatch: ClassVar[dict[int, Any]] = {
         **_LOAD,
-        pickle.SETITEM[0]: _load_item,
-        pickle.SETITEMS[0]: _load_items,
-        pickle.DICT[0]: _load_dict,
+        pickle.SETITEM[0]: _with_checked_keys(pickle.SETITEM, slice(-2, -1)),
+        pickle.SETITEMS[0]: _with_checked_keys(pickle.SETITEMS, slice(None, None, 2)),
+        pickle.DICT[0]: _with_checked_keys(pickle.DICT, slice(None, None, 2)),
         pickle.BYTEARRAY8[0]: _load_bytearray,
         pickle.EMPTY_SET[0]: _refuse,
         pickle.ADDITEMS[0]: _refuse,

@@ -97,11 +97,9 @@ class Registry(Generic[T]):
             >>> shapes.added()
             ('square',)
         """
-        return tuple(name for name, member in self._members.items() if not self._is_installed(name, member))
-
-    def _is_installed(self, name: str, member: T) -> bool:
-        package = self.room.partition(".")[0]
-        return name in self._others or f"{_module_of(member)}.".startswith(f"{package}.")
+        own = f"{self.room.partition('.')[0]}."
+        others = (item for item in self._members.items() if item[0] not in self._others)
+        return tuple(name for name, member in others if not f"{_module_of(member)}.".startswith(own))
 
     def members(self) -> dict[str, T]:
         """All members by name; broken ones of other packages are left out, with a warning each."""

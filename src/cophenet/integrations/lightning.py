@@ -66,15 +66,10 @@ class CPCCCallback(Callback):
         self._features = LayerInput(modules[self.layer])
 
     def on_validation_batch_end(
-        self,
-        trainer: Trainer,  # noqa: ARG002
-        pl_module: LightningModule,  # noqa: ARG002
-        outputs: Any,  # noqa: ARG002
-        batch: Any,
-        batch_idx: int,  # noqa: ARG002
-        dataloader_idx: int = 0,  # noqa: ARG002
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any, **__: Any
     ) -> None:
         """Remember the features of a batch."""
+        del trainer, pl_module, outputs
         assert self._features is not None
         self.metric.update(self._features.take().detach(), self._labels(batch))
 
@@ -86,12 +81,7 @@ class CPCCCallback(Callback):
             pl_module.log(self.name, self.metric.compute(), sync_dist=False)
         self.metric.reset()
 
-    def on_exception(
-        self,
-        trainer: Trainer,  # noqa: ARG002
-        pl_module: LightningModule,  # noqa: ARG002
-        exception: BaseException,  # noqa: ARG002
-    ) -> None:
+    def on_exception(self, *_: Any, **__: Any) -> None:
         """Leave the layer alone."""
         self._leave()
 
