@@ -147,7 +147,8 @@ def test_the_error_target_is_kept_on_average(target):
         p = rng.dirichlet(np.ones(5) * 0.4, size=300)
         labels = torch.from_numpy(np.array([rng.choice(5, p=0.6 * row + 0.08) for row in p]))
         q = torch.from_numpy(p)
-        limit = decisions.threshold(decisions.first_wrong(q[:100], labels[:100], TREE).numpy(), target)
+        walk = decisions.walk_down(q[:100], TREE)
+        limit = decisions.threshold(decisions.first_wrong(walk, labels[:100], TREE).numpy(), target)
         nodes = decisions.decide(q[100:], TREE, "specific-if-confident", limit)
         errors.append(decisions.report(nodes, labels[100:], TREE)["error"])
     assert target - 0.05 < np.mean(errors) < target + 0.01

@@ -13,7 +13,7 @@ from sklearn.covariance import OAS
 from cophenet import HierarchicalEmbedder
 from cophenet.cli import main
 from cophenet.estimator import decisions, familiarity
-from cophenet.estimator.decision_curve import CurveCounter, DecisionCurve
+from cophenet.estimator.decision_curve import DecisionCurve, decision_curve
 from cophenet.estimator.familiarity import fit_familiarity
 from cophenet.estimator.samples import fit_scale
 from estimator.vectors import TREE, clouds
@@ -119,10 +119,7 @@ def test_the_curve_against_decisions_one_by_one():
     rng = np.random.default_rng(1)
     p = torch.from_numpy(rng.dirichlet(np.full(5, 0.4), size=200))
     labels = torch.from_numpy(rng.integers(5, size=200))
-    counter = CurveCounter(TREE)
-    counter.add(p[:150], labels[:150])
-    counter.add(p[150:], labels[150:])
-    curve = counter.curve()
+    curve = decision_curve(decisions.walk_down(p, TREE), labels, TREE)
     for at in range(0, len(curve.thresholds), 9):
         nodes = decisions.decide(p, TREE, "specific-if-confident", float(curve.thresholds[at]))
         slow = decisions.report(nodes, labels, TREE)

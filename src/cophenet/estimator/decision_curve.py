@@ -5,23 +5,22 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet._common.files import write_bytes
-from cophenet.estimator.decisions import first_wrong, walk_down
+from cophenet.estimator.decisions import Walk, first_wrong
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CurveCounter", "DecisionCurve", "check_picture"]
+__all__ = ["DecisionCurve", "check_picture", "decision_curve"]
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +48,7 @@ class DecisionCurve:
 
     def to_dict(self) -> dict[str, list[float]]:
         """The numbers as lists, for JSON or a data frame."""
-        return {name: getattr(self, name).tolist() for name in _NAMES}
+        return {field.name: getattr(self, field.name).tolist() for field in fields(self)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> DecisionCurve:
@@ -58,8 +57,9 @@ class DecisionCurve:
         Raises:
             ValueError: If it is something else.
         """
-        if set(values) != set(_NAMES) or len({len(row) for row in values.values()}) != 1:
-            raise ValueError(f"a curve of decisions needs {', '.join(_NAMES)}, of equal length")
+        names = [field.name for field in fields(cls)]
+        if set(values) != set(names) or len({len(row) for row in values.values()}) != 1:
+            raise ValueError(f"a curve of decisions needs {', '.join(names)}, of equal length")
         return cls(**{name: np.array(row, dtype=np.float64) for name, row in values.items()})
 
     def draw(self, path: str | os.PathLike[str], error_target: float | None = None) -> None:
@@ -106,9 +106,6 @@ class DecisionCurve:
         return figure
 
 
-_NAMES = ("thresholds", "errors", "depths", "classes", "roots")
-
-
 def check_picture(path: str | os.PathLike[str]) -> str:
     """The format of a picture, by the ending of its file.
 
@@ -123,49 +120,37 @@ def check_picture(path: str | os.PathLike[str]) -> str:
     return ending
 
 
-class CurveCounter:
-    """Counts samples for a curve, some of them at a time.
+def decision_curve(walk: Walk, labels: Tensor, tree: Hierarchy) -> DecisionCurve:
+    """The curve of n samples, at least one.
 
     Args:
+        walk: Their way down the tree.
+        labels: (n,) classes.
         tree: The tree of the classes.
 
     Example:
         >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
-        >>> counter = CurveCounter(tree)
-        >>> counter.add(torch.tensor([[0.25, 0.35, 0.4], [0.1, 0.1, 0.8]]), torch.tensor([0, 2]))
-        >>> curve = counter.curve()
+        >>> walk = walk_down(torch.tensor([[0.25, 0.35, 0.4], [0.1, 0.1, 0.8]]), tree)
+        >>> curve = decision_curve(walk, torch.tensor([0, 2]), tree)
         >>> half = int(np.searchsorted(curve.thresholds, 0.5))
         >>> curve.errors[[0, half]], curve.depths[[0, half]], curve.roots[-1:]
         (array([0.5, 0. ]), array([2. , 1.5]), array([1.]))
     """
-
-    def __init__(self, tree: Hierarchy) -> None:
-        self.tree = tree
-        self._sums = np.zeros((4, len(THRESHOLDS)))
-        self._count = 0
-
-    def add(self, probabilities: Tensor, labels: Tensor) -> None:
-        """Count samples: (n, C) probabilities of the classes, (n,) classes."""
-        nodes, masses = walk_down(probabilities, self.tree)
-        wrong = first_wrong(probabilities, labels, self.tree).cpu().numpy()
-        # A class repeated below itself adds nothing: its depth counts once, where it is reached.
-        depths = torch.from_numpy(self.tree.depths.copy())[nodes.cpu()]
-        steps = torch.diff(depths, dim=1, prepend=torch.zeros_like(depths[:, :1])).numpy()
-        sure = masses.double().cpu().numpy()
-        reached = np.argmax(depths.numpy() == depths[:, -1:].numpy(), axis=1)
-        leaf = sure[np.arange(len(sure)), reached]
-        self._sums[0] += _at_least(wrong[wrong > 0], None)
-        self._sums[1] += _at_least(sure.ravel(), steps.ravel())
-        self._sums[2] += _at_least(leaf, None)
-        self._sums[3] += len(labels) - _at_least(sure[:, 0], None)
-        self._count += len(labels)
-
-    def curve(self) -> DecisionCurve:
-        """The curve of what was counted, of at least one sample."""
-        return DecisionCurve(THRESHOLDS, *(self._sums / self._count))
+    wrong, sure = first_wrong(walk, labels, tree).numpy(), walk.masses.double().numpy()
+    # A class repeated below itself adds nothing: its depth counts once, where it is reached.
+    depths = tree.depths[walk.nodes.numpy()]
+    steps = np.diff(depths, axis=1, prepend=0)
+    leaf = sure[np.arange(len(sure)), np.argmax(depths == depths[:, -1:], axis=1)]
+    counts = (
+        _at_least(wrong[wrong > 0]),
+        _at_least(sure.ravel(), steps.ravel()),
+        _at_least(leaf),
+        len(sure) - _at_least(sure[:, 0]),
+    )
+    return DecisionCurve(THRESHOLDS, *(np.stack(counts) / len(sure)))
 
 
-def _at_least(values: Floats, weights: Floats | None) -> Floats:
+def _at_least(values: Floats, weights: NDArray[Any] | None = None) -> Floats:
     """For each threshold, how many values (or the sum of their weights) are at least as high."""
     order = np.argsort(values)
     amounts = np.ones(len(values)) if weights is None else weights[order]

@@ -12,7 +12,7 @@ the default are each scored by one of four networks, which answer together: ther
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from cophenet.objectives import TreePaths
 from cophenet.tree import Hierarchy
 from cophenet.tree.tables import tree_tables
 
-__all__ = ["DECISIONS", "check_target", "decide", "first_wrong", "report", "threshold", "walk_down"]
+__all__ = ["DECISIONS", "Walk", "check_target", "decide", "first_wrong", "report", "threshold", "walk_down"]
 
 DECISIONS = ("argmax", "expected-cost", "specific-if-confident")
 
@@ -41,15 +41,29 @@ def check_target(target: object) -> None:
     check_share("error_target", target)
 
 
-def walk_down(probabilities: Tensor, tree: Hierarchy) -> tuple[Tensor, Tensor]:
-    """The likeliest child of the likeliest child, and so on: nodes and their summed probabilities.
+class Walk(NamedTuple):
+    """The way of n samples down a tree.
+
+    Attributes:
+        nodes: (n, height); a class is repeated below itself.
+        masses: (n, height) their summed probabilities, falling.
+    """
+
+    nodes: Tensor
+    masses: Tensor
+
+    def stop(self, limit: float) -> Tensor:
+        """The deepest nodes that are sure enough, (n,); the root where none is."""
+        depth = (self.masses >= limit).sum(1, keepdim=True)
+        return torch.cat((torch.zeros_like(depth), self.nodes), 1).gather(1, depth).squeeze(1)
+
+
+def walk_down(probabilities: Tensor, tree: Hierarchy) -> Walk:
+    """The likeliest child of the likeliest child, and so on.
 
     Args:
         probabilities: (n, C) of the classes.
         tree: The tree of the classes.
-
-    Returns:
-        (n, height) nodes, and (n, height) their probabilities, falling; a class is repeated below itself.
 
     Example:
         >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
@@ -70,7 +84,7 @@ def walk_down(probabilities: Tensor, tree: Hierarchy) -> tuple[Tensor, Tensor]:
         nodes.append(level[at])
         masses.append(best.values)
     # Sums may exceed their parent's by rounding.
-    return torch.stack(nodes, 1), torch.stack(masses, 1).cummin(1).values
+    return Walk(torch.stack(nodes, 1), torch.stack(masses, 1).cummin(1).values)
 
 
 def decide(probabilities: Tensor, tree: Hierarchy, decision: str, limit: float = 0.0) -> Tensor:
@@ -98,24 +112,22 @@ def decide(probabilities: Tensor, tree: Hierarchy, decision: str, limit: float =
         return leaves[probabilities.argmax(1)]
     if decision == "expected-cost":
         return leaves[expected_cost(probabilities, tree).argmin(1)]
-    nodes, masses = walk_down(probabilities, tree)
-    depth = (masses >= limit).sum(1, keepdim=True)
-    return torch.cat((torch.zeros_like(depth), nodes), 1).gather(1, depth).squeeze(1)
+    return walk_down(probabilities, tree).stop(limit)
 
 
-def first_wrong(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
-    """How sure the first wrong node on the way down is, 0 where there is none.
+def first_wrong(walk: Walk, labels: Tensor, tree: Hierarchy) -> Tensor:
+    """How sure the first wrong node on the way down is, 0 where there is none: (n,) float64.
 
-    A threshold at most this high makes the sample an error. (n, C), (n,) -> (n,) float64.
+    A threshold at most this high makes the sample an error. Labels are (n,) classes.
 
     Example:
         >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
-        >>> first_wrong(torch.tensor([[0.5, 0.25, 0.25]]).expand(3, 3), torch.arange(3), tree)
+        >>> same = torch.tensor([[0.5, 0.25, 0.25]]).expand(3, 3)
+        >>> first_wrong(walk_down(same, tree), torch.arange(3), tree)
         tensor([0.0000, 0.5000, 0.7500], dtype=torch.float64)
     """
-    nodes, masses = walk_down(probabilities, tree)
-    truth = torch.from_numpy(TreePaths(tree).nodes[:, 1:]).to(nodes.device)[labels]
-    return torch.where(nodes == truth, 0.0, masses.double()).amax(1)
+    truth = torch.from_numpy(TreePaths(tree).nodes[:, 1:]).to(walk.nodes.device)[labels]
+    return torch.where(walk.nodes == truth, 0.0, walk.masses.double()).amax(1)
 
 
 def threshold(wrong: NDArray[np.float64], target: float, rare: float = 0.0) -> float | None:

@@ -33,7 +33,10 @@ def write_onnx(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) ->
         ValueError: If the estimator was made from a run.
         RuntimeError: If onnxruntime computes something else than the estimator.
     """
-    onnx, runtime = _packages()
+    onnx, runtime = (
+        import_optional(package, "ONNX files need", "cophenet[onnx]", called="onnx and onnxruntime")
+        for package in ("onnx", "onnxruntime")
+    )
     if not isinstance(estimator.network_, VectorNetwork | EnsembleNetwork):
         raise ValueError("only an estimator that was fitted on vectors can be exported, not one from a run")
     with replaced_file(Path(path)) as part:
@@ -41,48 +44,44 @@ def write_onnx(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) ->
         _compare(runtime, part, estimator)
 
 
-def _packages() -> tuple[Any, Any]:
-    both = "onnx and onnxruntime"
-    onnx, runtime = (
-        import_optional(package, "ONNX files need", "cophenet[onnx]", called=both)
-        for package in ("onnx", "onnxruntime")
-    )
-    return onnx, runtime
-
-
 class _Graph:
-    """Nodes and constants of a graph; a method adds a node and returns the name of its output."""
+    """Nodes and constants of a graph; a call adds a node and returns the name of its first output."""
 
     def __init__(self, onnx: Any) -> None:
         self.onnx, self.nodes, self.constants = onnx, [], []  # type: Any, list[Any], list[Any]
 
-    def constant(self, name: str, values: Any) -> str:
+    def __call__(self, kind: str, *inputs: Any, outputs: tuple[str, ...] = (), **options: Any) -> str:
+        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
+        outputs = outputs or (f"{kind}_{len(self.nodes)}",)
+        self.nodes.append(self.onnx.helper.make_node(kind, names, outputs, **options))
+        return outputs[0]
+
+    def _constant(self, values: Any) -> str:
         array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+        array = array.astype(np.int64) if array.dtype.kind == "i" else array
+        name = f"constant_{len(self.constants)}"
         self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
-    def step(self, kind: str, inputs: list[str], output: str, **options: Any) -> str:
-        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output], **options))
-        return output
+    def linear(self, layer: nn.Linear, value: str, outputs: tuple[str, ...] = ()) -> str:
+        return self("Gemm", value, *layer.parameters(), outputs=outputs, transB=1)
 
-    def linear(self, layer: nn.Linear, value: str, name: str, output: str) -> str:
-        weights = [self.constant(f"{name}.{key}", item) for key, item in layer.named_parameters()]
-        return self.step("Gemm", [value, *weights], output, transB=1)
+    def unit(self, value: str, axis: int) -> str:
+        norms = self("ReduceL2", value, np.array([axis]), keepdims=1)
+        return self("Div", value, self("Max", norms, np.float32(1e-12)))
 
 
 def _model(onnx: Any, estimator: HierarchicalEmbedder) -> Any:
     make, graph, scale = onnx.helper, _Graph(onnx), estimator.input_scale_
     # In float64, as the estimator does it, so that a large offset costs no digits.
-    exact = graph.step("Cast", ["vectors"], "exact", to=onnx.TensorProto.DOUBLE)
-    centered = graph.step("Sub", [exact, graph.constant("mean", scale.mean)], "centered")
-    scaled = graph.step("Div", [centered, graph.constant("deviation", scale.deviation)], "scaled")
-    graph.step("Cast", [scaled], "inputs", to=onnx.TensorProto.FLOAT)
+    centered = graph("Sub", graph("Cast", "vectors", to=onnx.TensorProto.DOUBLE), scale.mean)
+    inputs = graph("Cast", graph("Div", centered, scale.deviation), to=onnx.TensorProto.FLOAT)
     add = _add_adapter if isinstance(estimator.network_, VectorNetwork) else _add_ensemble
-    add(graph, estimator.network_)
+    own = graph("Softmax", add(graph, estimator.network_, inputs), axis=1)
     if estimator.neighbors_ is None:
-        graph.step("Identity", ["own"], "probabilities")
+        graph("Identity", own, outputs=("probabilities",))
     else:
-        _add_neighbors(graph, estimator.neighbors_, len(estimator.classes_))
+        _add_neighbors(graph, estimator.neighbors_, own, len(estimator.classes_))
     sizes = {"embedding": estimator._n_features_out, "probabilities": len(estimator.classes_)}
     number = onnx.TensorProto.FLOAT
     model_graph = make.make_graph(
@@ -97,61 +96,42 @@ def _model(onnx: Any, estimator: HierarchicalEmbedder) -> Any:
     return model
 
 
-def _add_adapter(graph: _Graph, network: VectorNetwork) -> None:
-    adapter, inputs = network.adapter, "inputs"
+def _add_adapter(graph: _Graph, network: VectorNetwork, inputs: str) -> str:
+    """The embedding; returned are the logits."""
+    adapter = network.adapter
+    skipped = graph.linear(adapter.skip, inputs) if isinstance(adapter.skip, nn.Linear) else inputs
     if adapter.down is None or adapter.up is None:
-        graph.linear(adapter.skip, inputs, "skip", "embedding")  # type: ignore[arg-type]
+        graph("Identity", skipped, outputs=("embedding",))
     else:
-        straight = isinstance(adapter.skip, nn.Linear)
-        skipped = graph.linear(adapter.skip, inputs, "skip", "skipped") if straight else inputs  # type: ignore[arg-type]
-        hidden = graph.step("Gelu", [graph.linear(adapter.down, inputs, "down", "low")], "hidden")
-        graph.step("Add", [skipped, graph.linear(adapter.up, hidden, "up", "high")], "embedding")
-    logits = graph.linear(network.head, "embedding", "head", "logits")
-    graph.step("Softmax", [logits], "own", axis=1)
+        hidden = graph("Gelu", graph.linear(adapter.down, inputs))
+        graph("Add", skipped, graph.linear(adapter.up, hidden), outputs=("embedding",))
+    return graph.linear(network.head, "embedding")
 
 
-def _add_ensemble(graph: _Graph, network: EnsembleNetwork) -> None:
-    value = graph.linear(network.hidden, "inputs", "hidden", "low")
-    value = value if network.is_linear else graph.step("Relu", [value], "high")
-    members = graph.constant("members", np.array([-1, MEMBERS, network.size], dtype=np.int64))
-    value = graph.step("Reshape", [value, members], "split")
-    last = graph.constant("last", np.array([2], dtype=np.int64))
-    norms = graph.step("ReduceL2", [value, last], "norms", keepdims=1)
-    smallest = graph.constant("smallest", np.float32(1e-12))
-    value = graph.step("Div", [value, graph.step("Max", [norms, smallest], "bounded")], "units")
-    row = graph.constant("row", np.array([-1, MEMBERS * network.size], dtype=np.int64))
-    projection = graph.constant("projection", network.projection.weight.T * MEMBERS**-0.5)
-    value = graph.step("MatMul", [graph.step("Reshape", [value, row], "rows"), projection], "projected")
-    graph.step("Add", [value, graph.constant("offset", network.projection.bias)], "embedding")
+def _add_ensemble(graph: _Graph, network: EnsembleNetwork, inputs: str) -> str:
+    """The embedding; returned are the logits."""
+    value = graph.linear(network.hidden, inputs)
+    value = value if network.is_linear else graph("Relu", value)
+    units = graph.unit(graph("Reshape", value, np.array([-1, MEMBERS, network.size])), axis=2)
+    rows = graph("Reshape", units, np.array([-1, MEMBERS * network.size]))
+    projected = graph("MatMul", rows, network.projection.weight.T * MEMBERS**-0.5)
+    graph("Add", projected, network.projection.bias, outputs=("embedding",))
     prototypes = network.prototypes.transpose(1, 2).reshape(-1, network.prototypes.shape[1])
-    weights = graph.constant("prototypes", prototypes * (SCALE / MEMBERS))
-    logits = graph.step("MatMul", ["rows", weights], "logits")
-    graph.step("Softmax", [logits], "own", axis=1)
+    return graph("MatMul", rows, prototypes * (SCALE / MEMBERS))
 
 
-def _add_neighbors(graph: _Graph, neighbors: Neighbors, classes: int) -> None:
-    axis = graph.constant("row_axis", np.array([1], dtype=np.int64))
-    norms = graph.step("ReduceL2", ["embedding", axis], "length", keepdims=1)
-    least = graph.constant("least", np.float32(1e-12))
-    units = graph.step("Div", ["embedding", graph.step("Max", [norms, least], "lengths")], "unit_rows")
-    near = graph.step("MatMul", [units, graph.constant("neighbors", neighbors.vectors.T)], "cosines")
-    count = graph.constant("count", np.array([min(NEAREST, len(neighbors.classes))], dtype=np.int64))
-    graph.nodes.append(graph.onnx.helper.make_node("TopK", [near, count], ["nearest", "places"], axis=1))
-    sharp = graph.step("Mul", ["nearest", graph.constant("sharpness", np.float32(SHARPNESS))], "sharp")
-    shares = graph.step("Softmax", [sharp], "shares", axis=1)
-    labels = graph.step("Gather", [graph.constant("labels", neighbors.classes), "places"], "near_labels")
-    values = graph.constant("values", np.array([0, 1], dtype=np.float32))
-    marks = graph.step(
-        "OneHot", [labels, graph.constant("classes", np.int64(classes)), values], "marks", axis=1
-    )
+def _add_neighbors(graph: _Graph, neighbors: Neighbors, own: str, classes: int) -> None:
+    cosines = graph("MatMul", graph.unit("embedding", axis=1), neighbors.vectors.T)
+    count = np.array([min(NEAREST, len(neighbors.classes))])
+    graph("TopK", cosines, count, outputs=("nearest", "places"), axis=1)
+    shares = graph("Softmax", graph("Mul", "nearest", np.float32(SHARPNESS)), axis=1)
+    labels = graph("Gather", neighbors.classes, "places")
+    marks = graph("OneHot", labels, np.int64(classes), np.array([0, 1], dtype=np.float32), axis=1)
     # (n, C, nearest) times (n, nearest, 1), which loses its last place.
-    last = graph.constant("column", np.array([2], dtype=np.int64))
-    column = graph.step("Unsqueeze", [shares, last], "share_column")
-    votes = graph.step("Squeeze", [graph.step("MatMul", [marks, column], "vote_column"), last], "votes")
+    last = np.array([2])
+    votes = graph("Squeeze", graph("MatMul", marks, graph("Unsqueeze", shares, last)), last)
     share = np.float32(neighbors.share)
-    voted = graph.step("Mul", [votes, graph.constant("share", share)], "voted")
-    kept = graph.step("Mul", ["own", graph.constant("rest", 1 - share)], "kept")
-    graph.step("Add", [kept, voted], "probabilities")
+    graph("Add", graph("Mul", own, 1 - share), graph("Mul", votes, share), outputs=("probabilities",))
 
 
 def _compare(runtime: Any, path: Path, estimator: HierarchicalEmbedder) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cophenet._common.checks import check_choice, wrong_argument
 from cophenet.estimator import decisions
-from cophenet.estimator.decision_curve import CurveCounter, DecisionCurve
+from cophenet.estimator.decision_curve import DecisionCurve, decision_curve
 from cophenet.estimator.familiarity import Familiarity, Unlike
 from cophenet.estimator.labels import class_positions, classes_below, find_known, node_labels
 from cophenet.estimator.validation import check_weights
@@ -98,13 +98,8 @@ class DecisionMixin:
         Returns:
             (n,) float64.
         """
-        rows = self._rows(X)
-        chosen = np.asarray(nodes)
-        out = np.empty(len(rows))
-        for part, probabilities in self._probabilities(rows):
-            below = classes_below(self.tree_, chosen[part])
-            out[part] = np.where(below, probabilities.numpy(), 0.0).sum(1)
-        return out
+        chosen, blocks = np.asarray(nodes), self._probabilities(self._rows(X))
+        return np.concatenate([self._sums_below(chosen[part], each) for part, each in blocks])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Share of vectors whose likeliest class is the label, or lies below it.
@@ -117,7 +112,7 @@ class DecisionMixin:
         rows = self._rows(X)
         nodes = find_known(y, self.classes_, self.tree_, len(rows), self.labels)
         weights = None if sample_weight is None else check_weights(sample_weight, len(rows))
-        answers = self._decide(rows, "argmax", None)
+        answers = self._decide(rows, "argmax")
         right = (nodes <= answers) & (answers < nodes + self.tree_.sizes[nodes])
         return float(np.average(right, weights=weights))
 
@@ -159,7 +154,8 @@ class DecisionMixin:
         rows = self._rows(X)
         chosen, classes = self._known(y, len(rows))
         target = self.error_target if error_target is None else error_target
-        report = self._report(rows, chosen, classes, target)
+        limit = self._limit(target)
+        report = self._report(self._walk(rows, chosen), classes, target, limit)
         unlike = self._warn_of_shift(rows)
         share, is_shift = (None, None) if unlike is None else unlike
         return {**report, "unlike": share, "is_shift": is_shift}
@@ -173,10 +169,7 @@ class DecisionMixin:
         """
         rows = self._rows(X)
         chosen, classes = self._known(y, len(rows))
-        counter = CurveCounter(self.tree_)
-        for part, probabilities in self._probabilities(rows, chosen):
-            counter.add(probabilities, torch.from_numpy(classes[part]))
-        return counter.curve()
+        return decision_curve(self._walk(rows, chosen), torch.from_numpy(classes), self.tree_)
 
     def familiarity(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """How familiar each vector is: the share of held-out samples that are at least as far from training.
@@ -227,35 +220,41 @@ class DecisionMixin:
         return chosen, position[chosen]
 
     def _calibrate(self, rows: Array, chosen: Ints, classes: Ints, answers: Tensor | None = None) -> None:
-        wrong, counter = np.empty(len(chosen)), CurveCounter(self.tree_)
+        walks, labels = [], torch.from_numpy(classes)
         right = dict.fromkeys(self.tree_.level_names, 0.0)
         for part, probabilities in self._probabilities(rows, chosen, answers):
-            labels = torch.from_numpy(classes[part])
-            wrong[part] = decisions.first_wrong(probabilities, labels, self.tree_).numpy()
-            counter.add(probabilities, labels)
-            for level, rate in level_accuracy(probabilities, labels, self.tree_).items():
-                right[level] += float(rate) * len(labels)
-        self.calibration_scores_ = np.sort(wrong)
+            walks.append(decisions.walk_down(probabilities, self.tree_))
+            for level, rate in level_accuracy(probabilities, labels[part], self.tree_).items():
+                right[level] += float(rate) * len(probabilities)
         self.calibration_counts_ = np.bincount(classes, minlength=self.tree_.num_classes)
-        self.decision_curve_ = counter.curve() if len(chosen) else None
         if self.familiarity_ is not None:
             distances = np.sort(self.familiarity_.distances(rows, chosen))
             self.familiarity_ = replace(self.familiarity_, held_out=distances)
         target = float(self.error_target)
-        if decisions.threshold(self.calibration_scores_, target, self.uncalibrated_) is not None:
-            report = self._report(rows, chosen, classes, target, answers)
-        else:
-            report = {"error_target": target, "threshold": None, **self._basis(), "samples": len(chosen)}
-        if len(chosen):
-            report["accuracy"] = {level: total / len(chosen) for level, total in right.items()}
-        self.decision_report_ = report
+        if not walks:
+            self.decision_report_ = self._report(None, classes, target, None)
+            return
+        walk = _joined(walks)
+        self.calibration_scores_ = np.sort(decisions.first_wrong(walk, labels, self.tree_).numpy())
+        self.decision_curve_ = decision_curve(walk, labels, self.tree_)
+        limit = decisions.threshold(self.calibration_scores_, target, self.uncalibrated_)
+        self.decision_report_ = self._report(walk, classes, target, limit)
+        accuracy = {level: total / len(chosen) for level, total in right.items()}
+        self.decision_report_["accuracy"] = accuracy
+
+    def _walk(self, rows: Array, chosen: Ints) -> decisions.Walk:
+        """The way down the tree of some samples, at least one."""
+        blocks = self._probabilities(rows, chosen)
+        return _joined([decisions.walk_down(each, self.tree_) for _, each in blocks])
 
     def _report(
-        self, rows: Array, chosen: Ints, classes: Ints, target: float, answers: Tensor | None = None
+        self, walk: decisions.Walk | None, classes: Ints, target: float, limit: float | None
     ) -> dict[str, Any]:
-        nodes = self._decide(rows, "specific-if-confident", target, chosen, answers)
-        report = decisions.report(torch.from_numpy(nodes), torch.from_numpy(classes), self.tree_)
-        return {"error_target": target, "threshold": self._limit(target), **self._basis(), **report}
+        """What the promise rests on, and what it does on some samples; without a threshold their number."""
+        report: dict[str, Any] = {"samples": len(classes)}
+        if walk is not None and limit is not None:
+            report = decisions.report(walk.stop(limit), torch.from_numpy(classes), self.tree_)
+        return {"error_target": target, "threshold": limit, **self._basis(), **report}
 
     def _basis(self) -> dict[str, Any]:
         """On which samples a promise rests."""
@@ -266,31 +265,30 @@ class DecisionMixin:
             "uncalibrated": self.uncalibrated_,
         }
 
-    def _decide(
-        self,
-        rows: Array,
-        decision: str,
-        error_target: float | None,
-        chosen: Ints | None = None,
-        answers: Tensor | None = None,
-    ) -> Ints:
-        limit = self._limit_of(decision, error_target)
-        nodes = np.empty(len(rows) if chosen is None else len(chosen), dtype=np.int64)
-        for part, probabilities in self._probabilities(rows, chosen, answers):
-            nodes[part] = decisions.decide(probabilities, self.tree_, decision, limit).numpy()
-        return nodes
+    def _decide(self, rows: Array, decision: str, error_target: float | None = None) -> Ints:
+        """The node that answers each row."""
+        return np.concatenate([nodes for nodes, _ in self._decided(rows, decision, error_target)])
 
     def _answer(
         self, rows: Array, decision: str, error_target: float | None
     ) -> tuple[Ints, NDArray[np.float64]]:
         """The nodes of `_decide` and the probability of each, from one pass through the network."""
+        blocks = self._decided(rows, decision, error_target)
+        nodes, sums = zip(*((nodes, self._sums_below(nodes, each)) for nodes, each in blocks), strict=True)
+        return np.concatenate(nodes), np.concatenate(sums)
+
+    def _decided(
+        self, rows: Array, decision: str, error_target: float | None
+    ) -> Iterator[tuple[Ints, Tensor]]:
+        """Nodes, and the probabilities they are decided by, by block."""
         limit = self._limit_of(decision, error_target)
-        nodes, shares = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
-        for part, probabilities in self._probabilities(rows):
-            nodes[part] = decisions.decide(probabilities, self.tree_, decision, limit).numpy()
-            below = classes_below(self.tree_, nodes[part])
-            shares[part] = np.where(below, probabilities.numpy(), 0.0).sum(1)
-        return nodes, shares
+        for _, probabilities in self._probabilities(rows):
+            yield decisions.decide(probabilities, self.tree_, decision, limit).numpy(), probabilities
+
+    def _sums_below(self, nodes: Ints, probabilities: Tensor) -> NDArray[np.float64]:
+        """The summed probability of the classes below one node for each row, (n,), (n, C) -> (n,)."""
+        below = classes_below(self.tree_, nodes)
+        return np.asarray(np.where(below, probabilities.numpy(), 0.0).sum(1))
 
     def _limit_of(self, decision: str, error_target: float | None) -> float:
         """The threshold of a decision; 0 for those that have none."""
@@ -325,3 +323,8 @@ class DecisionMixin:
             f"with {len(self.calibration_scores_)} samples to calibrate on, it needs {needed}: "
             "calibrate on more of them"
         )
+
+
+def _joined(walks: list[decisions.Walk]) -> decisions.Walk:
+    nodes, masses = zip(*walks, strict=True)
+    return decisions.Walk(torch.cat(nodes), torch.cat(masses))

@@ -219,7 +219,7 @@ class SearchMixin:
         """
         rows = self._rows(X)
         if y is None:
-            nodes = self._decide(rows, "argmax", None)
+            nodes = self._decide(rows, "argmax")
         else:
             nodes = find_known(y, self.classes_, self.tree_, len(rows), self.labels)
         if folder is None:
