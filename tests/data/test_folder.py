@@ -6,7 +6,7 @@ import torch
 
 from cophenet import Hierarchy
 from cophenet.data.breeds import Living17
-from cophenet.data.folder import ImageFolder
+from cophenet.data.image_folders import ImageFolder
 from cophenet.data.inat import INat21Mini
 from cophenet.data.loader import Loader
 from cophenet.data.source import create_source

@@ -8,8 +8,7 @@ from PIL import Image
 from cophenet import Hierarchy
 from cophenet.data.dataset import ArrayInputs, DataSet, Samples, count_samples
 from cophenet.data.digits import Digits
-from cophenet.data.folder import ImageFolder
-from cophenet.data.image_folders import check_files
+from cophenet.data.image_folders import ImageFolder, check_files
 from cophenet.data.preview import contact_sheet, write_sheet
 from data.pictures import fill
 

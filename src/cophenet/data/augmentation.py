@@ -8,9 +8,8 @@ lower resolution and cut and resize in one step. Nothing here reads files.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -23,7 +22,6 @@ from cophenet._common.checks import check_choice, check_number
 __all__ = [
     "BREEDS_CROP",
     "INAT_CROP",
-    "BatchAugment",
     "CentreCrop",
     "PadCropFlipRotate",
     "RandomCrop",
@@ -42,27 +40,6 @@ _GREY = np.array([0.299, 0.587, 0.114])
 _TRIES = 10
 
 
-class BatchAugment(Protocol):
-    """Changes images at random; all randomness comes in from outside.
-
-    Attributes:
-        draws: How many random numbers each image takes.
-    """
-
-    draws: ClassVar[int]
-
-    def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
-        """Augment.
-
-        Args:
-            images: (n, channels, height, width), any type.
-            draws: (n, `draws`) float32, evenly distributed from 0 up to but not including 1.
-
-        Returns:
-            Images of the same shape and type.
-        """
-
-
 @dataclass(frozen=True)
 class PadCropFlipRotate:
     """The paper's augmentation of CIFAR.
@@ -71,6 +48,8 @@ class PadCropFlipRotate:
     rotation about the centre; corners that come in from outside are zero. A turned pixel is the nearest one
     before (what torchvision's RandomRotation does by default), so each step only picks pixels and
     all of them together are one lookup, with the same result as one after the other.
+
+    All randomness comes in from outside, as `draws` numbers for each image.
 
     Attributes:
         pad: Pixels of zeros on each side, and so the farthest shift.
@@ -88,7 +67,16 @@ class PadCropFlipRotate:
     degrees: float = 15.0
 
     def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
-        """Augment a batch; the draws are the shifts down and right, the flip (below 0.5) and the angle."""
+        """Augment a batch.
+
+        Args:
+            images: (n, channels, height, width), any type.
+            draws: (n, 4) float32, evenly distributed from 0 up to but not including 1: the shifts down and
+                right, the flip (below 0.5) and the angle.
+
+        Returns:
+            Images of the same shape and type.
+        """
         if images.ndim != 4:
             raise ValueError(f"augmentation needs images (n, channels, height, width), got {images.shape}")
         channels, height, width = images.shape[1:]
@@ -121,7 +109,7 @@ def _each(values: Tensor) -> Tensor:
     return values[:, None, None]
 
 
-_AUGMENTS: dict[str, Callable[[], BatchAugment]] = {"cifar": PadCropFlipRotate}
+_AUGMENTS = {"cifar": PadCropFlipRotate}
 
 
 def augment_names() -> tuple[str, ...]:
@@ -148,7 +136,7 @@ def loader_augments(image_files: bool | None = None) -> tuple[str, ...]:
     return ("none", *batches, *(() if image_files is False else ("views",)))
 
 
-def create_augment(name: str) -> BatchAugment:
+def create_augment(name: str) -> PadCropFlipRotate:
     """Make an augmentation of batches by name.
 
     Raises:

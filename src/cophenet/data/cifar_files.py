@@ -8,6 +8,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,16 +59,16 @@ class Layout:
         train: Files of training images.
         test: Files of test images.
         names: Files that list the class names, one list or several each.
-        read: Reads a file of images.
-        read_names: Reads a file of names.
+        read: Reads a file of images, its `stream`; `where` names it in errors.
+        read_names: Reads a file of names, likewise.
     """
 
     folder: str
     train: tuple[str, ...]
     test: tuple[str, ...]
     names: tuple[str, ...]
-    read: Callable[[IO[bytes], str], Batch]
-    read_names: Callable[[IO[bytes], str], Names]
+    read: Callable[..., Batch]
+    read_names: Callable[..., Names]
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -75,17 +76,14 @@ class Layout:
         return (*self.train, *self.test, *self.names)
 
 
-def _python_batch(*label_keys: str) -> Callable[[IO[bytes], str], Batch]:
-    def read(stream: IO[bytes], where: str) -> Batch:
-        content = _pickled_dict(stream, where, ("data", *label_keys))
-        data = content["data"]
-        if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != PIXELS:
-            shape = getattr(data, "shape", type(data).__name__)
-            raise ValueError(f"{where}: data must be (n, {PIXELS}) bytes, got {shape}")
-        columns = [_label_column(content[key], len(data), where, key) for key in label_keys]
-        return _batch(data, np.stack(columns, axis=1), where)
-
-    return read
+def _python_batch(*label_keys: str, stream: IO[bytes], where: str) -> Batch:
+    content = _pickled_dict(stream, where, ("data", *label_keys))
+    data = content["data"]
+    if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != PIXELS:
+        shape = getattr(data, "shape", type(data).__name__)
+        raise ValueError(f"{where}: data must be (n, {PIXELS}) bytes, got {shape}")
+    columns = [_label_column(content[key], len(data), where, key) for key in label_keys]
+    return _batch(data, np.stack(columns, axis=1), where)
 
 
 def _label_column(values: Any, count: int, where: str, key: str) -> NDArray[np.int64]:
@@ -100,18 +98,13 @@ def _label_column(values: Any, count: int, where: str, key: str) -> NDArray[np.i
         raise ValueError(f"{where}: {key} must be small numbers from 0 on, got {largest}") from None
 
 
-def _python_names(*keys: str) -> Callable[[IO[bytes], str], Names]:
-    def read(stream: IO[bytes], where: str) -> Names:
-        content = _pickled_dict(stream, where, keys)
-        for key in keys:
-            names = content[key]
-            if not isinstance(names, (list, tuple)) or not all(
-                isinstance(name, (str, bytes)) for name in names
-            ):
-                raise ValueError(f"{where}: {key} must be a list of names, got {reprlib.repr(names)}")
-        return [[_text(name) for name in content[key]] for key in keys]
-
-    return read
+def _python_names(*keys: str, stream: IO[bytes], where: str) -> Names:
+    content = _pickled_dict(stream, where, keys)
+    for key in keys:
+        names = content[key]
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str | bytes) for name in names):
+            raise ValueError(f"{where}: {key} must be a list of names, got {reprlib.repr(names)}")
+    return [[_text(name) for name in content[key]] for key in keys]
 
 
 def _pickled_dict(stream: IO[bytes], where: str, keys: Sequence[str]) -> dict[str, Any]:
@@ -127,21 +120,18 @@ def _text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _binary_batch(label_bytes: int) -> Callable[[IO[bytes], str], Batch]:
-    def read(stream: IO[bytes], where: str) -> Batch:
-        content = np.frombuffer(_all_bytes(stream), np.uint8)
-        record = label_bytes + PIXELS
-        if content.size % record:
-            raise ValueError(
-                f"{where}: {content.size} bytes are not a whole number of images of {record} bytes; "
-                "the file is truncated or of another kind"
-            )
-        rows = content.reshape(-1, record)
-        # On disk the coarse label stands before the fine one.
-        labels = rows[:, :label_bytes][:, ::-1].astype(np.int64)
-        return _batch(rows[:, label_bytes:], labels, where)
-
-    return read
+def _binary_batch(label_bytes: int, stream: IO[bytes], where: str) -> Batch:
+    content = np.frombuffer(_all_bytes(stream), np.uint8)
+    record = label_bytes + PIXELS
+    if content.size % record:
+        raise ValueError(
+            f"{where}: {content.size} bytes are not a whole number of images of {record} bytes; "
+            "the file is truncated or of another kind"
+        )
+    rows = content.reshape(-1, record)
+    # On disk the coarse label stands before the fine one.
+    labels = rows[:, :label_bytes][:, ::-1].astype(np.int64)
+    return _batch(rows[:, label_bytes:], labels, where)
 
 
 def _all_bytes(stream: IO[bytes]) -> bytes:
@@ -172,15 +162,15 @@ CIFAR10_LAYOUTS = (
         _TRAIN_BATCHES,
         ("test_batch",),
         ("batches.meta",),
-        _python_batch("labels"),
-        _python_names("label_names"),
+        partial(_python_batch, "labels"),
+        partial(_python_names, "label_names"),
     ),
     Layout(
         "cifar-10-batches-bin",
         tuple(f"{name}.bin" for name in _TRAIN_BATCHES),
         ("test_batch.bin",),
         ("batches.meta.txt",),
-        _binary_batch(1),
+        partial(_binary_batch, 1),
         _text_names,
     ),
 )
@@ -190,15 +180,15 @@ CIFAR100_LAYOUTS = (
         ("train",),
         ("test",),
         ("meta",),
-        _python_batch("fine_labels", "coarse_labels"),
-        _python_names("fine_label_names", "coarse_label_names"),
+        partial(_python_batch, "fine_labels", "coarse_labels"),
+        partial(_python_names, "fine_label_names", "coarse_label_names"),
     ),
     Layout(
         "cifar-100-binary",
         ("train.bin",),
         ("test.bin",),
         ("fine_label_names.txt", "coarse_label_names.txt"),
-        _binary_batch(2),
+        partial(_binary_batch, 2),
         _text_names,
     ),
 )
@@ -282,9 +272,9 @@ def read_batches(layout: Layout, place: Path) -> tuple[dict[str, Batch], Names]:
     with _opened(layout, place) as files:
         for name, stream, where in files:
             if name in layout.names:
-                names[name] = layout.read_names(stream, where)
+                names[name] = layout.read_names(stream=stream, where=where)
             else:
-                batches[name] = layout.read(stream, where)
+                batches[name] = layout.read(stream=stream, where=where)
     missing = [name for name in layout.files if name not in batches and name not in names]
     if missing:
         raise FileNotFoundError(f"{place} lacks {', '.join(missing)} of {layout.folder}; get it from {HOME}")

@@ -326,9 +326,7 @@ def split_data_set(
 
 
 def split_by_tree(samples: Samples, split: Split, domain: Domain) -> Samples:
-    """Samples of one side of a source/target split of classes, relabelled; the full domain keeps all."""
-    if domain == "full":
-        return samples
+    """Samples of one side, source or target, of a split of classes, relabelled."""
     tree, to_new = (
         (split.source, split.source_labels) if domain == "source" else (split.target, split.target_labels)
     )

@@ -106,20 +106,19 @@ class ImageFiles(Inputs):
 
         Names are relative to the folder that all files are in, so data may move.
         """
-        digest = hashlib.sha256()
-        paths = [self.paths[row] for row in rows.tolist()]
-        base = len(os.path.commonpath([os.path.dirname(path) for path in paths]))  # noqa: PTH120
-        for path in paths:
-            digest.update(f"{path[base:]}\0{os.stat(path).st_size}\0".encode())  # noqa: PTH116
-        return digest.hexdigest()[:16]
+        return self._checksum([self.paths[row] for row in rows.tolist()], "", times=False)
 
     def content_key(self) -> str:
         """A checksum of names, sizes and times of all files, and of what is seen of them."""
-        digest = hashlib.sha256(f"{self.crop} {self.random_crop}".encode())
-        base = len(os.path.commonpath([os.path.dirname(path) for path in self.paths]))  # noqa: PTH120
-        for path in self.paths:
+        return self._checksum(self.paths, f"{self.crop} {self.random_crop}", times=True)
+
+    def _checksum(self, paths: Sequence[str], start: str, *, times: bool) -> str:
+        digest = hashlib.sha256(start.encode())
+        base = len(os.path.commonpath([os.path.dirname(path) for path in paths]))  # noqa: PTH120
+        for path in paths:
             status = os.stat(path)  # noqa: PTH116
-            digest.update(f"{path[base:]}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+            time = f"{status.st_mtime_ns}\0" if times else ""
+            digest.update(f"{path[base:]}\0{status.st_size}\0{time}".encode())
         return digest.hexdigest()[:16]
 
     def problem(self, row: int, *, deep: bool = False) -> str:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from cophenet._common.checks import check_choice, check_whole
 from cophenet.data.augmentation import augment_names, create_augment, loader_augments, resize_images
 from cophenet.data.dataset import Labels, Samples
-from cophenet.data.samplers import HierarchicalBatchSampler, check_rank, shard
+from cophenet.data.samplers import HierarchicalBatchSampler, check_rank, check_start, shard
 
 __all__ = ["Loader"]
 
@@ -145,7 +145,7 @@ class Loader:
             epoch: Number of the epoch, from 0.
             start: The step to begin with, for a run that was interrupted.
         """
-        self._check(epoch, start)
+        check_start(epoch, start, len(self))
         self.epoch, self.start = epoch, start
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -165,14 +165,8 @@ class Loader:
         Raises:
             ValueError: If there is no such epoch or step.
         """
-        self._check(epoch, start)
+        check_start(epoch, start, len(self))
         return self._batches(epoch, start)
-
-    def _check(self, epoch: int, start: int) -> None:
-        check_whole("epoch", epoch, 0)
-        check_whole("start", start, 0)
-        if start > len(self):
-            raise ValueError(f"start must not exceed the {len(self)} batches of an epoch, got {start}")
 
     def _batches(self, epoch: int, start: int) -> Iterator[tuple[Tensor, Tensor]]:
         order = self._order(epoch)
@@ -249,27 +243,24 @@ def _normalization(mean: Sequence[float], std: Sequence[float]) -> tuple[Tensor,
     return 1 / (255 * divisor), -torch.tensor(mean or [0.0])[:, None, None] / divisor
 
 
-class _Requested(Dataset[tuple[Tensor, Tensor]]):
-    """Batches by the positions of their samples and the seeds of their views."""
+def _take(samples: Samples, request: _Request) -> tuple[Tensor, Tensor]:
+    """A batch by the positions of its samples and the seeds of their views."""
+    positions, seeds = request
+    inputs = samples.inputs
+    if seeds is None or not isinstance(inputs, _WithViews):
+        return samples.take(positions)
+    return inputs.augmented(samples.rows[positions], seeds), torch.from_numpy(samples.labels[positions])
+
+
+class _Quiet(Dataset[Any]):
+    """Batches in a worker, whose errors come back as they are instead of inside a traceback of text."""
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
 
-    def __getitem__(self, request: _Request) -> tuple[Tensor, Tensor]:
-        positions, seeds = request
-        inputs = self.samples.inputs
-        if seeds is None or not isinstance(inputs, _WithViews):
-            return self.samples.take(positions)
-        labels = torch.from_numpy(self.samples.labels[positions])
-        return inputs.augmented(self.samples.rows[positions], seeds), labels
-
-
-class _Quiet(_Requested):
-    """The same in a worker, whose errors come back as they are instead of inside a traceback of text."""
-
     def __getitem__(self, request: _Request) -> Any:
         try:
-            return super().__getitem__(request)
+            return _take(self.samples, request)
         except (ValueError, OSError) as error:
             return error
 
@@ -278,7 +269,7 @@ def _read(
     samples: Samples, requests: list[_Request], workers: int, pin: bool
 ) -> Iterator[tuple[Tensor, Tensor]]:
     if workers == 0 or samples.inputs.in_memory:
-        yield from map(_Requested(samples).__getitem__, requests)
+        yield from (_take(samples, request) for request in requests)
         return
     read = DataLoader(
         _Quiet(samples),

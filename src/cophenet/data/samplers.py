@@ -23,6 +23,7 @@ __all__ = [
     "Groups",
     "HierarchicalBatchSampler",
     "check_rank",
+    "check_start",
     "enough_rows",
     "fill_up",
     "shard",
@@ -117,10 +118,7 @@ class HierarchicalBatchSampler(Sampler[list[int]]):
             epoch: Number of the epoch, from 0.
             start: The batch to begin with, for a run that was interrupted.
         """
-        check_whole("epoch", epoch, 0)
-        check_whole("start", start, 0)
-        if start > len(self):
-            raise ValueError(f"start must not exceed the {len(self)} batches of an epoch, got {start}")
+        check_start(epoch, start, len(self))
         self.epoch, self._start, self._done = epoch, start, start
 
     def state_dict(self) -> dict[str, int]:
@@ -358,6 +356,20 @@ def check_rank(rank: int, world_size: int) -> None:
     check_whole("world_size", world_size, 1)
     if rank >= world_size:
         raise ValueError(f"rank must be below world_size {world_size}, got {rank}")
+
+
+def check_start(epoch: int, start: int, batches: int) -> None:
+    """Refuse an epoch, or a batch to begin with, that there is not.
+
+    Example:
+        >>> check_start(0, 4, batches=3)
+        Traceback (most recent call last):
+        ValueError: start must not exceed the 3 batches of an epoch, got 4
+    """
+    check_whole("epoch", epoch, 0)
+    check_whole("start", start, 0)
+    if start > batches:
+        raise ValueError(f"start must not exceed the {batches} batches of an epoch, got {start}")
 
 
 def shard(size: int, rank: int, world_size: int, begin: int = 0) -> slice:

@@ -292,13 +292,8 @@ class HierarchicalEmbedder(
                 yield part, network, self.input_scale_(block, dtype).to(self.device)
                 release_pages(rows)
 
-    def _probabilities(
-        self, rows: Array, chosen: Ints | None = None, answers: Tensor | None = None
-    ) -> Iterator[tuple[slice, Tensor]]:
-        """Probabilities in float64 on the host, by block; those in `answers`, if they are known already."""
-        if answers is not None:
-            yield from ((part, answers[part].double()) for part in blocks(*answers.shape))
-            return
+    def _probabilities(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor]]:
+        """Probabilities in float64 on the host, by block."""
         for part, network, inputs in self._blocks(rows, chosen):
             features, logits = network(inputs)
             probabilities = logits.double().softmax(1)

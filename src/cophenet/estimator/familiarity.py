@@ -76,9 +76,8 @@ class Familiarity:
         """d(x) of all or the chosen rows, (n, d) -> (n,)."""
         out = np.empty(len(rows) if chosen is None else len(chosen))
         for part in blocks(len(out), sum(self.means.shape)):
-            values = _whitened(
-                self.scale(rows[part if chosen is None else chosen[part]], torch.float32), self
-            )
+            block = rows[part if chosen is None else chosen[part]]
+            values = _whitened(self.scale(block, torch.float32), self.whiten)
             out[part] = torch.cdist(values, self.means, compute_mode=_PRODUCTS).amin(1).double().numpy()
             release_pages(rows)
         return out
@@ -109,8 +108,8 @@ class Familiarity:
         return Unlike(share, share > _SHIFTED and chance < _CHANCE)
 
 
-def _whitened(values: Tensor, given: Familiarity) -> Tensor:
-    return values @ given.whiten if given.whiten.ndim == 2 else values * given.whiten
+def _whitened(values: Tensor, whiten: Tensor) -> Tensor:
+    return values @ whiten if whiten.ndim == 2 else values * whiten
 
 
 def fit_familiarity(
@@ -154,8 +153,7 @@ def fit_familiarity(
     if freedom < 1 or total <= 1e-6 * width:
         return None
     whiten = (_whiten(within, freedom) if full else _whiten_diagonal(within)).float()
-    mapped = means.float() @ whiten if full else means.float() * whiten
-    return Familiarity(scale, mapped, whiten, np.zeros(0))
+    return Familiarity(scale, _whitened(means.float(), whiten), whiten, np.zeros(0))
 
 
 def _whiten(covariance: Tensor, freedom: int) -> Tensor:

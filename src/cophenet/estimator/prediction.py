@@ -17,6 +17,7 @@ from cophenet.estimator import decisions
 from cophenet.estimator.decision_curve import DecisionCurve, decision_curve
 from cophenet.estimator.familiarity import Familiarity, Unlike
 from cophenet.estimator.labels import class_positions, classes_below, find_known, node_labels
+from cophenet.estimator.samples import blocks
 from cophenet.estimator.validation import check_weights
 from cophenet.metrics.accuracy import level_accuracy
 from cophenet.tree import Hierarchy
@@ -44,9 +45,7 @@ class DecisionMixin:
     def _rows(self, X: Any) -> Array:  # noqa: N803
         raise NotImplementedError
 
-    def _probabilities(
-        self, rows: Array, chosen: Ints | None = None, answers: Tensor | None = None
-    ) -> Iterator[tuple[slice, Tensor]]:
+    def _probabilities(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor]]:
         raise NotImplementedError
 
     def predict(self, X: Any, decision: str = "argmax", error_target: float | None = None) -> Array:  # noqa: N803
@@ -98,8 +97,8 @@ class DecisionMixin:
         Returns:
             (n,) float64.
         """
-        chosen, blocks = np.asarray(nodes), self._probabilities(self._rows(X))
-        return np.concatenate([self._sums_below(chosen[part], each) for part, each in blocks])
+        chosen, found = np.asarray(nodes), self._probabilities(self._rows(X))
+        return np.concatenate([self._sums_below(chosen[part], each) for part, each in found])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Share of vectors whose likeliest class is the label, or lies below it.
@@ -220,9 +219,11 @@ class DecisionMixin:
         return chosen, position[chosen]
 
     def _calibrate(self, rows: Array, chosen: Ints, classes: Ints, answers: Tensor | None = None) -> None:
+        """Set what the promise rests on; `answers` are the probabilities, where these are known already."""
         walks, labels = [], torch.from_numpy(classes)
         right = dict.fromkeys(self.tree_.level_names, 0.0)
-        for part, probabilities in self._probabilities(rows, chosen, answers):
+        known = None if answers is None else ((at, answers[at].double()) for at in blocks(*answers.shape))
+        for part, probabilities in known or self._probabilities(rows, chosen):
             walks.append(decisions.walk_down(probabilities, self.tree_))
             for level, rate in level_accuracy(probabilities, labels[part], self.tree_).items():
                 right[level] += float(rate) * len(probabilities)
@@ -244,8 +245,8 @@ class DecisionMixin:
 
     def _walk(self, rows: Array, chosen: Ints) -> decisions.Walk:
         """The way down the tree of some samples, at least one."""
-        blocks = self._probabilities(rows, chosen)
-        return _joined([decisions.walk_down(each, self.tree_) for _, each in blocks])
+        found = self._probabilities(rows, chosen)
+        return _joined([decisions.walk_down(each, self.tree_) for _, each in found])
 
     def _report(
         self, walk: decisions.Walk | None, classes: Ints, target: float, limit: float | None
@@ -273,8 +274,8 @@ class DecisionMixin:
         self, rows: Array, decision: str, error_target: float | None
     ) -> tuple[Ints, NDArray[np.float64]]:
         """The nodes of `_decide` and the probability of each, from one pass through the network."""
-        blocks = self._decided(rows, decision, error_target)
-        nodes, sums = zip(*((nodes, self._sums_below(nodes, each)) for nodes, each in blocks), strict=True)
+        found = self._decided(rows, decision, error_target)
+        nodes, sums = zip(*((nodes, self._sums_below(nodes, each)) for nodes, each in found), strict=True)
         return np.concatenate(nodes), np.concatenate(sums)
 
     def _decided(

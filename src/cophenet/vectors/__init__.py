@@ -1,6 +1,6 @@
 """Feature vectors in files: read whole, in parts or mapped, and written.
 
-Each format is known once, in the file of its name; `formats` says what a format must know.
+Each format is known once, in one file; `formats` says what a format must know.
 """
 
 from cophenet.vectors.formats import VectorFormat, register_format

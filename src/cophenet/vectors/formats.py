@@ -133,7 +133,7 @@ def register_format(cls: _Format) -> _Format:
         ValueError: If the extension has a format already.
 
     Example:
-        >>> from cophenet.vectors.npz import Npz
+        >>> from cophenet.vectors.numpy_files import Npz
         >>> register_format(Npz)
         Traceback (most recent call last):
         ValueError: a format named '.npz' exists already

@@ -1,4 +1,8 @@
-"""npz: arrays "features", "labels" and "logits" in an archive."""
+"""NumPy's formats, without objects.
+
+npz: arrays "features", "labels" and "logits" in an archive. npy: features in a file with "features" in its
+name, labels and logits in files beside it.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,12 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.lib import format as npy_format
 
-from cophenet._common.files import replaced_file
+from cophenet._common.files import replaced_file, replaced_files
 from cophenet._common.limits import check_unpacked, reading
 from cophenet.vectors.formats import (
     Array,
@@ -24,14 +28,15 @@ from cophenet.vectors.formats import (
     check_bytes,
     fewer_rows,
     register_format,
+    split_rows,
 )
-from cophenet.vectors.npy import UNREADABLE, write_array
-from cophenet.vectors.writing import collect
+from cophenet.vectors.writing import Column, collect
 
-__all__ = ["Npz", "read_arrays"]
+__all__ = ["Npy", "Npz", "read_arrays"]
 
 # Bytes that are unpacked at a time.
 _CHUNK = 1 << 20
+_UNREADABLE = "cannot be read as an array of numbers or text, without objects"
 
 
 @register_format
@@ -67,7 +72,7 @@ class Npz(VectorFormat):
         ):
             for name, column in columns.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                    write_array(stream, column)
+                    _write_array(stream, column)
 
     def label_facts(self, path: Path) -> LabelFacts:
         """From the names in the archive and the header of the labels."""
@@ -107,7 +112,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(path) as archive:
             yield archive
     except (EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{UNREADABLE}: {error}") from error
+        raise ValueError(f"{_UNREADABLE}: {error}") from error
 
 
 def _whole(archive: zipfile.ZipFile, name: str) -> Array:
@@ -117,7 +122,7 @@ def _whole(archive: zipfile.ZipFile, name: str) -> Array:
         try:
             array: Array = npy_format.read_array(stream, allow_pickle=False)
         except ValueError as error:
-            raise ValueError(f"{UNREADABLE}: {error}") from error
+            raise ValueError(f"{_UNREADABLE}: {error}") from error
         return array
 
 
@@ -138,9 +143,9 @@ def _header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dty
         read = npy_format.read_array_header_1_0 if major == 1 else npy_format.read_array_header_2_0
         shape, by_column, dtype = read(stream)
     except ValueError as error:
-        raise ValueError(f"{UNREADABLE}: {error}") from error
+        raise ValueError(f"{_UNREADABLE}: {error}") from error
     if dtype.hasobject:
-        raise ValueError(f"{UNREADABLE}: the type is {dtype}")
+        raise ValueError(f"{_UNREADABLE}: the type is {dtype}")
     check_bytes(shape, dtype, size - stream.tell())
     return shape, by_column, dtype
 
@@ -178,3 +183,95 @@ def _take(stream: IO[bytes], name: str, dtype: np.dtype[Any], shape: tuple[int, 
             raise ValueError(f"the array {name!r} is cut off")
         data[start : start + len(piece)] = piece
     return array
+
+
+@register_format
+class Npy(VectorFormat):
+    """Features (n, d); labels (n,) and logits are in the files with these words instead of "features".
+
+    Such as `train_features.npy`, `train_labels.npy` and `train_logits.npy`. Other tables than features are
+    written as their first column alone.
+    """
+
+    extension: ClassVar[str] = ".npy"
+    order: ClassVar[int] = 1
+    mapped: ClassVar[bool] = True
+
+    def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
+        """Slices of the mapped file."""
+        arrays = _map_files(path, ("features", "labels"), labelled, "r")
+        yield from split_rows(arrays["features"], arrays.get("labels"), rows)
+
+    def write(self, path: Path, parts: Iterable[Columns]) -> None:
+        """The first column, and labels beside it."""
+        with collect(parts, path.parent) as columns:
+            files = {path: next(iter(columns.values()))}
+            if "labels" in columns:
+                files[_beside(path, "labels")] = columns["labels"]
+            with replaced_files(*files) as temporaries:
+                for temporary, column in zip(temporaries, files.values(), strict=True):
+                    with temporary.open("wb") as stream:
+                        _write_array(stream, column)
+
+    def check_columns(self, path: Path, names: Iterable[str]) -> None:
+        """Labels need a file of their own."""
+        if "labels" in names and "features" not in path.name:
+            raise ValueError("needs 'features' in its name, so that labels have a file beside it")
+
+    def label_facts(self, path: Path) -> LabelFacts:
+        """From the header of the labels."""
+        arrays = _map_files(path, ("features", "labels"), labelled=False, mode="r")
+        numbers = "labels" in arrays and arrays["labels"].dtype.kind in "iu"
+        logits = _beside(path, "logits")
+        return LabelFacts(numbers, logits != path and logits.is_file())
+
+    def map(self, path: Path, labelled: bool, mode: Literal["r", "c"]) -> dict[str, Array]:
+        """The file and those beside it."""
+        return _map_files(path, ("features", "labels", "logits"), labelled, mode)
+
+
+def _beside(path: Path, name: str) -> Path:
+    return path.with_name(path.name.replace("features", name))
+
+
+def _map_files(path: Path, names: Iterable[str], labelled: bool, mode: Literal["r", "c"]) -> dict[str, Array]:
+    if labelled and "features" not in path.name:
+        raise ValueError(
+            "a .npy file of features needs 'features' in its name, so that the labels are found in the file "
+            "with 'labels' there"
+        )
+    files = {name: _beside(path, name) for name in names}
+    if labelled and not files["labels"].is_file():
+        raise FileNotFoundError(f"{files['labels']} is missing; put the labels of {path.name} there")
+    return {
+        name: _map_file(file, mode, "" if name == "features" else f"{file.name} ")
+        for name, file in files.items()
+        if name == "features" or (file != path and file.is_file())
+    }
+
+
+def _map_file(path: Path, mode: Literal["r", "c"], called: str) -> Array:
+    try:
+        _check_header(path)
+        array = npy_format.open_memmap(path, mode=mode)
+        check_bytes(array.shape, array.dtype, path.stat().st_size)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{called}{_UNREADABLE}: {error}") from error
+    return array
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a header that says it is longer than the file, for which memory would be taken."""
+    with path.open("rb") as stream:
+        start = stream.read(12)
+    length = int.from_bytes(start[8:10] if start[6:7] == b"\x01" else start[8:12], "little")
+    size = path.stat().st_size
+    if length > size:
+        raise ValueError(f"a header of {length} bytes in a file of {size}")
+
+
+def _write_array(stream: IO[bytes], column: Column) -> None:
+    """Write a column as numpy does."""
+    header = {"descr": column.dtype.str, "fortran_order": False, "shape": column.shape}
+    npy_format.write_array_header_1_0(stream, header)
+    column.copy_to(stream)
