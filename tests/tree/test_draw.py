@@ -54,3 +54,7 @@ def test_names_stay_on_their_line():
 def test_too_few_lines():
     with pytest.raises(ValueError, match="max_lines must be at least 2"):
         cifar100().draw(1)
+
+
+def test_a_picture_keeps_names_that_look_like_branches():
+    assert ">├── a</text>" in Hierarchy.from_paths([("├── a", "b")]).to_svg()

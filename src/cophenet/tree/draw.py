@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from html import escape
 from unicodedata import east_asian_width
@@ -41,9 +41,7 @@ class Drawing(Nodes):
             └── vehicle
                 └── car
         """
-        if max_lines is not None and max_lines < 2:
-            raise ValueError(f"max_lines must be at least 2 or None, got {max_lines!r}")
-        return "\n".join(_lines(self, None if max_lines is None else _shown(self, max_lines)))
+        return "\n".join(head + text for head, text in _lines(self, max_lines))
 
     def to_svg(self, max_lines: int | None = 40) -> str:
         """The tree as an SVG picture, with the lines of :meth:`draw`.
@@ -60,7 +58,7 @@ class Drawing(Nodes):
             >>> picture.startswith("<svg"), picture.count("<text")
             (True, 4)
         """
-        rows = [_row(line) for line in self.draw(max_lines).split("\n")]
+        rows = [(len(head) // 4, text) for head, text in _lines(self, max_lines)]
         width = max(_INDENT * depth + _LETTER * _columns(text) for depth, text in rows) + 2 * _MARGIN
         height = _LINE * len(rows) + _MARGIN
         lines, words = [], []
@@ -81,16 +79,6 @@ class Drawing(Nodes):
     def _repr_svg_(self) -> str:
         """What notebooks show."""
         return self.to_svg()
-
-
-def _row(line: str) -> tuple[int, str]:
-    """Depth and text of a line of a drawing, whose steps are four signs wide."""
-    depth = 0
-    while line[4 * depth : 4 * depth + 4] in ("│   ", "    "):
-        depth += 1
-    if line[4 * depth : 4 * depth + 4] in ("├── ", "└── "):
-        return depth + 1, line[4 * depth + 4 :]
-    return 0, line
 
 
 def _columns(text: str) -> int:
@@ -123,8 +111,11 @@ def _shown(tree: Nodes, max_lines: int) -> dict[int, int]:
     return shown
 
 
-def _lines(tree: Nodes, shown: Mapping[int, int] | None) -> Iterator[str]:
-    """Lines of the tree, with so many children of each node; None for all."""
+def _lines(tree: Nodes, max_lines: int | None) -> Iterator[tuple[str, str]]:
+    """Head and text of each line, at most so many of them; a head has four signs for each step down."""
+    if max_lines is not None and max_lines < 2:
+        raise ValueError(f"max_lines must be at least 2 or None, got {max_lines!r}")
+    shown = None if max_lines is None else _shown(tree, max_lines)
     is_leaf = tree.heights == 0
     leaves_before = np.concatenate(([0], np.cumsum(is_leaf)))
 
@@ -143,13 +134,14 @@ def _lines(tree: Nodes, shown: Mapping[int, int] | None) -> Iterator[str]:
             entries.append((head, f"… {note if widest else f'{_classes(classes)} below'}"))
         return entries[::-1]
 
-    yield _label(tree, 0)
+    yield "", _label(tree, 0)
     # Entries are (line head, node), or (line head, note) for what is left out.
     stack = children("", 0)
     while stack:
         head, item = stack.pop()
         last = not stack or len(stack[-1][0]) < len(head)
-        yield f"{head}{'└── ' if last else '├── '}{item if isinstance(item, str) else _label(tree, item)}"
+        branch = "└── " if last else "├── "
+        yield head + branch, item if isinstance(item, str) else _label(tree, item)
         if not isinstance(item, str) and not is_leaf[item]:
             stack.extend(children(head + ("    " if last else "│   "), item))
 

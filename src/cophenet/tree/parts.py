@@ -116,7 +116,18 @@ def canonical(parts: Parts) -> dict[str, Any]:
     names = class_names(parts.parents, parts.names, leaves)
     leaves = _in_label_order(parts, names, leaves)
     _sort_siblings(parts.parents, children, topological, leaves)
-    return _renumbered(parts, names, weights, _depth_first(root, children), leaves)
+    order = _depth_first(root, children)
+    place = np.empty(size, dtype=np.int64)
+    place[order] = np.arange(size)
+    parents = np.array(parts.parents, dtype=np.int64)[order]
+    parents[1:] = place[parents[1:]]
+    return {
+        "names": tuple(str(names[node]) for node in order),
+        "parents": read_only(parents),
+        "edge_weights": read_only(weights[order]),
+        "leaves": read_only(place[leaves]),
+        "level_names": _checked_level_names(parts.level_names, int(edge_depths(parents).max())),
+    }
 
 
 def _find_root(parts: Parts) -> int:
@@ -246,22 +257,6 @@ def _sort_siblings(
         first[parents[node]] = min(first[parents[node]], first[node])
     for group in children:
         group.sort(key=first.__getitem__)
-
-
-def _renumbered(
-    parts: Parts, names: Sequence[str], weights: FloatArray, order: list[int], leaves: Sequence[int]
-) -> dict[str, Any]:
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    parents = np.array(parts.parents, dtype=np.int64)[order]
-    parents[1:] = place[parents[1:]]
-    return {
-        "names": tuple(str(names[node]) for node in order),
-        "parents": read_only(parents),
-        "edge_weights": read_only(weights[order]),
-        "leaves": read_only(place[leaves]),
-        "level_names": _checked_level_names(parts.level_names, int(edge_depths(parents).max())),
-    }
 
 
 def edge_depths(parents: IntArray) -> IntArray:

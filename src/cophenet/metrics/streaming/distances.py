@@ -8,11 +8,11 @@ meets all its partners.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -73,22 +73,21 @@ def stream_distances(
         return classes, torch.pdist(sums / counts[:, None]).to(shards.dtype)
     walk = _Walk.of(shards)
     total = torch.zeros(len(walk.first), dtype=torch.float64)
-    with _Threads() as pool:
-        advance = _compiled(walk, pool) if find_spec("numba") is not None else partial(_by_tensors, walk)
+    advance = partial(_by_tensors if find_spec("numba") is None else _compiled, walk)
 
-        def work(number: int) -> None:
-            rows, base = walk.slice(number)
-            z = shards.take(torch.from_numpy(rows))
-            excess = out_of_range(float(z.abs().max()), z.dtype)
-            if not excess:
-                advance(z, base, number, total)
-                return
-            # Squares of very large or very small features leave the type; a power of two is exact.
-            part = torch.zeros_like(total)
-            advance(times_power_of_two(z, -excess), base, number, part)
-            total.add_(times_power_of_two(part, excess))
+    def work(number: int) -> None:
+        rows, base = walk.slice(number)
+        z = shards.take(torch.from_numpy(rows))
+        excess = out_of_range(float(z.abs().max()), z.dtype)
+        if not excess:
+            advance(z, base, number, total)
+            return
+        # Squares of very large or very small features leave the type; a power of two is exact.
+        part = torch.zeros_like(total)
+        advance(times_power_of_two(z, -excess), base, number, part)
+        total.add_(times_power_of_two(part, excess))
 
-        total = add_blocks(range(walk.slices), work, total, "fastft", progress)
+    total = add_blocks(range(walk.slices), work, total, "fastft", progress)
     return torch.from_numpy(walk.classes), total.to(shards.dtype)
 
 
@@ -219,30 +218,17 @@ def _by_tensors(walk: _Walk, z: Tensor, base: Indices, number: int, total: Tenso
         total.index_add_(0, torch.from_numpy(pair[chosen]), mass * distance)
 
 
-class _Threads(ThreadPoolExecutor):
-    """As many threads as torch has, also where a pass is sent to another process."""
-
-    def __init__(self) -> None:
-        super().__init__(torch.get_num_threads())
-
-    def __reduce__(self) -> tuple[type[_Threads], tuple[()]]:
-        """Threads of its own for each process."""
-        return _Threads, ()
-
-
-def _compiled(walk: _Walk, pool: ThreadPoolExecutor) -> Callable[[Tensor, Indices, int, Tensor], None]:
-    """The same in compiled code, in the threads of a pool."""
+def _compiled(walk: _Walk, z: Tensor, base: Indices, number: int, total: Tensor) -> None:
+    """The same in compiled code, in as many threads as torch has."""
     from cophenet.metrics.streaming.kernels import walk_slice
 
     threads = torch.get_num_threads()
+
+    def part(ends: tuple[int, int]) -> None:
+        pairs = (walk.first[slice(*ends)], walk.second[slice(*ends)])
+        sums = total.numpy()[slice(*ends)]
+        walk_slice(z.numpy(), base, walk.counts, pairs, (number, walk.slices), sums)
+
     bounds = np.linspace(0, len(walk.first), 4 * threads + 1).astype(np.int64)
-
-    def advance(z: Tensor, base: Indices, number: int, total: Tensor) -> None:
-        def part(ends: tuple[int, int]) -> None:
-            begin, end = ends
-            pairs = (walk.first[begin:end], walk.second[begin:end])
-            walk_slice(z.numpy(), base, walk.counts, pairs, (number, walk.slices), total.numpy()[begin:end])
-
-        list(pool.map(part, zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)))
-
-    return advance
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(part, pairwise(bounds.tolist())))
