@@ -137,7 +137,8 @@ def _train_one(
     checkpoint = _choose_checkpoint(run, log)
     module = build_module(run, experiment, fresh=checkpoint is None)
     if len(module.stages) > 1:
-        log.write(_plan(module))
+        phases = ", ".join(f"{stage.phase.name} {stage.end - stage.start}" for stage in module.stages)
+        log.write(f"phases by epochs: {phases}; {module.total_epochs} in all")
     epoch = 0 if checkpoint is None else _next_epoch(checkpoint)
     recorder = EpochRecorder(run)
     if epoch < module.total_epochs:
@@ -169,12 +170,6 @@ def _train_one(
             )
         ended = {"finished": True, "seconds_per_epoch": seconds, "kept": kept}
         write_json(run.path / "run.json", {**run.info, **ended})
-
-
-def _plan(module: TrainingModule) -> str:
-    """The phases with their lengths."""
-    phases = ", ".join(f"{stage.phase.name} {stage.end - stage.start}" for stage in module.stages)
-    return f"phases by epochs: {phases}; {module.total_epochs} in all"
 
 
 def _choose_checkpoint(run: Run, log: RunLog) -> Path | None:

@@ -228,18 +228,13 @@ def parts_from_edges(
                 problem = f"has two parents: {first!r} and {edge[0]!r}; call two nodes by two names, such as "
                 problem += f"{f'{first}/{edge[1]}'!r} and {f'{edge[0]}/{edge[1]}'!r}"
             raise_error(f"the node {edge[1]!r} {problem}", lines, row)
-        parents[below], weights[below], rows[below] = above, _edge_weight(edge, lines, row), row
+        weight = edge[2] if len(edge) == 3 else 1.0
+        if not is_number(weight):
+            problem = f"must be a number, got {weight!r}"
+            raise_error(f"the weight of the edge {edge[0]!r} -> {edge[1]!r} {problem}", lines, row)
+        parents[below], weights[below], rows[below] = above, weight, row
     node_lines = None if lines is None else [lines[row] for row in rows]
     return Parts(parents, list(number), weights, classes, level_names, node_lines)
-
-
-def _edge_weight(edge: Sequence[Any], lines: Sequence[int] | None, row: int) -> float:
-    weight: float = edge[2] if len(edge) == 3 else 1.0
-    if not is_number(weight):
-        raise_error(
-            f"the weight of the edge {edge[0]!r} -> {edge[1]!r} must be a number, got {weight!r}", lines, row
-        )
-    return weight
 
 
 def parts_from_parents(

@@ -59,14 +59,9 @@ def default_level_names(height: int) -> tuple[str, ...]:
     return tuple(f"level{depth}" for depth in range(1, height + 1))
 
 
-def _is_name(name: object) -> bool:
-    """Whether this is a non-empty string that every file format can hold, and that can be drawn."""
-    return isinstance(name, str) and name != "" and is_plain_text(name)
-
-
 def check_name(name: object, lines: Sequence[int] | None = None, item: int = 0) -> None:
-    """Refuse what cannot be the name of a node or a level."""
-    if not _is_name(name):
+    """Refuse what cannot be the name of a node or a level: every format must hold it, and it is drawn."""
+    if not isinstance(name, str) or not name or not is_plain_text(name):
         wanted = "a non-empty string of valid Unicode without control characters"
         raise_error(f"a name must be {wanted}, got {name!r:.200}", lines, item)
 
