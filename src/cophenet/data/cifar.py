@@ -119,13 +119,9 @@ def cifar100_tree(depth: Depth = 3) -> Hierarchy:
         >>> cifar100_tree(5).path("rose")[1:]
         ('flowers', 'rose+sunflower+tulip', 'rose')
     """
-    _check_depth(depth)
-    return _cifar100_tree(depth)
-
-
-def _check_depth(depth: Depth) -> None:
     if depth not in get_args(Depth):
         raise wrong_argument("depth", f"must be one of {get_args(Depth)}, got {depth!r}")
+    return _cifar100_tree(depth)
 
 
 @cache
@@ -147,12 +143,6 @@ def cifar100_split(depth: Depth = 3) -> Split:
         >>> split.source.num_classes, split.target.classes[:3]
         (60, ('apple', 'aquarium_fish', 'baby'))
     """
-    _check_depth(depth)
-    return _cifar100_split(depth)
-
-
-@cache
-def _cifar100_split(depth: Depth) -> Split:
     # Always by the coarse classes: a mid level would leave groups of two and three to the rule.
     split = cifar100_tree().source_target_split(0.4)
     return cifar100_tree(depth).source_target_split(source=split.source.classes, target=split.target.classes)
@@ -278,14 +268,16 @@ class Cifar100(_Cifar):
 
     def __init__(self, depth: Depth = 3, classes: Literal["fine", "coarse"] = "fine") -> None:
         check_choice("classes", classes, ("fine", "coarse"))
-        self._tree = cifar100_tree(depth)
+        self._depth, self._tree = depth, cifar100_tree(depth)
         self._fine, self._class_of = self._tree, np.arange(self._tree.num_classes)
         if classes == "coarse":
-            self._tree, ancestors = cifar100_tree(5).cut("coarse")
-            self._class_of = np.asarray(ancestors)
-            self.split = self._tree.source_target_split(0.5)
-        else:
-            self.split = cifar100_split(depth)
+            self._tree, self._class_of = cifar100_tree(5).cut("coarse")
+
+    @property
+    def split(self) -> Split:
+        """Source and target."""
+        is_coarse = self._tree is not self._fine
+        return self._tree.source_target_split(0.5) if is_coarse else cifar100_split(self._depth)
 
     def tree(self) -> Hierarchy:
         """The tree of all classes."""

@@ -96,20 +96,18 @@ class FashionMnist(DataSource):
                 f"into {missing[0].path.parent} and give data_dir"
             )
         tree = self.tree()
-        parts = {part: _read(*paths, tree) for part, paths in _find(data_dir).items()}
+        parts = {part: _read(tree, *paths) for part, paths in _find(data_dir).items()}
         return split_data_set(
             self.name, tree, parts.__getitem__, mean=FASHION_MNIST_MEAN, std=FASHION_MNIST_STD
         )
 
 
-def _find(data_dir: Path | None) -> dict[Part, tuple[Path, Path]]:
+def _find(data_dir: Path | None) -> dict[Part, list[Path]]:
     """Images and labels of each part, where they are or else where they should be."""
     kinds = ("images-idx3-ubyte", "labels-idx1-ubyte")
-    files: dict[Part, tuple[Path, Path]] = {}
-    for part, prefix in _PREFIX.items():
-        images, labels = (_existing(data_dir, f"{prefix}-{kind}") for kind in kinds)
-        files[part] = images, labels
-    return files
+    return {
+        part: [_existing(data_dir, f"{prefix}-{kind}") for kind in kinds] for part, prefix in _PREFIX.items()
+    }
 
 
 def _existing(data_dir: Path | None, name: str) -> Path:
@@ -120,7 +118,7 @@ def _existing(data_dir: Path | None, name: str) -> Path:
     return next((place for place in places if place.is_file()), places[0])
 
 
-def _read(image_path: Path, label_path: Path, tree: Hierarchy) -> Samples:
+def _read(tree: Hierarchy, image_path: Path, label_path: Path) -> Samples:
     images, labels = read_idx(image_path), read_idx(label_path).astype(np.int64)
     if images.ndim != 3 or images.shape[1:] != (28, 28):
         raise ValueError(f"{image_path}: images must be (n, 28, 28), got {images.shape}")

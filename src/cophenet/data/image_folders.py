@@ -264,15 +264,12 @@ class ImageFolder(ImageFileSource):
             place = parts.get(which, root)
             folders = ((place.joinpath(*path), label) for label, path in enumerate(paths))
             samples = labelled_images(folders, tree, self.crop, RandomCrop())
-            return samples if len(parts) == 2 else self._draw(samples)[which]
+            if len(parts) == 2:
+                return samples
+            few = {"too_few": "has one image", "instead": "train/ and test/"}
+            return draw_test_part(samples, self.test_fraction, self.seed, **few)[which]
 
         return self._split(tree, part, mean=IMAGENET_MEAN, std=IMAGENET_STD)
-
-    def _draw(self, samples: Samples) -> dict[Part, Samples]:
-        """Both parts, when the folder has none of its own."""
-        return draw_test_part(
-            samples, self.test_fraction, self.seed, too_few="has one image", instead="train/ and test/"
-        )
 
 
 def _parts(root: Path) -> dict[Part, Path]:
@@ -304,17 +301,9 @@ def _class_folders(root: Path) -> list[ClassPath]:
         ValueError: If there is none, if one holds no image, or if images lie beside folders.
     """
     classes: list[ClassPath] = []
-    waiting: list[ClassPath] = [()]
-    while waiting:
-        path = waiting.pop()
-        folder = root.joinpath(*path)
-        inner, images = [], 0
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir():
-                    inner += [entry.name] if not entry.name.startswith(".") else []
-                else:
-                    images += is_image(entry.name)
+    for folder, inner, files in os.walk(root, onerror=_refuse, followlinks=True):
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        path, images = Path(folder).relative_to(root).parts, sum(map(is_image, files))
         if images and (inner or not path):
             raise ValueError(
                 f"folder {folder} holds {images} images where only folders are wanted; images belong in the"
@@ -325,9 +314,12 @@ def _class_folders(root: Path) -> list[ClassPath]:
                 "no folder of images" if not path else "neither images nor folders, a class needs images"
             )
             raise ValueError(f"folder {folder} holds {content}")
-        waiting += [(*path, name) for name in inner]
         classes += [path] if images else []
     return sorted(classes)
+
+
+def _refuse(error: OSError) -> None:
+    raise error
 
 
 def _arrange(paths: list[ClassPath], file: Path) -> tuple[Hierarchy, list[ClassPath]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +49,7 @@ def contact_sheet(samples: Samples, *, title: str = "", per_class: int = 3, max_
     groups = _groups(samples, max_classes)
     left_out = samples.tree.num_classes - sum(len(labels) for _, labels in groups)
     note = f"{left_out} more classes are not shown" if left_out else ""
-    return _Sheet(groups, title, note, per_class).draw(samples)
+    return _draw(samples, groups, title, note, per_class)
 
 
 def write_sheet(samples: Samples, path: str | Path, *, title: str = "", per_class: int = 3) -> None:
@@ -85,63 +84,50 @@ def _groups(samples: Samples, max_classes: int) -> list[tuple[str, list[int]]]:
     return list(groups.items())
 
 
-class _Sheet:
-    """A sheet of groups, each a header and rows of cells; a cell is a name and the images below it."""
+def _draw(
+    samples: Samples, groups: list[tuple[str, list[int]]], title: str, note: str, per_class: int
+) -> Image:
+    """Groups, each a header and rows of cells; a cell is a name and the images below it."""
+    from PIL import Image, ImageDraw, ImageFont
 
-    def __init__(self, groups: list[tuple[str, list[int]]], title: str, note: str, per_class: int) -> None:
-        from PIL import ImageFont
+    small, large = ImageFont.load_default(13), ImageFont.load_default(16)
+    columns = min(_COLUMNS, max(len(labels) for _, labels in groups))
+    cell, row = per_class * (_TILE + _GAP) + _BETWEEN, _LABEL + _TILE + _BETWEEN
+    # A sheet of few columns still has room for the title and the names of groups.
+    width = max(2 * _MARGIN + columns * cell, 480)
+    heights = [bool(name) * _HEADER + -(-len(labels) // columns) * row for name, labels in groups]
+    top, room = _MARGIN + bool(title) * _HEADER, width - 2 * _MARGIN
+    sheet = Image.new("RGB", (width, top + sum(heights) + _MARGIN + bool(note) * _LABEL), "white")
+    pen = ImageDraw.Draw(sheet)
+    pen.text((_MARGIN, _MARGIN), _fitted(title, large, room), fill=_INK, font=large)
+    for (name, labels), height in zip(groups, heights, strict=True):
+        if name:
+            pen.line((_MARGIN, top, width - _MARGIN, top), fill=_RULE)
+            pen.text((_MARGIN, top + 4), _fitted(name, large, room), fill=_INK, font=large)
+        for at, label in enumerate(labels):
+            x = _MARGIN + at % columns * cell
+            y = top + bool(name) * _HEADER + at // columns * row
+            text = _fitted(samples.tree.classes[label], small, cell - _BETWEEN)
+            pen.text((x, y), text, fill=_GREY, font=small)
+            for place, image in enumerate(_images(samples, label, per_class)):
+                sheet.paste(image, (x + place * (_TILE + _GAP), y + _LABEL))
+        top += height
+    pen.text((_MARGIN, top), note, fill=_GREY, font=small)
+    return sheet
 
-        self.groups, self.title, self.note, self.per_class = groups, title, note, per_class
-        self.columns = min(_COLUMNS, max(len(labels) for _, labels in groups))
-        self.cell = per_class * (_TILE + _GAP) + _BETWEEN
-        self.row = _LABEL + _TILE + _BETWEEN
-        self.small, self.large = ImageFont.load_default(13), ImageFont.load_default(16)
-        # A sheet of few columns still has room for the title and the names of groups.
-        self.width = max(2 * _MARGIN + self.columns * self.cell, 480)
 
-    def draw(self, samples: Samples) -> Image:
-        from PIL import Image, ImageDraw
+def _images(samples: Samples, label: int, count: int) -> list[Image]:
+    """The first images of a class, as tiles."""
+    from PIL import Image
 
-        top = _MARGIN + bool(self.title) * _HEADER
-        height = top + sum(self._height(*group) for group in self.groups) + _MARGIN + bool(self.note) * _LABEL
-        sheet = Image.new("RGB", (self.width, height), "white")
-        pen = ImageDraw.Draw(sheet)
-        room = self.width - 2 * _MARGIN
-        pen.text((_MARGIN, _MARGIN), _fitted(self.title, self.large, room), fill=_INK, font=self.large)
-        for name, labels in self.groups:
-            if name:
-                pen.line((_MARGIN, top, self.width - _MARGIN, top), fill=_RULE)
-                pen.text((_MARGIN, top + 4), _fitted(name, self.large, room), fill=_INK, font=self.large)
-            for label, (x, y) in zip(labels, self._cells(top + bool(name) * _HEADER), strict=False):
-                text = _fitted(samples.tree.classes[label], self.small, self.cell - _BETWEEN)
-                pen.text((x, y), text, fill=_GREY, font=self.small)
-                for place, image in enumerate(self._images(samples, label)):
-                    sheet.paste(image, (x + place * (_TILE + _GAP), y + _LABEL))
-            top += self._height(name, labels)
-        pen.text((_MARGIN, top), self.note, fill=_GREY, font=self.small)
-        return sheet
-
-    def _height(self, name: str, labels: list[int]) -> int:
-        return bool(name) * _HEADER + -(-len(labels) // self.columns) * self.row
-
-    def _cells(self, top: int) -> Iterator[tuple[int, int]]:
-        """Corners of the cells of a group, row by row."""
-        while True:
-            for column in range(self.columns):
-                yield _MARGIN + column * self.cell, top
-            top += self.row
-
-    def _images(self, samples: Samples, label: int) -> list[Image]:
-        from PIL import Image
-
-        positions: Labels = np.flatnonzero(samples.labels == label)[: self.per_class]
-        if len(positions) == 0:
-            return []
-        pixels = samples.take(positions)[0].permute(0, 2, 3, 1).numpy()
-        images = [Image.fromarray(one.squeeze(-1) if one.shape[-1] == 1 else one) for one in pixels]
-        # Small images keep their pixels, larger ones are smoothed.
-        method = Image.Resampling.NEAREST if pixels.shape[1] <= _TILE // 4 else Image.Resampling.LANCZOS
-        return [image.resize((_TILE, _TILE), method) for image in images]
+    positions: Labels = np.flatnonzero(samples.labels == label)[:count]
+    if len(positions) == 0:
+        return []
+    pixels = samples.take(positions)[0].permute(0, 2, 3, 1).numpy()
+    images = [Image.fromarray(one.squeeze(-1) if one.shape[-1] == 1 else one) for one in pixels]
+    # Small images keep their pixels, larger ones are smoothed.
+    method = Image.Resampling.NEAREST if pixels.shape[1] <= _TILE // 4 else Image.Resampling.LANCZOS
+    return [image.resize((_TILE, _TILE), method) for image in images]
 
 
 def _fitted(text: str, font: FreeTypeFont | ImageFont, room: int) -> str:

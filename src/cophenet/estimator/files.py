@@ -33,7 +33,7 @@ from cophenet._common.checks import check_choice
 from cophenet.estimator.comparison import compare_methods
 from cophenet.estimator.embedder import HierarchicalEmbedder
 from cophenet.estimator.familiarity import UNLIKE
-from cophenet.estimator.labels import as_names, encode, find_nodes
+from cophenet.estimator.labels import encode, nodes_by_name
 from cophenet.estimator.scores import FileScores
 from cophenet.estimator.search import SearchResult
 from cophenet.tree import Hierarchy
@@ -339,16 +339,39 @@ def write_answers(output: Path, results: Iterator[SearchResult], k: int) -> int:
 
 
 def _names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None) -> list[str]:
-    """Labels of a file as names of the tree; the file of a run, which has logits, holds positions."""
+    """Labels of a file as names of nodes of a tree.
+
+    Args:
+        file: The file; that of a run, which has logits, holds positions.
+        labels: (n,) as text.
+        tree: The tree they are of.
+        kind: "names" or "positions" in the tree's classes; None to infer it. Numbers that could be both are
+            never guessed, text is names.
+
+    Raises:
+        ValueError: If labels are no positions, may be both, or are not in the tree.
+    """
     if kind is not None:
         check_choice("--labels", kind, ("names", "positions"))
-    facts = label_facts(file)
-    try:
-        names = as_names(labels, tree, kind, *facts)
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
-    _, missing = find_nodes(np.unique(names), tree, "names")
+    numbers, is_run = label_facts(file)
+    present, known = set(labels), nodes_by_name(tree)
+    counted = {str(place): name for place, name in enumerate(tree.classes)}
+    if kind is None:
+        named, places = present <= known.keys(), present <= counted.keys()
+        both = named and places and any(known[text] != known[counted[text]] for text in present)
+        if numbers and both and not is_run:
+            raise ValueError(
+                f"{file}: labels are numbers that may be names or positions: say which with --labels"
+            )
+        kind = "positions" if numbers and (is_run or (places and not named)) else "names"
+    if kind == "positions":
+        wrong = sorted(present - counted.keys())
+        if wrong:
+            allowed = f"positions in the {len(counted)} classes of the tree"
+            raise ValueError(f"{file}: labels must be {allowed}, got {wrong[:5]}")
+        return [counted[text] for text in labels]
+    missing = sorted(present - known.keys())
     if missing:
-        hint = "; --labels positions, if numbers count the classes of the tree" if facts.numbers else ""
+        hint = "; --labels positions, if numbers count the classes of the tree" if numbers else ""
         raise ValueError(f"{file}: has labels that are not in the tree: {missing[:5]!r}{hint}")
-    return names
+    return labels

@@ -19,7 +19,6 @@ from cophenet.vectors.formats import is_whole
 
 __all__ = [
     "Labels",
-    "as_names",
     "class_positions",
     "classes_below",
     "encode",
@@ -28,6 +27,7 @@ __all__ = [
     "label_text",
     "node_ancestors",
     "node_labels",
+    "nodes_by_name",
     "to_tree",
 ]
 
@@ -141,45 +141,6 @@ def _class_labels(reached: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any
     return np.array(names, dtype=object if dtype.kind == "O" else None)
 
 
-def as_names(
-    labels: list[str], tree: Hierarchy, kind: str | None, numbers: bool, positions: bool
-) -> list[str]:
-    """Labels of a file as names of nodes.
-
-    Args:
-        labels: (n,) as text.
-        tree: The tree they are of.
-        kind: "names" or "positions" in the tree's classes; None to infer it. Numbers that could be both are
-            never guessed.
-        numbers: Whether the file holds numbers, not text; text is names.
-        positions: Whether the file is known to hold positions.
-
-    Raises:
-        ValueError: If labels are no positions, or may be both.
-
-    Example:
-        >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
-        >>> as_names(["1", "0"], tree, None, numbers=True, positions=False)
-        ['dog', 'cat']
-    """
-    present = set(labels)
-    counted = {str(place): name for place, name in enumerate(tree.classes)}
-    if kind is None:
-        known = _nodes_by_name(tree)
-        named, places = present <= known.keys(), present <= counted.keys()
-        both = named and places and any(known[text] != known[counted[text]] for text in present)
-        if numbers and both and not positions:
-            raise ValueError("labels are numbers that may be names or positions: say which with --labels")
-        kind = "positions" if numbers and (positions or (places and not named)) else "names"
-    if kind != "positions":
-        return labels
-    wrong = sorted(present - counted.keys())
-    if wrong:
-        allowed = f"positions in the {len(counted)} classes of the tree"
-        raise ValueError(f"labels must be {allowed}, got {wrong[:5]}")
-    return [counted[text] for text in labels]
-
-
 def find_nodes(labels: Array, tree: Hierarchy, kind: str) -> tuple[Ints, list[Any]]:
     """The node of each label, and the labels that are not in the tree.
 
@@ -191,22 +152,16 @@ def find_nodes(labels: Array, tree: Hierarchy, kind: str) -> tuple[Ints, list[An
         >>> find_nodes(np.array(["dog", "animal", "cow"]), tree, "names")
         (array([3, 1]), ['cow'])
     """
+    given = labels.tolist()
     if kind == "positions":
-        nodes = {label: int(tree.leaves[int(label)]) for label in labels if _is_position(label, tree)}
+        places = (label for label in given if not isinstance(label, str) and label == int(label))
+        nodes = {label: int(tree.leaves[int(label)]) for label in places if 0 <= label < tree.num_classes}
     else:
-        known = _nodes_by_name(tree)
-        texts = {label: label_text(label) for label in labels}
+        known = nodes_by_name(tree)
+        texts = {label: label_text(label) for label in given}
         nodes = {label: known[text] for label, text in texts.items() if text in known}
-    present = [nodes[label] for label in labels if label in nodes]
-    return np.array(present, dtype=np.int64), [_plain(label) for label in labels if label not in nodes]
-
-
-def _is_position(label: Any, tree: Hierarchy) -> bool:
-    return not isinstance(label, str) and label == int(label) and 0 <= label < tree.num_classes
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
+    present = [nodes[label] for label in given if label in nodes]
+    return np.array(present, dtype=np.int64), [label for label in given if label not in nodes]
 
 
 def label_text(label: Any) -> str:
@@ -220,7 +175,7 @@ def label_text(label: Any) -> str:
     return str(int(label)) if whole else str(label)
 
 
-def _nodes_by_name(tree: Hierarchy) -> dict[str, int]:
+def nodes_by_name(tree: Hierarchy) -> dict[str, int]:
     """The node of each name and path that belongs to one node only."""
     counts = Counter(tree.names)
     paths = {"/".join(tree.path(node)): node for node in range(1, tree.num_nodes)}
@@ -241,7 +196,7 @@ def node_labels(tree: Hierarchy, classes: Array) -> Array:
         >>> node_labels(tree, np.array([0, 1])).tolist()
         ['root', 'animal', 0, 1]
     """
-    known = _nodes_by_name(tree)
+    known = nodes_by_name(tree)
     texts = np.empty(tree.num_nodes, dtype=object)
     for node, name in enumerate(tree.names):
         path = "/".join(tree.path(node))
@@ -318,7 +273,7 @@ def find_known(labels: Any, classes: Array, tree: Hierarchy, count: int, kind: s
     if kind == "positions":
         others = [label for label in others if isinstance(label, str)]
     if others:
-        named = _nodes_by_name(tree)
+        named = nodes_by_name(tree)
         known.update({label: named[label_text(label)] for label in others if label_text(label) in named})
     missing = [label for label in present.tolist() if label not in known]
     if missing:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.random import fork_rng
 from torch.utils.checkpoint import get_device_states, set_device_states
 
 from cophenet._common.checks import check_whole
@@ -80,7 +81,7 @@ def cached_backward(
     gradients = [None if z.grad is None else torch.split(z.grad, sizes) for z in whole]
     del whole, parts
     for number, (chunk, state) in enumerate(zip(chunks, states, strict=True)):
-        with _no_sync(network, number + 1 < len(chunks)), _restored(state, chunk):
+        with _no_sync(network, number + 1 < len(chunks)), _restored(*state):
             outputs = list(_tensors(network(chunk)))
             pulls = [None if one is None else one[number] for one in gradients]
             _pull(outputs, pulls, with_zeros=hasattr(network, "no_sync"))
@@ -94,7 +95,7 @@ def _first_pass(
     states, parts = [], []
     with torch.no_grad(), _same_buffers(network):
         for chunk in chunks:
-            states.append(_random_state(chunk))
+            states.append((torch.get_rng_state(), *get_device_states(chunk)))
             parts.append(network(chunk))
     # Older releases of torch would use weights again that autocast has cast without graph.
     torch.clear_autocast_cache()
@@ -175,22 +176,10 @@ def _no_sync(network: object, wanted: bool) -> AbstractContextManager[None]:
     return context
 
 
-def _random_state(chunk: Tensor) -> RandomState:
-    """What torch's generators of the host and of the chunk's device would draw next."""
-    return torch.get_rng_state(), *get_device_states(chunk)
-
-
 @contextmanager
-def _restored(state: RandomState, chunk: Tensor) -> Iterator[None]:
+def _restored(host: Tensor, devices: list[int], states: list[Tensor]) -> Iterator[None]:
     """Draw what was drawn before, and then go on as if nothing had been."""
-    now = _random_state(chunk)
-    _set_random_state(*state)
-    try:
+    with fork_rng(devices):
+        torch.set_rng_state(host)
+        set_device_states(devices, states)
         yield
-    finally:
-        _set_random_state(*now)
-
-
-def _set_random_state(host: Tensor, devices: list[int], states: list[Tensor]) -> None:
-    torch.set_rng_state(host)
-    set_device_states(devices, states)
