@@ -32,6 +32,11 @@ def start(targets=CODES, held_out=(), tree_strength="auto", inner=()):
     return trainer, team
 
 
+def loss_of(trainer, team, chosen):
+    """The loss of samples into which nothing is mixed."""
+    return trainer.loss(team, chosen, np.arange(len(chosen)), 1.0)
+
+
 def slow_loss(inputs, members, labels):
     """One member, sample, level and pair at a time; labels are classes or names of inner nodes.
 
@@ -69,9 +74,9 @@ def test_the_loss_against_a_loop():
     labels = [TREE.classes[t] if t < 5 else ("pet", "dog")[t - 5] for t in targets[chosen]]
     # CPCC is part of every second step.
     wanted = slow_loss(trainer._inputs(chosen), team.members, labels)
-    mean = trainer.loss(team, chosen) / 2
+    mean = loss_of(trainer, team, chosen) / 2
     team.steps.done = 1
-    mean = mean + trainer.loss(team, chosen) / 2
+    mean = mean + loss_of(trainer, team, chosen) / 2
     torch.testing.assert_close(mean, wanted, rtol=1e-4, atol=1e-4)
     parameters = list(team.members.parameters())
     gradients = (torch.autograd.grad(loss, parameters) for loss in (mean, wanted))
@@ -85,12 +90,12 @@ def test_of_a_sample_that_it_leaves_out_a_member_learns_nothing():
     assert np.bincount(trainer.left_out_by[:8]).tolist() == [2] * MEMBERS
     for sample in range(MEMBERS):
         members.norm.eval()  # of one sample there are no statistics
-        learned = learning(trainer.loss(team, np.array([sample])), members)
+        learned = learning(loss_of(trainer, team, np.array([sample])), members)
         assert learned == [member != sample for member in range(MEMBERS)]
     # Of a team of its own the second pair is the third and fourth member.
     pair = trainer.team(2, 10, 2)
     pair.members.norm.eval()
-    assert learning(trainer.loss(pair, np.array([2])), pair.members) == [False, True]
+    assert learning(loss_of(trainer, pair, np.array([2])), pair.members) == [False, True]
 
 
 def learning(loss, members):
@@ -106,8 +111,8 @@ def test_mixed_samples_pay_for_both_labels_and_are_left_out_where_one_of_them_is
     inputs, codes = trainer._inputs(chosen), torch.from_numpy(CODES[chosen])
     logits = members.logits(members(0.7 * inputs + 0.3 * inputs[order]))
     wanted = sum(0.7 * cross_entropy(one, codes) + 0.3 * cross_entropy(one, codes[order]) for one in logits)
-    torch.testing.assert_close(trainer.loss(team, chosen, (order, 0.7)), wanted)
-    learned = learning(trainer.loss(team, np.array([0, 9]), (np.array([1, 0]), 0.7)), members)
+    torch.testing.assert_close(trainer.loss(team, chosen, order, 0.7), wanted)
+    learned = learning(trainer.loss(team, np.array([0, 9]), np.array([1, 0]), 0.7), members)
     assert learned == [False] + [True] * (MEMBERS - 1)
 
 

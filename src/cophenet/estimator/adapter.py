@@ -114,15 +114,13 @@ def _start_skip(inputs: int, outputs: int, generator: torch.Generator) -> Tensor
 
 
 def _final_network(network: Network, finest: str) -> VectorNetwork:
-    """What predictions need of a trained network: the adapter and the head of the classes."""
-    adapter, trained = network.backbone, network.heads[finest]
+    """What predictions need of a trained network: the adapter and the head of the classes, a plain layer."""
+    adapter, head = network.backbone, network.heads[finest]
     assert isinstance(adapter, Adapter)
-    with torch.device("meta"):
-        head = nn.Linear(trained.in_features, trained.out_features)
-    head = head.to_empty(device=trained.weight.device).to(trained.weight.dtype)
-    with torch.no_grad():
-        head.weight.copy_(unit_rows(trained.weight) if trained.normalize_rows else trained.weight)
-        head.bias.copy_(trained.bias)
+    if head.normalize_rows:
+        with torch.no_grad():
+            head.weight.copy_(unit_rows(head.weight))
+        head.normalize_rows = False
     return VectorNetwork(adapter, head)
 
 

@@ -185,22 +185,19 @@ class EnsembleTrainer:
         with torch.enable_grad():
             for part in np.array_split(order, steps):
                 share = team.rng.beta(_MIXING, _MIXING)
-                mixed = team.rng.permutation(len(part)), max(share, 1 - share)
-                loss = self.loss(team, part, mixed)
+                others = team.rng.permutation(len(part))
+                loss = self.loss(team, part, others, max(share, 1 - share))
                 team.steps.step(loss)
                 total += loss.detach() * len(part)
         return float(total), self._held_out_loss(team)
 
-    def loss(self, team: Team, chosen: Ints, mixed: tuple[Ints, float] | None = None) -> Tensor:
+    def loss(self, team: Team, chosen: Ints, others: Ints, share: float) -> Tensor:
         """The sum of the members' losses on some samples; of two steps one has CPCC, with both's weight.
 
-        `mixed` says which sample of the batch is mixed into each (B,), and the share of the batch itself.
+        `others` are the places in `chosen` of what is mixed into each sample, whose own share is `share`.
         """
-        inputs, parts = self._inputs(chosen), [(chosen, 1.0)]
-        if mixed is not None:
-            order, share = mixed
-            inputs = inputs.lerp(inputs.index_select(0, torch.from_numpy(order).to(self.device)), 1 - share)
-            parts = [(chosen, share), (chosen[order], 1 - share)]
+        inputs, parts = self._inputs(chosen), [(chosen, share), (chosen[others], 1 - share)]
+        inputs = inputs.lerp(inputs.index_select(0, torch.from_numpy(others).to(self.device)), 1 - share)
         vectors = team.members(inputs, team.generator)
         loss = self._level_loss(team, vectors, parts)
         if self.has_cpcc and team.steps.done % _CPCC_STEPS == 0:
