@@ -3,7 +3,7 @@
 A claim that is measured asks for expressions over the observations of an item (`expressions`), which the
 judge decides on every data set and at every scale (`judge`). Thresholds are ours, as the paper has none.
 Those about times and errors of distances are in `cost_claims`, those beyond the paper in `beyond_claims`,
-those that need no measurement in `proofs.md`. To add one, add an entry.
+those that need no measurement in `claims.md`, with which the page of claims begins. To add one, add an entry.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from cophenet.paper.variants import (
     SUBTREE_WEIGHTS,
 )
 
-__all__ = ["CLAIMS", "PROOFS", "Claim", "Proof"]
+__all__ = ["CLAIMS", "HEAD", "PROOFS", "Claim", "Proof"]
 
 OT = tuple(name for name in DISTANCES if name != "l2")
 # The objectives of the studies of trees, flow weights and memory.
@@ -361,7 +361,7 @@ _SETTINGS: tuple[Claim, ...] = (
 
 
 class Proof(NamedTuple):
-    """A claim that is proved or refuted: a row of `proofs.md`.
+    """A claim that is proved or refuted: a row of `claims.md`.
 
     Attributes:
         text: What is claimed, in our words.
@@ -378,6 +378,9 @@ class Proof(NamedTuple):
     verdict: str
 
 
-_PROOFS = Path(__file__).with_name("proofs.md").read_text(encoding="utf-8").splitlines()[2:]
-PROOFS = tuple(Proof(*row.removeprefix("| ").removesuffix(" |").split(" | ")) for row in _PROOFS)
+# What the page begins with: how claims are judged, and those that are proved.
+HEAD = tuple(Path(__file__).with_suffix(".md").read_text(encoding="utf-8").splitlines())
+_PROVED = HEAD[HEAD.index("|:--|:--|:--|:--|:--|") + 1 :]
+PROOFS = tuple(Proof(*row.removeprefix("| ").removesuffix(" |").split(" | ")) for row in _PROVED)
+
 CLAIMS: tuple[Claim, ...] = (*COST_CLAIMS, *_OBJECTIVES, *_SETTINGS, *BEYOND_CLAIMS)

@@ -24,25 +24,10 @@ __all__ = ["STEADY", "Condition", "Observation", "Observations", "unit_of", "wit
 Pretrained = Literal["", "frozen", "fine-tuned"]
 # Units of the metrics that studies add, by their first part; others are in the unit of the metric's card.
 _UNITS: dict[str, Unit] = {
-    "seconds": "seconds",
-    "seconds_per_epoch": "seconds",
-    "seconds_per_batch": "seconds",
-    "power": "number",
-    "best-power": "number",
-    "power-d": "number",
-    "power-k": "number",
-    "components": "number",
-    "components-null": "number",
-    "components/unconverged": "count",
-    "times-fastft": "number",
-    "times-l2": "number",
-    "over-l2": "number",
-    "correlation": "number",
-    "blocks": "number",
-    "samples": "count",
-    "classes": "count",
-    "threads": "count",
-    "steps": "count",
+    **dict.fromkeys(("seconds", "seconds_per_epoch", "seconds_per_batch"), "seconds"),
+    **dict.fromkeys(("power", "best-power", "power-d", "power-k", "correlation", "blocks"), "number"),
+    **dict.fromkeys(("components", "components-null", "times-fastft", "times-l2", "over-l2"), "number"),
+    **dict.fromkeys(("components/unconverged", "samples", "classes", "threads", "steps"), "count"),
 }
 # Repetitions on an idle machine differ by a tenth of their mean, which the interval shows; what differs by
 # more than this says how the load changed meanwhile, which it does not show.

@@ -28,27 +28,6 @@ __all__ = ["claims_page", "evidence", "item_page", "results_page"]
 # Data sets that a laptop trains on in minutes; the others have large images, or too many.
 _ON_A_LAPTOP = ("cifar10", "cifar100")
 _SHOWN = 4
-_HOW = """\
-Verdicts are **holds**, **does not hold** and **cannot be told**, with the reason. They are about the scale
-that is named beside the numbers, each judged by itself; a smaller network trained for fewer epochs decides
-nothing about the paper's own. Proofs name their tests.
-
-Claims are judged by differences that are paired over seeds, or over the repetitions of a study without runs.
-In brackets stands the 95 % interval of their mean (Student's t): above zero a comparison holds, below zero it
-does not, otherwise it cannot be told (*within noise*). Neither can it with fewer than three seeds, by
-networks below half of the paper's fine accuracy or trained for fewer than 100 steps, by statistics that have
-too few samples, by times that vary by more than a fifth, or where runs are missing. A claim that asks for
-several comparisons holds if all do, and does not hold if one does not. Counts have no noise. Correlations
-over 14 objectives and powers of n are never told apart below 0.53 and 0.1. A backbone from ImageNet has
-learned the classes of BREEDS with their labels: it decides nothing about them.
-
-Thresholds are ours, as the paper has none, and stand beside the numbers. That a power of n from 0.75 to
-1.25 counts as linear was settled after first pilots of the time study were seen.
-
-TestCPCC of an OT objective is by its own distance, as in the paper (`cpcc/own`). Flat and the other baselines
-have none: the paper measures them by l2. Where they are compared, the verdict is by l2 on both sides
-(`cpcc/l2`), and what it is by the distances trained with is said beside.
-"""
 
 
 def _read_documents(folder: Path) -> list[Document]:
@@ -91,10 +70,7 @@ def claims_page(folder: Path) -> str:
         >>> "FastFT takes time linear in n." in claims_page(Path("/nowhere"))
         True
     """
-    lines = ["# Claims of the paper, and what was found", "", _HOW]
-    lines.append("| claim | in the paper | checked by | measured | verdict |")
-    lines.append("|:--|:--|:--|:--|:--|")
-    lines += [f"| {' | '.join(proof)} |" for proof in claims.PROOFS]
+    lines = list(claims.HEAD)
     documents = _read_documents(folder)
     for claim in claims.CLAIMS:
         measured, verdict = _judged(claim, documents)
