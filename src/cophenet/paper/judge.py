@@ -83,7 +83,7 @@ def judge(
         'holds'
     """
     if isinstance(criterion, Comparison):
-        return _Judge(observations, recipe, untrained).compare(criterion)
+        return _compare(criterion, observations, recipe, untrained)
     parts = [judge(part, observations, recipe, untrained=untrained) for part in criterion.parts]
     known = [part for part in parts if part is not None]
     return _combine(known, max if isinstance(criterion, AnyOf) else min) if known else None
@@ -190,96 +190,89 @@ class _Series:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """Judges comparisons on one data set."""
-
-    observations: Observations
-    recipe: str
-    untrained: bool
-
-    def compare(self, comparison: Comparison) -> Judgement | None:
-        """One comparison; None if it does not apply."""
-        series: dict[Term, _Series] = {}
-        for _, term in comparison.terms:
-            one = self._series(term)
-            if one is None:
-                return None
-            series[term] = one
-        problems = dict.fromkeys(problem for one in series.values() for problem in one.problems)
-        sides = [_side(side, series) for side in (comparison.above, comparison.below)]
-        seeds = [s for s in sides[0] if s in sides[1]] if all(sides) else []
-        if not problems and None not in seeds and len(seeds) < _SEEDS:
-            problems[f"{len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}, {_SEEDS} are needed"] = None
-        if not self.untrained:
-            conditions = dict.fromkeys(c for one in series.values() for c in one.conditions)
-            problems |= dict.fromkeys(filter(None, map(self._unfit, conditions)))
-        differences = [sides[0][seed] - sides[1][seed] for seed in seeds]
-        _, low, high = mean_interval(differences, comparison.floor)
-        verdict: Verdict = "holds" if low > 0 else "does not hold" if high < 0 else "cannot be told"
-        if not problems and verdict == "cannot be told":
-            problems["within noise"] = None
-        if problems:
-            verdict = "cannot be told"
-        texts = (_described(comparison, sides, seeds, (low, high)),) if seeds else ()
-        return Judgement(verdict, tuple(problems), texts, {verdict: 1})
-
-    def _series(self, term: Term) -> _Series | None:
-        recipe, setting = term.recipe or self.recipe, dict(term.setting)
-        wanted = [
-            condition
-            for name in term.objectives
-            if (condition := self.observations.find(recipe, name, setting, control=term.control))
-        ]
-        there = [condition for condition in wanted if self.observations.measured(condition)]
-        rows = {condition: self.observations.select(condition, term.metric) for condition in there}
-        if not wanted or (there and not any(rows.values())):
+def _compare(
+    comparison: Comparison, observations: Observations, recipe: str, untrained: bool
+) -> Judgement | None:
+    """One comparison; None if it does not apply."""
+    series: dict[Term, _Series] = {}
+    for _, term in comparison.terms:
+        one = _series(term, observations, term.recipe or recipe)
+        if one is None:
             return None
-        problems = [f"{c.name} not run" for c in wanted if c not in there]
-        problems += [f"{c.name} has no {term.metric}" for c in there if not rows[c]]
-        for condition, by_seed in rows.items():
-            problems += [row.doubt for row in by_seed.values() if row.doubt]
-            problems += [
-                f"{term.metric} of {condition.name} is undefined"
-                for row in by_seed.values()
-                if row.value is None or math.isnan(row.value)
-            ]
-            problems += self._busy(condition, term.metric)
-        columns = [
-            {seed: row.value for seed, row in by.items() if row.value is not None} for by in rows.values()
+        series[term] = one
+    problems = dict.fromkeys(problem for one in series.values() for problem in one.problems)
+    sides = [_side(side, series) for side in (comparison.above, comparison.below)]
+    seeds = [s for s in sides[0] if s in sides[1]] if all(sides) else []
+    if not problems and None not in seeds and len(seeds) < _SEEDS:
+        problems[f"{len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}, {_SEEDS} are needed"] = None
+    if not untrained:
+        conditions = dict.fromkeys(c for one in series.values() for c in one.conditions)
+        problems |= dict.fromkeys(filter(None, (_unfit(observations, c) for c in conditions)))
+    differences = [sides[0][seed] - sides[1][seed] for seed in seeds]
+    _, low, high = mean_interval(differences, comparison.floor)
+    verdict: Verdict = "holds" if low > 0 else "does not hold" if high < 0 else "cannot be told"
+    if not problems and verdict == "cannot be told":
+        problems["within noise"] = None
+    if problems:
+        verdict = "cannot be told"
+    texts = (_described(comparison, sides, seeds, (low, high)),) if seeds else ()
+    return Judgement(verdict, tuple(problems), texts, {verdict: 1})
+
+
+def _series(term: Term, observations: Observations, recipe: str) -> _Series | None:
+    named = (
+        observations.find(recipe, name, dict(term.setting), control=term.control) for name in term.objectives
+    )
+    wanted = [condition for condition in named if condition is not None]
+    there = [condition for condition in wanted if observations.measured(condition)]
+    rows = {condition: observations.select(condition, term.metric) for condition in there}
+    if not wanted or (there and not any(rows.values())):
+        return None
+    problems = [f"{c.name} not run" for c in wanted if c not in there]
+    problems += [f"{c.name} has no {term.metric}" for c in there if not rows[c]]
+    for condition, by_seed in rows.items():
+        problems += [row.doubt for row in by_seed.values() if row.doubt]
+        problems += [
+            f"{term.metric} of {condition.name} is undefined"
+            for row in by_seed.values()
+            if row.value is None or math.isnan(row.value)
         ]
-        columns = [column for column in columns if column]
-        if term.best and columns:
-            columns = [max(columns, key=lambda column: statistics.fmean(column.values()))]
-        common = [s for s in columns[0] if all(s in column for column in columns)] if columns else []
-        means = {seed: statistics.fmean(column[seed] for column in columns) for seed in common}
-        return _Series(tuple(there), means, tuple(dict.fromkeys(problems)))
+        problems += _busy(observations, condition, term.metric)
+    columns = [{seed: row.value for seed, row in by.items() if row.value is not None} for by in rows.values()]
+    columns = [column for column in columns if column]
+    if term.best and columns:
+        columns = [max(columns, key=lambda column: statistics.fmean(column.values()))]
+    common = [s for s in columns[0] if all(s in column for column in columns)] if columns else []
+    means = {seed: statistics.fmean(column[seed] for column in columns) for seed in common}
+    return _Series(tuple(there), means, tuple(dict.fromkeys(problems)))
 
-    def _busy(self, condition: Condition, metric: str) -> list[str]:
-        """Times that vary too much."""
-        spread = self.observations.summary(condition, metric) if unit_of(metric) == "seconds" else None
-        if not spread or spread["std"] is None or spread["std"] <= STEADY * spread["mean"]:
-            return []
-        share = 100 * spread["std"] / spread["mean"]
-        return [f"times of {condition.name} vary by {share:.0f} %: the machine was busy"]
 
-    def _unfit(self, condition: Condition) -> str:
-        """Why a network can decide nothing; "" if it can, or if nothing is known against it."""
-        if condition.pretrained and condition.data in (*BREEDS, "breeds"):
-            return "the backbone has learned the classes of BREEDS, source and target, from ImageNet"
-        steps = self.observations.summary(condition, "steps")
-        if steps and steps["mean"] < _STEPS:
-            return f"{condition.name} was trained for {steps['mean']:.0f} steps, {_STEPS} are needed"
-        for metric in _ACCURACIES:
-            reached = self.observations.summary(condition, metric)
-            own = printed(condition.data, condition.objective, metric, condition.setting)
-            paper = own or printed(condition.data, "flat", metric)
-            if paper and reached and reached["mean"] is not None and reached["mean"] < _ENOUGH * paper.value:
-                return (
-                    f"fine accuracy of {condition.name} is {100 * reached['mean']:.1f} %, "
-                    f"below half of the paper's {100 * paper.value:.1f} %"
-                )
-        return ""
+def _busy(observations: Observations, condition: Condition, metric: str) -> list[str]:
+    """Times that vary too much."""
+    spread = observations.summary(condition, metric) if unit_of(metric) == "seconds" else None
+    if not spread or spread["std"] is None or spread["std"] <= STEADY * spread["mean"]:
+        return []
+    share = 100 * spread["std"] / spread["mean"]
+    return [f"times of {condition.name} vary by {share:.0f} %: the machine was busy"]
+
+
+def _unfit(observations: Observations, condition: Condition) -> str:
+    """Why a network can decide nothing; "" if it can, or if nothing is known against it."""
+    if condition.pretrained and condition.data in (*BREEDS, "breeds"):
+        return "the backbone has learned the classes of BREEDS, source and target, from ImageNet"
+    steps = observations.summary(condition, "steps")
+    if steps and steps["mean"] < _STEPS:
+        return f"{condition.name} was trained for {steps['mean']:.0f} steps, {_STEPS} are needed"
+    for metric in _ACCURACIES:
+        reached = observations.summary(condition, metric)
+        own = printed(condition.data, condition.objective, metric, condition.setting)
+        paper = own or printed(condition.data, "flat", metric)
+        if paper and reached and reached["mean"] is not None and reached["mean"] < _ENOUGH * paper.value:
+            return (
+                f"fine accuracy of {condition.name} is {100 * reached['mean']:.1f} %, "
+                f"below half of the paper's {100 * paper.value:.1f} %"
+            )
+    return ""
 
 
 def _side(side: Expression, series: Mapping[Term, _Series]) -> dict[int | None, float]:
