@@ -21,14 +21,7 @@ if TYPE_CHECKING:
     from cophenet.metrics.cards import FeatureSet
     from cophenet.tree import Hierarchy
 
-__all__ = [
-    "FORMAT",
-    "confusion",
-    "describe_test",
-    "node_accuracy",
-    "show_inputs",
-    "worst_mistakes",
-]
+__all__ = ["FORMAT", "confusion", "describe_test", "node_accuracy", "show_inputs", "worst_mistakes"]
 
 FORMAT = 1
 _WORST = 20

@@ -102,12 +102,7 @@ class FeatureStore:
     """
 
     def __init__(
-        self,
-        run: Run,
-        data_dir: Path | None,
-        device: torch.device,
-        progress: Progress | None,
-        load: Load,
+        self, run: Run, data_dir: Path | None, device: torch.device, progress: Progress | None, load: Load
     ) -> None:
         self.run = run
         self.device = device
@@ -198,12 +193,7 @@ def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str,
         part: Of the data: "train", "test" or "validation".
     """
     _require_safetensors()
-    metadata = {
-        "checkpoint": checkpoint,
-        "domain": domain,
-        "part": part,
-        "tree": dump_json(samples.tree),
-    }
+    metadata = {"checkpoint": checkpoint, "domain": domain, "part": part, "tree": dump_json(samples.tree)}
     make_real_folder(path.parent, parents=True)
     write_bytes(path, dump_tensors({key: getattr(samples, key) for key in _KEYS}, metadata))
 

@@ -16,14 +16,7 @@ from matplotlib.ticker import NullFormatter
 
 from cophenet.report.style import COLORS, INK, MARKERS, MUTED, look, show_percent, styled
 
-__all__ = [
-    "clouds_figure",
-    "dots_figure",
-    "heat_figure",
-    "lines_figure",
-    "matrices_figure",
-    "scatter_figure",
-]
+__all__ = ["clouds_figure", "dots_figure", "heat_figure", "lines_figure", "matrices_figure", "scatter_figure"]
 
 _WIDTH, _ALONE = 3.6, 5.2
 _SCATTER_COLUMNS = 2

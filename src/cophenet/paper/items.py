@@ -13,16 +13,7 @@ from cophenet.paper import variants
 from cophenet.paper.item import Item, Number, Study, figure_of, later, measured_by, table_of
 from cophenet.paper.modes import MODES
 from cophenet.paper.studies import STUDIES
-from cophenet.paper.variants import (
-    BASELINES,
-    CORE,
-    DISTANCES,
-    PAPER_DATA,
-    SUBTREE,
-    Variants,
-    always,
-    plain,
-)
+from cophenet.paper.variants import BASELINES, CORE, DISTANCES, PAPER_DATA, SUBTREE, Variants, always, plain
 
 __all__ = ["ITEMS", "Item", "Number", "find_items", "item_names"]
 
@@ -335,12 +326,7 @@ ITEMS: tuple[Item, ...] = (
         _CIFAR100,
         always(variants.with_controls(variants.ORDER_VARIANTS)),
         minutes=2,
-        numbers=(
-            _TEST,
-            _SHUFFLED,
-            Number("its spread over orders", "cpcc-orders/own", paper=False),
-            _BY_L2,
-        ),
+        numbers=(_TEST, _SHUFFLED, Number("its spread over orders", "cpcc-orders/own", paper=False), _BY_L2),
         heading="Trained with Fast FlowTree in several orders, and with EMD",
         leading=("trained with", "seeds"),
         notes=(_CONTROL,),

@@ -20,13 +20,7 @@ from cophenet.paper.variants import MODE_BY_MODE
 from cophenet.transport.flowtree import quadtree_cells
 from cophenet.tree import Hierarchy
 
-__all__ = [
-    "CLOUDS",
-    "StudySettings",
-    "draw_clouds",
-    "synthetic_observations",
-    "synthetic_study",
-]
+__all__ = ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_observations", "synthetic_study"]
 
 _PAIR = Hierarchy.from_paths([("first",), ("second",)])
 Problem = tuple[Tensor, Tensor, Hierarchy]

@@ -16,16 +16,7 @@ from matplotlib.ticker import PercentFormatter
 
 from cophenet.report.names import COLORS
 
-__all__ = [
-    "COLORS",
-    "GRID",
-    "INK",
-    "MARKERS",
-    "MUTED",
-    "look",
-    "show_percent",
-    "styled",
-]
+__all__ = ["COLORS", "GRID", "INK", "MARKERS", "MUTED", "look", "show_percent", "styled"]
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, MUTED, GRID = "#1b1f24", "#59626d", "#d5dae0"
