@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from cophenet._common.files import read_json, write_bytes, write_json, write_text
 from cophenet._common.places import make_real_folder
+from cophenet._common.shell import command
 from cophenet.paper.figures import draw, item_figures
 from cophenet.paper.items import find_items, item_names
 from cophenet.paper.observations import Observations
@@ -76,7 +76,7 @@ class Document:
             >>> Document("rank", recipes=("digits",), seeds=(7,), settings=("schedule={every: 2}",)).command
             "cophenet reproduce rank --scale laptop --recipe digits --seeds 7, --set 'schedule={every: 2}'"
         """
-        words = ["cophenet", "reproduce", self.item, "--scale", self.scale]
+        words = ["reproduce", self.item, "--scale", self.scale]
         for recipe in self.recipes:
             words += ["--recipe", recipe]
         if self.seeds:
@@ -84,7 +84,7 @@ class Document:
             words += ["--seeds", ",".join(map(str, self.seeds)) + "," * (len(self.seeds) == 1)]
         for setting in self.settings:
             words += ["--set", setting]
-        return shlex.join(words)
+        return command(*words)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; observations of a study are in what it returned."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -47,17 +47,22 @@ def _read_documents(folder: Path) -> list[Document]:
 
 def evidence(claim: Claim, documents: Sequence[Document]) -> Observations:
     """What decides a claim: the observations of its item, and of others at scales that it lacks."""
-    tables: dict[bool, Observations] = {True: Observations(), False: Observations()}
-    for document in documents:
-        own = document.item == claim.item
-        tables[own] = tables[own].extended(document.observations.rows, document.observations.conditions)
-    known = tables[True].regimes
-    more = tables[False].at(regime for regime in tables[False].regimes if regime and regime not in known)
+    own, others = (_joined(d for d in documents if (d.item == claim.item) == its) for its in (True, False))
+    more = others.at({*filter(None, others.regimes)} - {*own.regimes})
     # Not of data that the item is not about, on which most of what a claim names was never to be trained.
     (item,) = find_items((claim.item,))
-    conditions = tuple(c for c in more.conditions if c.recipe in item.recipes)
+    conditions = (c for c in more.conditions if c.recipe in item.recipes)
     rows = (row for row in more.rows if row.condition.recipe in item.recipes)
-    return tables[True].extended(rows, conditions)
+    return own.extended(rows, conditions)
+
+
+def _joined(documents: Iterable[Document]) -> Observations:
+    """The observations of several documents as one table."""
+    tables = [document.observations for document in documents]
+    return Observations(
+        tuple(condition for table in tables for condition in table.conditions),
+        tuple(row for table in tables for row in table.rows),
+    )
 
 
 def claims_page(folder: Path) -> str:
@@ -233,9 +238,7 @@ def _compared(documents: Sequence[Document]) -> Iterator[tuple[str, Observations
 
     Of several scales that with the most objectives; objectives as the recipe has them.
     """
-    table = Observations()
-    for document in documents:
-        table = table.extended(document.observations.rows, document.observations.conditions)
+    table = _joined(documents)
     for recipe in filter(None, table.recipes):
         groups: dict[str, dict[tuple[Any, ...], Condition]] = {}
         for c in table.plain(measured=True):

@@ -163,13 +163,12 @@ def check_settings(items: Iterable[Item], settings: Settings) -> None:
         Traceback (most recent call last):
         ValueError: --set batch_size=256: batch-size varies batch_size itself, leave out one of the two
     """
-    for name in settings.recipes:
-        if load_recipe(name, settings.scale, settings.overrides).data.domain == "full":
+    used = {item: recipes_of(item, settings) for item in items}
+    for name in dict.fromkeys((*settings.recipes, *(name for names in used.values() for name in names))):
+        recipe = load_recipe(name, settings.scale, settings.overrides)
+        if name in settings.recipes and recipe.data.domain == "full":
             whole = f"{name} trains on all classes, and items show source and target"
             raise ValueError(f"--recipe {name}: {whole}; for your own data use `cophenet study`")
-    used = {item: recipes_of(item, settings) for item in items}
-    for recipe in dict.fromkeys((*settings.recipes, *(name for names in used.values() for name in names))):
-        load_recipe(recipe, settings.scale, settings.overrides)
     given = {text: parse_override(text)[0] for text in settings.overrides}
     for text, keys in given.items():
         if keys == ("seeds",):
