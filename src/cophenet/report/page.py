@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
@@ -41,29 +41,6 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class RunFacts:
-    """What there is to say of one run.
-
-    Attributes:
-        name: What it is called.
-        color: Its colour in every chart.
-        facts: What it is, as terms and values.
-        notes: What could not be drawn, and why.
-        mistakes: The worst mistakes, as `mistake_paths` gives them.
-        evaluated: Whether it was.
-        seeds: How many there are.
-    """
-
-    name: str
-    color: str
-    facts: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-    mistakes: tuple[Mapping[str, Any], ...]
-    evaluated: bool
-    seeds: int
-
-
-@dataclass(frozen=True)
 class Headline:
     """The table of what matters most, each number with its difference to Flat.
 
@@ -91,7 +68,7 @@ class Comparison:
         headline: The numbers that matter most; None if nothing was evaluated.
         blocks: All numbers: tables of a few columns, each with what these have in common.
         legend: What signs mean.
-        runs: What there is to say of each.
+        entries: The runs.
         charts: What the charts are drawn from.
     """
 
@@ -101,7 +78,7 @@ class Comparison:
     headline: Headline | None
     blocks: tuple[tuple[Group, Table], ...]
     legend: tuple[str, ...]
-    runs: tuple[RunFacts, ...]
+    entries: tuple[Entry, ...]
     charts: dict[str, Any] = field(repr=False)
 
 
@@ -168,20 +145,23 @@ def render_report(
     own = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
     library = (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
     charts = {comparison.anchor: comparison.charts for comparison in comparisons}
-    return environment.get_template("report.html").render(
+    data = json.dumps({"palette": COLORS, "comparisons": charts}, separators=(",", ":"))
+    return environment.get_template(
+        "report.html"
+    ).render(
         title=title or _title(names),
         answer=answer,
         comparisons=comparisons,
-        # "<" would end the element in which the data is.
-        data=json.dumps({"palette": COLORS, "comparisons": charts}, separators=(",", ":")).replace(
-            "<", "\\u003c"
-        ),
+        data=data.replace("<", "\\u003c"),  # which would end the element in which the data is
         style=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
         scripts=(library, own),
         hashes=[base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (library, own)],
         version=version("cophenet"),
         plotly=version("plotly"),
         shown=_shown_gap,
+        color=_color,
+        facts=_facts,
+        mistakes=lambda entry: mistake_paths(entry.details)[:_MOST_MISTAKES],
         brief=lambda name, length: short_names([name], length)[0],
     )
 
@@ -201,6 +181,10 @@ def _comparisons(runs: Sequence[Run], names: Sequence[str], progress: Progress) 
         measured = measure_run(run)
         details = None if measured is None else run.parts[0].details
         entries.append(Entry(run, name, place, measured, details))
+        if details is None:
+            missing = f"`{command('evaluate', run.path)}`"
+            unknown = f"This run was not evaluated: run {missing}, then make the page again."
+            entries[-1].notes.append(unknown)
     labels = data_labels([data_identity(run) for run in runs])
     for entry, label in zip(entries, labels, strict=True):
         groups.setdefault((label, _tree_identity(entry)), []).append(entry)
@@ -235,8 +219,7 @@ def _comparison(entries: Sequence[Entry], data: str, anchor: str, tell: Callable
         table = make_table(names, [entry.measured for entry in evaluated if entry.measured is not None])
         blocks, signs = _blocks(table), [legend(table, best="★", paper="“paper”:"), *table.notes]
         said, headline = _answered(evaluated, table, charts)
-    facts = tuple(map(_run_facts, entries))
-    return Comparison(data, anchor, said, headline, blocks, tuple(signs), facts, charts)
+    return Comparison(data, anchor, said, headline, blocks, tuple(signs), tuple(entries), charts)
 
 
 def _answered(evaluated: Sequence[Entry], table: Table, charts: dict[str, Any]) -> tuple[Answer, Headline]:
@@ -310,18 +293,8 @@ def _blocks(table: Table) -> tuple[tuple[Group, Table], ...]:
     )
 
 
-def _run_facts(entry: Entry) -> RunFacts:
-    notes = list(entry.notes)
-    if entry.details is None:
-        missing = f"`{command('evaluate', entry.run.path)}`"
-        notes.insert(0, f"This run was not evaluated: run {missing}, then make the page again.")
-    mistakes = () if entry.details is None else tuple(mistake_paths(entry.details)[:_MOST_MISTAKES])
-    facts = tuple(_facts(entry))
-    done, seeds = entry.details is not None, len(entry.run.parts)
-    return RunFacts(entry.name, _color(entry), facts, tuple(notes), mistakes, done, seeds)
-
-
 def _facts(entry: Entry) -> Iterable[tuple[str, str]]:
+    """What a run is, as terms and values."""
     run = entry.run
     recipe, folder = run.recipe, run.parts[0].info.get("data_dir")
     yield "Data", f"{recipe.data.name} in {folder}" if folder else recipe.data.name
