@@ -87,26 +87,16 @@ def dots_panel(title: str, rows: Sequence[str], series: Mapping[str, Cells], **l
         series: Name -> a cell for each row.
         **look: "x", "percent", "log", "together".
     """
-    drawn: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "values": [None if c is None else c.mean for c in cells],
-            "std": [None if c is None else c.std for c in cells],
-        }
-        for name, cells in series.items()
-    ]
-    published = {name: [c.published if c else None for c in cells] for name, cells in series.items()}
+    drawn: list[dict[str, Any]] = []
+    for name, cells in series.items():
+        drawn.append(
+            {"name": name, "values": [c and c.mean for c in cells], "std": [c and c.std for c in cells]}
+        )
+    published = {name: [c and c.published for c in cells] for name, cells in series.items()}
     published = {name: papers for name, papers in published.items() if any(papers)}
     for name, papers in published.items():
-        drawn.append(
-            {
-                "name": "paper" if len(published) == 1 else f"{name}, paper",
-                "of": name,
-                "published": True,
-                "values": [None if p is None else p.value for p in papers],
-                "std": [None if p is None else p.std for p in papers],
-            }
-        )
+        of = {"name": "paper" if len(published) == 1 else f"{name}, paper", "of": name, "published": True}
+        drawn.append({**of, "values": [p and p.value for p in papers], "std": [p and p.std for p in papers]})
     return {"title": title, "rows": list(rows), "series": drawn, "x": "", "percent": True, **look}
 
 
@@ -167,16 +157,11 @@ def cpcc(item: Item, document: Document, title: str = "") -> Figures:
     observations = document.observations
     own, _, shuffled, _ = item.numbers
     shown = [c for c in observations.plain() if any(number_cells(item.numbers, observations, c))]
-    panels = [
-        _panel(
-            observations,
-            title or recipe,
-            [(c.label, c) for c in shown if c.recipe == recipe],
-            {"measured": own, "shuffled tree": shuffled},
-            x="TestCPCC",
-        )
-        for recipe in observations.recipes
-    ]
+    numbers = {"measured": own, "shuffled tree": shuffled}
+    panels = []
+    for recipe in observations.recipes:
+        rows = [(c.label, c) for c in shown if c.recipe == recipe]
+        panels.append(_panel(observations, title or recipe, rows, numbers, x="TestCPCC"))
     return {item.name: _figure("dots", panels)}
 
 
@@ -241,13 +226,9 @@ def matrices(item: Item, document: Document) -> Figures:
     """Class distances in the order of the tree."""
     rows: dict[str, dict[str, Any]] = {}
     for one in document.arrays:
-        label = label_of(one["objective"])
-        levels = one["levels"]
-        panel = {
-            "title": setting_name(one["setting"]),
-            "matrix": one["matrix"],
-            "cuts": levels[0] if levels else [],
-        }
+        label, levels = label_of(one["objective"]), one["levels"]
+        shown = {"matrix": one["matrix"], "cuts": levels[0] if levels else []}
+        panel = {"title": setting_name(one["setting"]), **shown}
         rows.setdefault(label, {"name": label, "panels": []})["panels"].append(panel)
     return {f"{item.name}-matrices": {"kind": "matrices", "rows": list(rows.values())}}
 
@@ -269,14 +250,13 @@ def heat(item: Item, document: Document) -> Figures:
 def modes(item: Item, document: Document) -> Figures:
     """Mixture components over epochs, a panel for each way of counting."""
     observations = document.observations
+    measured = observations.plain(measured=True)
     # Over epochs for one data set: where there are several objectives, if anywhere.
-    chosen = [c.recipe for c in sorted(observations.plain(measured=True), key=lambda c: c.objective == "l2")][
-        :1
-    ]
+    chosen = {c.recipe for c in sorted(measured, key=lambda c: c.objective == "l2")[:1]}
     panels = []
     for way in MODES:
         series = []
-        for c in (c for c in observations.plain(measured=True) if c.recipe in chosen):
+        for c in (c for c in measured if c.recipe in chosen):
             points = observations.series(c, f"components/{way}")
             if points:
                 epochs = sorted(points)
@@ -303,11 +283,8 @@ def umap(item: Item, document: Document) -> Figures:
 def orders(item: Item, document: Document) -> Figures:
     """Error against EMD by the order of samples."""
     observations = document.observations
-    conditions = [
-        c
-        for c in observations.plain(measured=True)
-        if observations.summary(c, f"order-error/{next(iter(ORDERS))}")
-    ]
+    first = f"order-error/{next(iter(ORDERS))}"
+    conditions = [c for c in observations.plain(measured=True) if observations.summary(c, first)]
     names = [condition_name(c) for c in conditions]
     series = []
     for order in ORDERS:
