@@ -72,7 +72,7 @@ def open_stores(
         OSError: If the folder that is given does not hold the data.
         ValueError: If a checkpoint is damaged, or the folder that is given holds other data.
     """
-    _require_safetensors()
+    import_optional("safetensors.torch", "files of features need", "cophenet[data]")
 
     # Seeds differ in nothing that the data depends on.
     @cache
@@ -192,7 +192,6 @@ def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str,
         domain: Of the data, as in `Samples`.
         part: Of the data: "train", "test" or "validation".
     """
-    _require_safetensors()
     metadata = {"checkpoint": checkpoint, "domain": domain, "part": part, "tree": dump_json(samples.tree)}
     make_real_folder(path.parent, parents=True)
     write_bytes(path, dump_tensors({key: getattr(samples, key) for key in _KEYS}, metadata))
@@ -207,7 +206,6 @@ def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
     """
     if not path.is_file():
         return None
-    _require_safetensors()
     try:
         metadata = read_metadata(path)
         if (metadata.get("checkpoint"), metadata.get("part")) != (checkpoint, part):
@@ -236,8 +234,3 @@ def _check_features(features: Tensor, labels: Tensor, logits: Tensor, tree: Hier
             raise ValueError(f"{name} must be ({count}, d) numbers, got {tuple(values.shape)}")
     if count and not 0 <= int(labels.min()) <= int(labels.max()) < tree.num_classes:
         raise ValueError(f"labels must be 0 to {tree.num_classes - 1}")
-
-
-def _require_safetensors() -> None:
-    """Raise an ImportError that names the extra where the package that writes features is missing."""
-    import_optional("safetensors.torch", "files of features need", "cophenet[data]")

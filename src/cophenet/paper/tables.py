@@ -129,23 +129,15 @@ def _by_condition(item: Item, document: Document) -> Table:
 def generalisation(item: Item, document: Document) -> Tables:
     """Numbers of a level: means, with the spread over seeds, and of each BREEDS setting."""
     observations = with_breeds(document.observations)
-    title = f"Generalisation on the {item.name} level"
-    tables = {}
-    for name, more, breeds in (
-        ("summary", "means", False),
-        ("detail", "mean (std over seeds)", False),
-        ("breeds", "each BREEDS setting", True),
-    ):
-        tables[f"{item.name}-{name}"] = _condition_table(
-            document,
-            f"{title}, {more}",
-            ("data", "objective", "seeds"),
-            [c for c in observations.plain() if (c.data in BREEDS) == breeds],
-            observations,
-        )
-    means = tables[f"{item.name}-summary"]
-    rows = tuple(replace(row, cells=tuple(map(_without_std, row.cells))) for row in means.rows)
-    return {**tables, f"{item.name}-summary": replace(means, rows=rows)}
+    title, leading = f"Generalisation on the {item.name} level", ("data", "objective", "seeds")
+    settings = [c for c in observations.plain() if c.data in BREEDS]
+    others = [c for c in observations.plain() if c.data not in BREEDS]
+    detail = _condition_table(document, f"{title}, mean (std over seeds)", leading, others, observations)
+    breeds = _condition_table(document, f"{title}, each BREEDS setting", leading, settings, observations)
+    rows = tuple(replace(row, cells=tuple(map(_without_std, row.cells))) for row in detail.rows)
+    summary = replace(detail, title=f"{title}, means", rows=rows)
+    tables = {"summary": summary, "detail": detail, "breeds": breeds}
+    return {f"{item.name}-{name}": table for name, table in tables.items()}
 
 
 def _without_std(cell: Cell) -> Cell:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -161,12 +162,9 @@ def _cached(cache: Path, digest: str, count: int) -> Floats | None:
 
 
 def _save(cache: Path, digest: str, points: Floats) -> None:
-    if cache.parent.is_symlink():  # leads out of the run folder
-        return
-    try:
-        write_bytes(cache, dump_tensors({"points": torch.from_numpy(points)}, {"features": digest}))
-    except OSError:
-        return
+    if not cache.parent.is_symlink():  # which leads out of the run folder
+        with suppress(OSError):
+            write_bytes(cache, dump_tensors({"points": torch.from_numpy(points)}, {"features": digest}))
 
 
 # Name of the file, what lays out, and the package it needs.

@@ -224,10 +224,10 @@ def comma_separated(table: Table) -> str:
 
 def json_text(table: Table) -> str:
     """A comparison as JSON: an entry for each run, with its numbers by key."""
-    columns = [
-        {"key": column.key, "title": column.title, "higher_is_better": column.higher_is_better}
+    metrics = {
+        column.key: {"key": column.key, "title": column.title, "higher_is_better": column.higher_is_better}
         for column in table.columns
-    ]
+    }
     runs = [
         {
             "run": row.name,
@@ -243,8 +243,7 @@ def json_text(table: Table) -> str:
         }
         for row in table.rows
     ]
-    metrics = list({column["key"]: column for column in columns}.values())
-    return json.dumps({"metrics": metrics, "runs": runs, "notes": list(table.notes)}, indent=2)
+    return json.dumps({"metrics": [*metrics.values()], "runs": runs, "notes": list(table.notes)}, indent=2)
 
 
 def _json_cell(cell: Cell, tree: str) -> dict[str, Any]:

@@ -76,7 +76,11 @@ def published_tables() -> Mapping[str, PublishedTable]:
         85.21
     """
     document = json.loads(_FILE.read_text(encoding="utf-8"))
-    return MappingProxyType({table["label"]: _table(table) for table in document["tables"]})
+    tables = {}
+    for table in document["tables"]:
+        rows = tuple(_row(row, table) for row in table["rows"])
+        tables[table["label"]] = PublishedTable(table["label"], table["title"], table["unit"], rows)
+    return MappingProxyType(tables)
 
 
 def published(data: str, objective: str, key: str) -> Published | None:
@@ -109,11 +113,6 @@ def _main_cells() -> Mapping[tuple[str, str | None, str], Published]:
                 for key, cell in row.values.items():
                     cells.setdefault((row.data, row.objective, key), cell)
     return MappingProxyType(cells)
-
-
-def _table(table: Mapping[str, Any]) -> PublishedTable:
-    rows = tuple(_row(row, table) for row in table["rows"])
-    return PublishedTable(table["label"], table["title"], table["unit"], rows)
 
 
 def _row(row: Mapping[str, Any], table: Mapping[str, Any]) -> PublishedRow:
