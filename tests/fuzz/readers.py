@@ -22,8 +22,9 @@ from cophenet.models.weights import read_state
 from cophenet.recipes import load_recipe
 from cophenet.report import compare
 from cophenet.report.comparison import make_table, results_of
-from cophenet.report.details import details_tree, mistake_paths
 from cophenet.report.embedding import embed
+from cophenet.report.noise import details_tree
+from cophenet.report.page import mistake_paths
 from cophenet.report.page_data import level_chances, training_curves
 from cophenet.runs import Run
 from cophenet.runs.checkpoints import read_checkpoint

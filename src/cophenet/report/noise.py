@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cophenet.evaluation.intervals import Interval, mean_interval, resampled_interval, resampled_means
+from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
     from cophenet.runs.run import Run
-    from cophenet.tree import Hierarchy
 
-__all__ = ["Measured", "difference", "level_identities", "measured_tree"]
+__all__ = ["Measured", "details_tree", "difference", "level_identities", "measured_tree"]
 
 _ROWS = 8192
 Floats = npt.NDArray[np.float64]
@@ -142,10 +142,17 @@ def _scores(
     return hits, heights
 
 
+def details_tree(details: Mapping[str, Any]) -> Hierarchy:
+    """The tree in `details.json`; its nodes have the numbers that are used there."""
+    tree = details["tree"]
+    return Hierarchy.from_parents(
+        tree["parents"], tree["names"], classes=details["classes"], level_names=details["levels"]
+    )
+
+
 def measured_tree(run: Run) -> Hierarchy:
     """The tree that a run was measured by; of a control not the shuffled one that it was trained on."""
     from cophenet.recipes.settings import TreeSettings
-    from cophenet.report.details import details_tree
 
     if run.recipe.tree == TreeSettings():
         return run.tree

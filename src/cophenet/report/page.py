@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files
@@ -19,10 +19,9 @@ from cophenet.evaluation.keys import describe
 from cophenet.report.answer import Answer, Candidate, aspects
 from cophenet.report.answer import answer as answer_of
 from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs, unit_of
-from cophenet.report.details import details_tree, mistake_paths
 from cophenet.report.formats import legend
 from cophenet.report.names import COLORS, short_names
-from cophenet.report.noise import level_identities
+from cophenet.report.noise import details_tree, level_identities
 from cophenet.report.page_data import Entry, chart_data
 from cophenet.report.setups import data_identity, data_labels
 from cophenet.report.table import Cell, Table, number, signed
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from cophenet.metrics.cards import Group
     from cophenet.runs.run import Run
 
-__all__ = ["render_report", "write_report"]
+__all__ = ["mistake_paths", "render_report", "write_report"]
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _MOST_COLUMNS = 6
@@ -291,6 +290,28 @@ def _blocks(table: Table) -> tuple[tuple[Group, Table], ...]:
         for group, places in by_group.items()
         for start in range(0, len(places), _MOST_COLUMNS)
     )
+
+
+def mistake_paths(details: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The mistakes of `details.json` with names of classes, and the groups between them.
+
+    Returns:
+        Each as it is there, with "true" and "predicted" as names and, if it has none, an empty "file" and
+        "image". "up" are the groups from its class up to, without, the lowest common ancestor, which is
+        "meeting"; "down" those from there down to the predicted class; "way" is all of it with every name.
+    """
+    tree = details_tree(details)
+    mistakes = []
+    for mistake in details["worst_mistakes"]:
+        true, predicted = (tree.path(int(tree.leaves[mistake[name]])) for name in ("true", "predicted"))
+        shared = next(i for i, (a, b) in enumerate(zip(true, predicted, strict=False)) if a != b)
+        up, down = true[shared:-1][::-1], predicted[shared:-1]
+        meeting = true[shared - 1] if shared else tree.names[0]
+        way = f"{' ↑ '.join((true[-1], *up))} ↑ {meeting} ↓ {' ↓ '.join((*down, predicted[-1]))}"
+        named = {"true": true[-1], "predicted": predicted[-1]}
+        route = {"up": up, "meeting": meeting, "down": down, "way": way}
+        mistakes.append({"file": "", "image": "", **mistake, **named, **route})
+    return mistakes
 
 
 def _facts(entry: Entry) -> Iterable[tuple[str, str]]:

@@ -14,10 +14,9 @@ import numpy.typing as npt
 from cophenet.evaluation.keys import describe, key_order, metric_of, split_key
 from cophenet.metrics.cards import metric_cards
 from cophenet.report.comparison import reference
-from cophenet.report.details import details_tree
 from cophenet.report.embedding import embed
 from cophenet.report.names import short_names
-from cophenet.report.noise import Measured, difference
+from cophenet.report.noise import Measured, details_tree, difference
 
 if TYPE_CHECKING:
     from cophenet.runs.run import Run

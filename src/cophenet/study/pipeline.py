@@ -21,8 +21,7 @@ from cophenet.paper.queue import Queue
 from cophenet.report.answer import Answer, Finding, answer, aspects, new_class_aspects
 from cophenet.report.answer import Candidate as Answered
 from cophenet.report.comparison import measure_run
-from cophenet.report.details import details_tree
-from cophenet.report.noise import Measured
+from cophenet.report.noise import Measured, details_tree
 from cophenet.report.page import write_report
 from cophenet.report.page_data import level_chances
 from cophenet.report.table import signed
