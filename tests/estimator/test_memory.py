@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cophenet import HierarchicalEmbedder
-from cophenet.estimator import scaling, search
+from cophenet.estimator import samples, search
 from cophenet.estimator.files import index_file, predict_file, search_file, write_answers
 from cophenet.vectors import formats, map_rows, write_vectors
 from estimator.vectors import TREE
@@ -45,7 +45,7 @@ def embedder(folder):
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    for module, name in ((scaling, "_BLOCK"), (search, "_PART"), (formats, "_PART")):
+    for module, name in ((samples, "_BLOCK"), (search, "_PART"), (formats, "_PART")):
         monkeypatch.setattr(module, name, 1 << 15)
 
 

@@ -135,12 +135,12 @@ def test_tensors_and_memory_maps_give_what_arrays_give(tmp_path):
 
 
 def test_a_memory_map_is_never_copied_whole(tmp_path, monkeypatch):
-    from cophenet.estimator import scaling
+    from cophenet.estimator import samples
 
-    monkeypatch.setattr(scaling, "_BLOCK", 60)
+    monkeypatch.setattr(samples, "_BLOCK", 60)
     read = []
-    original = scaling.Scale.__call__
-    monkeypatch.setattr(scaling.Scale, "__call__", lambda s, r, d: read.append(len(r)) or original(s, r, d))
+    original = samples.Scale.__call__
+    monkeypatch.setattr(samples.Scale, "__call__", lambda s, r, d: read.append(len(r)) or original(s, r, d))
     np.save(tmp_path / "rows.npy", ROWS)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     embedder = HierarchicalEmbedder(TREE, batch_size=8, **QUICK).fit(mapped, NAMES)

@@ -19,26 +19,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet._common.checks import check_choice, check_share
 from cophenet.metrics.decisions import expected_cost
 from cophenet.objectives import TreePaths
 from cophenet.tree import Hierarchy
 from cophenet.tree.tables import tree_tables
 
-__all__ = ["DECISIONS", "Walk", "check_target", "decide", "first_wrong", "report", "threshold", "walk_down"]
+__all__ = ["DECISIONS", "Walk", "decide", "first_wrong", "report", "threshold", "walk_down"]
 
 DECISIONS = ("argmax", "expected-cost", "specific-if-confident")
-
-
-def check_target(target: object) -> None:
-    """Refuse a value that is not a share of errors.
-
-    Example:
-        >>> check_target(5)
-        Traceback (most recent call last):
-        ValueError: error_target must lie between 0 and 1, got 5
-    """
-    check_share("error_target", target)
 
 
 class Walk(NamedTuple):
@@ -106,7 +94,6 @@ def decide(probabilities: Tensor, tree: Hierarchy, decision: str, limit: float =
         >>> [tree.names[decide(sure, tree, way, 0.5)] for way in DECISIONS]
         ['bus', 'dog', 'pet']
     """
-    check_choice("decision", decision, DECISIONS)
     leaves = torch.from_numpy(tree.leaves.copy()).to(probabilities.device)
     if decision == "argmax":
         return leaves[probabilities.argmax(1)]

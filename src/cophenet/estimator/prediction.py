@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet._common.checks import check_choice, wrong_argument
+from cophenet._common.checks import check_choice, check_share, wrong_argument
 from cophenet.estimator import decisions
 from cophenet.estimator.decision_curve import DecisionCurve, decision_curve
 from cophenet.estimator.familiarity import Familiarity, Unlike
@@ -303,7 +303,7 @@ class DecisionMixin:
 
     def _limit(self, error_target: float | None) -> float:
         target = self.error_target if error_target is None else error_target
-        decisions.check_target(target)
+        check_share("error_target", target)
         limit = decisions.threshold(self.calibration_scores_, target, self.uncalibrated_)
         if limit is None:
             raise wrong_argument(

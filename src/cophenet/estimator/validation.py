@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from cophenet._common.arrays import release_pages
-from cophenet._common.checks import check_choice, check_number, check_whole, wrong_argument
-from cophenet.estimator.decisions import check_target
+from cophenet._common.checks import check_choice, check_number, check_share, check_whole, wrong_argument
 from cophenet.estimator.ensemble import MEMBERS
 from cophenet.estimator.labels import find_nodes, label_text
 from cophenet.estimator.level_loss import tree_weights
@@ -75,7 +74,7 @@ def check_parameters(estimator: HierarchicalEmbedder) -> None:
         raise ValueError(
             f"validation_fraction and calibration_fraction must leave samples to train on, got {shares}"
         )
-    check_target(estimator.error_target)
+    check_share("error_target", estimator.error_target)
     check_device(estimator.device)
 
 
