@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cophenet._common.checks import argument_of, arguments_of
-from cophenet.recipes.errors import Problem, refusal
+from cophenet.recipes.errors import problem_at, refusal
 from cophenet.recipes.options import backbone_member
 from cophenet.recipes.trees import shaped_tree
 
@@ -62,11 +62,11 @@ def _located(place: tuple[str, ...], given: object, depends: tuple[str, ...] = (
         # Of a type that is not declared, so that the model of the options did not see it.
         reason = str(error).partition("\n")[0]  # torch adds where in its own code
         text = f"has values that do not work, got {given!r}: {reason}"
-        raise refusal([Problem(place, text, depends=depends)]) from error
+        raise refusal(problem_at(place, text, depends=depends)) from error
     except ValueError as error:
         key = argument_of(error) or ""
         place = tuple(key.split(".")) if "." in key else place
-        raise refusal([Problem(place, str(error), False, depends)]) from error
+        raise refusal(problem_at(place, str(error), whole=True, depends=depends)) from error
 
 
 def _check_data(recipe: Recipe, source: DataSource) -> None:
@@ -74,15 +74,15 @@ def _check_data(recipe: Recipe, source: DataSource) -> None:
     augment, size, key = recipe.data.augment, recipe.data.image_size, ("data", "augment")
     if source.reads_image_files and size is None:
         text = f"is missing: data {source.name!r} is image files, which have any size"
-        raise refusal([Problem(("data", "image_size"), text, depends=_DATA)])
+        raise refusal(problem_at(("data", "image_size"), text, depends=_DATA))
     if augment != "none" and size is None:
         text = f"{augment!r} is for images: give data.image_size too, or augment 'none'"
-        raise refusal([Problem(key, text, depends=("data.image_size",))])
+        raise refusal(problem_at(key, text, depends=("data.image_size",)))
     if augment not in source.augmentations:
         kind = "image files" if source.reads_image_files else "no image files"
         allowed = ", ".join(source.augmentations)
         text = f"must be one of {allowed} for data {source.name!r}, {kind}, got {augment!r}"
-        raise refusal([Problem(key, text, depends=_DATA)])
+        raise refusal(problem_at(key, text, depends=_DATA))
     with _located(("data", "domain"), recipe.data.domain, _DATA), arguments_of("data", ["domain"]):
         source.check_domain(recipe.data.domain)
 
@@ -118,14 +118,14 @@ def _check_frozen(recipe: Recipe) -> None:
     model, augment = recipe.model, recipe.data.augment
     if model.frozen and recipe.data.image_size is None:
         text = "is for images: give data.image_size too, or set it to false"
-        raise refusal([Problem(("model", "frozen"), text, depends=("data.image_size",))])
+        raise refusal(problem_at(("model", "frozen"), text, depends=("data.image_size",)))
     if model.views and not model.frozen:
         text = f"is for a frozen backbone, which sees each image once: set it to 0, got {model.views}"
-        raise refusal([Problem(("model", "views"), text, depends=("model.frozen",))])
+        raise refusal(problem_at(("model", "views"), text, depends=("model.frozen",)))
     if model.frozen and bool(model.views) != (augment != "none"):
         text = f"{augment!r} and model.views {model.views} do not go together: a frozen backbone sees "
         text += "as many augmented views as model.views says, so set both or neither"
-        raise refusal([Problem(("data", "augment"), text, depends=("model.frozen", "model.views"))])
+        raise refusal(problem_at(("data", "augment"), text, depends=("model.frozen", "model.views")))
 
 
 def _check_batches(recipe: Recipe) -> None:
@@ -136,7 +136,7 @@ def _check_batches(recipe: Recipe) -> None:
             f"{sampler.classes_per_batch} x samples_per_class {sampler.samples_per_class}, "
             f"got {recipe.batch_size}"
         )
-        raise refusal([Problem(("batch_size",), text, depends=("data.sampler",))])
+        raise refusal(problem_at(("batch_size",), text, depends=("data.sampler",)))
 
 
 def _check_one_shot(recipe: Recipe, source: DataSource) -> None:
@@ -146,7 +146,7 @@ def _check_one_shot(recipe: Recipe, source: DataSource) -> None:
     if source.shares_classes:
         has = f"source and target of data {source.name!r} have the same classes"
     text = f"needs target classes, {has}: set one_shot to null"
-    raise refusal([Problem(("one_shot",), text, depends=("data.domain", "data.name"))])
+    raise refusal(problem_at(("one_shot",), text, depends=("data.domain", "data.name")))
 
 
 def _check_objectives(recipe: Recipe, tree: Hierarchy | None) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -12,9 +11,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from cophenet._common.checks import argument_of, nearest_hint
 
 __all__ = [
-    "Problem",
     "RecipeError",
     "keys_involved",
+    "problem_at",
     "recipe_error",
     "refusal",
     "wording",
@@ -36,25 +35,23 @@ _DEMANDS = {
 _LETTERS = 1500
 
 
-@dataclass(frozen=True)
-class Problem:
+def problem_at(
+    place: tuple[str, ...], text: str, *, whole: bool = False, depends: tuple[str, ...] = ()
+) -> InitErrorDetails:
     """Something wrong that pydantic does not see by itself.
 
-    Attributes:
+    Args:
         place: The key, from the group that is validated down.
-        text: What is wrong: a whole sentence, or the rest of one that begins with the key.
-        begins_with_key: Which of the two.
+        text: What is wrong, as the rest of a sentence that begins with the key.
+        whole: Whether it is a whole sentence instead.
         depends: Other keys that decide whether this is wrong: from the top of the recipe, or with a leading
             dot the neighbours of this one.
     """
-
-    place: tuple[str, ...]
-    text: str
-    begins_with_key: bool = True
-    depends: tuple[str, ...] = ()
+    context = {"text": text, "whole": whole, "depends": depends}
+    return InitErrorDetails(type=PydanticCustomError("problem", "{text}", context), loc=place, input=None)
 
 
-def refusal(problems: Iterable[Problem]) -> ValidationError:
+def refusal(*problems: InitErrorDetails) -> ValidationError:
     """What a validator raises, so that every problem is reported at its place.
 
     Example:
@@ -64,24 +61,14 @@ def refusal(problems: Iterable[Problem]) -> ValidationError:
         ...     @field_validator("every")
         ...     @classmethod
         ...     def _check(cls, every: int) -> int:
-        ...         raise refusal([Problem((), "must be even, got 3")])
+        ...         raise refusal(problem_at((), "must be even, got 3"))
         >>> try:
         ...     Step(every=3)
         ... except ValidationError as error:
         ...     print(recipe_error(error, Step, "my.yaml"))
         my.yaml: every must be even, got 3
     """
-    details = [
-        InitErrorDetails(
-            type=PydanticCustomError(
-                "problem", "{text}", {"text": p.text, "with_key": p.begins_with_key, "depends": p.depends}
-            ),
-            loc=p.place,
-            input=None,
-        )
-        for p in problems
-    ]
-    return ValidationError.from_exception_data("recipe", details)
+    return ValidationError.from_exception_data("recipe", list(problems))
 
 
 class RecipeError(ValueError):
@@ -170,7 +157,7 @@ def _sentence(problem: Mapping[str, Any], model: type[BaseModel], also: Sequence
     if kind == "missing":
         return f"{key} is missing"
     if kind == "problem":
-        return f"{key} {context['text']}" if context["with_key"] else str(context["text"])
+        return str(context["text"]) if context["whole"] else f"{key} {context['text']}"
     if kind == "value_error":
         error = context["error"]
         return str(error) if argument_of(error) == key else f"{key}: {error}"

@@ -14,9 +14,10 @@ from functools import cache, partial
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
+from pydantic_core import InitErrorDetails
 
 from cophenet._common.checks import check_options
-from cophenet.recipes.errors import Problem, refusal, wording, wording_of_several
+from cophenet.recipes.errors import problem_at, refusal, wording, wording_of_several
 
 __all__ = ["Member", "backbone_member", "check_member_options", "data_member", "objective_member"]
 
@@ -141,7 +142,7 @@ def check_member_options(member: Member, options: Mapping[str, Any], place: tupl
     """
     for name in member.elsewhere.keys() & options.keys():
         text = f"is set by {member.elsewhere[name]}: give that instead"
-        raise refusal([Problem((*place, name), text)])
+        raise refusal(problem_at((*place, name), text))
     if member.make is None:
         return
     try:
@@ -150,25 +151,25 @@ def check_member_options(member: Member, options: Mapping[str, Any], place: tupl
         problems: dict[str, list[Any]] = {}
         for problem in error.errors(include_url=False):
             problems.setdefault(str(problem["loc"][0]), []).append(problem)
-        raise refusal(_problem(member, place, *item, options) for item in problems.items()) from error
+        raise refusal(*(_problem(member, place, *item, options) for item in problems.items())) from error
 
 
 def _problem(
     member: Member, place: tuple[str, ...], name: str, problems: list[Any], options: Mapping[str, Any]
-) -> Problem:
+) -> InitErrorDetails:
     """What is wrong with one option, from pydantic's errors about it."""
     what, (first, *more) = f"{member.kind} {member.name!r}", problems
-    key = (*place, name)
+    key, depends = (*place, name), member.named_by
     if first["type"] == "missing":
-        return Problem(key, f"{what} needs the option {name}", False, member.named_by)
+        return problem_at(key, f"{what} needs the option {name}", whole=True, depends=depends)
     if first["type"] == "extra_forbidden" and member.make is not None:
         try:
             check_options(what, member.make, {name: None}, fixed=member.fixed.union(member.elsewhere))
         except ValueError as error:
-            return Problem(key, str(error), False, member.named_by)
+            return problem_at(key, str(error), whole=True, depends=depends)
     if more:
-        return Problem(key, wording_of_several(problems, options[name]), depends=member.named_by)
-    return Problem((*place, *map(str, first["loc"])), wording(first, member.model), depends=member.named_by)
+        return problem_at(key, wording_of_several(problems, options[name]), depends=depends)
+    return problem_at((*place, *map(str, first["loc"])), wording(first, member.model), depends=depends)
 
 
 @cache

@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_
 from cophenet._common.checks import arguments_of, check_text
 from cophenet._common.yaml_files import dump_yaml
 from cophenet.recipes.checks import check_recipe
-from cophenet.recipes.errors import Problem, refusal
+from cophenet.recipes.errors import problem_at, refusal
 from cophenet.recipes.own_code import added_member, check_trust
 from cophenet.recipes.settings import (
     Count,
@@ -98,7 +98,7 @@ class Recipe(Settings):
     @classmethod
     def _check_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
         if len(set(seeds)) < len(seeds):
-            raise refusal([Problem((), f"must differ, got {list(seeds)}")])
+            raise refusal(problem_at((), f"must differ, got {list(seeds)}"))
         return seeds
 
     @field_validator("stopping")
@@ -106,7 +106,7 @@ class Recipe(Settings):
     def _check_stopping(cls, given: StoppingSettings | None, info: ValidationInfo) -> StoppingSettings | None:
         if given is not None and info.data.get("save_features_every"):
             text = "looks at no test samples during training: set save_features_every to 0"
-            raise refusal([Problem((), text, depends=("save_features_every",))])
+            raise refusal(problem_at((), text, depends=("save_features_every",)))
         return given
 
     @model_validator(mode="after")

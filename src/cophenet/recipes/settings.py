@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from cophenet._common.checks import arguments_of, check_choice
-from cophenet.recipes.errors import Problem, refusal
+from cophenet.recipes.errors import problem_at, refusal
 from cophenet.recipes.options import (
     Member,
     backbone_member,
@@ -220,7 +220,7 @@ class ModelSettings(Settings):
     def _check_frozen(cls, frozen: bool, info: ValidationInfo) -> bool:
         if frozen and info.data.get("weights", "") is None:
             text = "needs model.weights: random ones are worth no freezing"
-            raise refusal([Problem((), text, depends=(".weights",))])
+            raise refusal(problem_at((), text, depends=(".weights",)))
         return frozen
 
     @field_validator("neck")
@@ -310,7 +310,7 @@ class OptimizerSettings(Settings):
         name = info.data.get("name", "sgd")
         if name != "sgd" and momentum:
             text = f"is for sgd: set it to 0 with {name!r}, got {momentum}"
-            raise refusal([Problem((), text, depends=(".name",))])
+            raise refusal(problem_at((), text, depends=(".name",)))
         return momentum
 
 
@@ -334,10 +334,10 @@ class ScheduleSettings(Settings):
         if self.one_cycle is None:
             missing = [name for name, value in steps.items() if value is None]
             if missing:
-                raise refusal([Problem((name,), "is missing") for name in missing])
+                raise refusal(*(problem_at((name,), "is missing") for name in missing))
         elif any(value is not None for value in steps.values()):
             text = "is in place of divide_by and every: give either"
-            raise refusal([Problem(("one_cycle",), text, depends=(".divide_by", ".every"))])
+            raise refusal(problem_at(("one_cycle",), text, depends=(".divide_by", ".every")))
         return self
 
 
