@@ -23,7 +23,7 @@ from cophenet.runs.folder import Machine, check_wandb_settings, lock_run_folder
 from cophenet.runs.loaded_data import find_weights
 from cophenet.runs.loss_meter import DivergenceError
 from cophenet.runs.run import Run
-from cophenet.runs.stop_signals import InterruptionError, StopRequest, stop_on_signals
+from cophenet.runs.stop_signals import InterruptionError, StopRequest
 
 if TYPE_CHECKING:
     import lightning.pytorch as pl
@@ -75,7 +75,7 @@ def train_seeds(run: Run, experiment: Experiment, machine: Machine, options: Opt
         _quiet(),
         torch_threads(machine.threads),
         torch.random.fork_rng(devices=[]),
-        stop_on_signals() as stop,
+        StopRequest() as stop,
     ):
         for part in run.parts:
             if part.finished and not part.damaged:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-__all__ = ["InterruptionError", "StopRequest", "stop_on_signals"]
+__all__ = ["InterruptionError", "StopRequest"]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -19,7 +17,7 @@ class InterruptionError(Exception):
 
 
 class StopRequest:
-    """Whether somebody asked to stop.
+    """Whether somebody asked to stop, by a signal while it is needed: a context.
 
     Attributes:
         wanted: True from the first signal on.
@@ -28,6 +26,15 @@ class StopRequest:
     def __init__(self) -> None:
         self.wanted = False
         self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> StopRequest:
+        """Begin to listen."""
+        self.listen()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let signals do what they did before."""
+        self.ignore()
 
     def listen(self) -> None:
         """Let SIGINT and SIGTERM become the request; a second one acts at once, as always.
@@ -49,14 +56,3 @@ class StopRequest:
         _ = number, frame
         self.wanted = True
         self.ignore()
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[StopRequest]:
-    """A request that signals make while it is needed."""
-    request = StopRequest()
-    request.listen()
-    try:
-        yield request
-    finally:
-        request.ignore()
