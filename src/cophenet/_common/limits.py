@@ -13,8 +13,9 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from gzip import GzipFile
 from pathlib import Path
-from typing import Protocol
+from typing import IO
 
 __all__ = [
     "ALIASED",
@@ -54,16 +55,6 @@ LINE_BYTES = 1 << 24
 _RATIO = 20
 _SHOWN = 500
 _PART = 1 << 20
-
-
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-
-
-class _Movable(_Readable, Protocol):
-    def seek(self, place: int, /) -> int: ...
-
-    def tell(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -202,7 +193,7 @@ def read_bytes(path: Path | str, most: int | Limit = TEXT_BYTES) -> bytes:
     return content
 
 
-def read_stream(stream: _Readable, most: int) -> bytes:
+def read_stream(stream: IO[bytes] | GzipFile, most: int) -> bytes:
     """Up to so many bytes of a stream; memory is taken for those that come, not for those asked for.
 
     Example:
@@ -230,7 +221,7 @@ class Unpacked:
         b'12'
     """
 
-    def __init__(self, stream: _Movable, packed: int) -> None:
+    def __init__(self, stream: GzipFile, packed: int) -> None:
         self._stream, self._packed = stream, packed
 
     def read(self, size: int = -1) -> bytes:

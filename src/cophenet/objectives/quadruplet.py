@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -22,13 +21,6 @@ __all__ = ["Quadruplet", "quadruplet_loss"]
 def _nearest(distances: Tensor, allowed: Tensor) -> Tensor:
     """Position of the closest allowed sample: (B, B), (B, B) -> (B,)."""
     return distances.masked_fill(~allowed, torch.inf).argmin(1)
-
-
-def _siblings(tree: Hierarchy) -> NDArray[np.int64]:
-    """(k,) the parent of each class, and of a class right below the root the class itself."""
-    parents, leaves = np.asarray(tree.parents), np.asarray(tree.leaves)
-    own = parents[leaves]
-    return np.where(parents[own] < 0, leaves, own).astype(np.int64)
 
 
 def quadruplet_loss(
@@ -118,7 +110,9 @@ class Quadruplet(Objective):
         self.margins = check_pair("margins", margins, "two numbers")
         for margin in self.margins:
             check_number("margins", margin)
-        groups = _siblings(tree) if level is None else np.asarray(tree.cut(level)[1])
+        # By default siblings have the same parent, and a class right below the root has none.
+        own = tree.parents[tree.leaves]
+        groups = np.where(own == 0, tree.leaves, own) if level is None else tree.cut(level)[1]
         count = len(np.unique(groups))
         if not 1 < count < tree.num_classes:
             where = "the parents of the classes" if level is None else f"level {level!r}"
