@@ -25,6 +25,9 @@ __all__ = ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_observations", "
 _PAIR = Hierarchy.from_paths([("first",), ("second",)])
 Problem = tuple[Tensor, Tensor, Hierarchy]
 _FIRST_CALLS = 64
+# Powers that times grow with, by the part of the study that shows them, and a part without a distance.
+_POWERS = {"power": "times", "power-d": "widths", "power-k": "classes"}
+_NOTHING: Mapping[str, Any] = {"sizes": [], "seconds": []}
 # Means of the modes of either cloud, in every coordinate; all have deviation one.
 CLOUDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "gaussian": ((1.0,), (4.0,)),
@@ -244,24 +247,29 @@ def synthetic_observations(study: Mapping[str, Any]) -> Observations:
     "error/<kind>@<n>" against EMD, and at the largest n "abs-error/<kind>", "over-l2/<kind>" its value over
     that of l2, "from-l2/<kind>" how far that is from one, and "gap-l2/<kind>" the difference of both errors.
     """
-    times = _by_name(study["times"])
+    parts = {part: _by_name(study[part]) for part in _POWERS.values()}
+    times = parts["times"]
     errors = {kind: _by_name(entries) for kind, entries in study["errors"].items()}
     names = dict.fromkeys((*times, *(name for entries in errors.values() for name in entries)))
     conditions = {name: Condition("", "", name) for name in names}
     rows = []
     for name, condition in conditions.items():
-        numbers = {**_growth(times, name), **_compared(errors, name)}
-        own, fast = (busy(times.get(each, {}).get("seconds", ())[-4:]) for each in (name, "fastft"))
-        doubts = {"power": own, "times-fastft": own or fast}
-        for metric, part in (("power-d", "widths"), ("power-k", "classes")):
-            entry = _by_name(study[part]).get(name)
-            numbers[metric], doubts[metric] = _powers(entry), busy((entry or {}).get("seconds", ())[-4:])
+        numbers, doubts = _compared(errors, name), {}
+        for metric, part in _POWERS.items():
+            entry = parts[part].get(name, _NOTHING)
+            numbers[metric], doubts[metric] = _powers(entry), busy(entry["seconds"][-4:])
+        entry, fast = (times.get(each, _NOTHING) for each in (name, "fastft"))
+        numbers |= {f"seconds@{n}": s for n, s in zip(entry["sizes"], entry["seconds"], strict=True)}
+        if common := set(entry["sizes"]) & set(fast["sizes"]):
+            own, other = (one["seconds"][one["sizes"].index(max(common))] for one in (entry, fast))
+            numbers["times-fastft"] = [a / b for a, b in zip(own, other, strict=True)]
+            doubts["times-fastft"] = doubts["power"] or busy(fast["seconds"][-4:])
         if name == "ft":
             numbers["build-share"] = study["build"]
         for metric, values in numbers.items():
             doubt = doubts.get(metric, "")
             rows += [Observation(condition, seed, metric, value, doubt) for seed, value in enumerate(values)]
-        power = times.get(name, {}).get("exponent")
+        power = entry.get("exponent")
         if power is not None:
             rows.append(Observation(condition, None, "best-power", power))
     return Observations(tuple(conditions.values()), tuple(rows))
@@ -273,25 +281,11 @@ def _by_name(entries: Mapping[str, Any]) -> dict[str, Any]:
     return {names.get(label, label): entry for label, entry in entries.items()}
 
 
-def _powers(entry: Mapping[str, Any] | None) -> list[float]:
+def _powers(entry: Mapping[str, Any]) -> list[float]:
     """The power of the size that time grows with, for every repeat; none with fewer than two sizes."""
-    if entry is None or len(entry["sizes"]) < 2:
+    if len(entry["sizes"]) < 2:
         return []
     return [growth_exponent(entry["sizes"], seconds) for seconds in zip(*entry["seconds"], strict=True)]
-
-
-def _growth(times: Mapping[str, Any], name: str) -> dict[str, list[float]]:
-    entry, fast = times.get(name), times.get("fastft")
-    if entry is None:
-        return {}
-    numbers = {f"seconds@{n}": s for n, s in zip(entry["sizes"], entry["seconds"], strict=True)}
-    if powers := _powers(entry):
-        numbers["power"] = powers
-    common = set(entry["sizes"]) & set(fast["sizes"] if fast else ())
-    if fast and common:
-        own, other = (one["seconds"][one["sizes"].index(max(common))] for one in (entry, fast))
-        numbers["times-fastft"] = [a / b for a, b in zip(own, other, strict=True)]
-    return numbers
 
 
 def _compared(errors: Mapping[str, Any], name: str) -> dict[str, list[float]]:
