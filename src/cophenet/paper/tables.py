@@ -152,15 +152,19 @@ def curve_points(observations: Observations) -> dict[tuple[str, bool], dict[str,
         of which anything was measured.
     """
     lines: dict[tuple[str, bool], dict[str, Cell | None]] = {}
-    varied = {c: setting_name(dict([*c.setting.items()][:1])) for c in observations.conditions}
-    known = {value for c, value in varied.items() if observations.measured(c)}
-    for c, value in varied.items():
-        if observations.measured(c):
-            others = (f"{name} {of}" for name, of in [*c.setting.items()][1:])
-            key = ", ".join((c.label, *others)), c.control
-            points = lines.setdefault(key, dict.fromkeys(v for v in varied.values() if v in known))
-            points[value] = cell(observations, c, "cpcc/own")
+    measured = [c for c in observations.conditions if observations.measured(c)]
+    known = {_varied(c) for c in measured}
+    values = [value for c in observations.conditions if (value := _varied(c)) in known]
+    for c in measured:
+        others = (f"{name} {value}" for name, value in list(c.setting.items())[1:])
+        points = lines.setdefault((", ".join((c.label, *others)), c.control), dict.fromkeys(values))
+        points[_varied(c)] = cell(observations, c, "cpcc/own")
     return lines
+
+
+def _varied(condition: Condition) -> str:
+    """The value of the first setting."""
+    return setting_name(dict(list(condition.setting.items())[:1]))
 
 
 def curves(item: Item, document: Document, label: str, notes: Sequence[str]) -> Tables:
