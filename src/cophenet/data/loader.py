@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -32,6 +33,7 @@ class _WithViews(Protocol):
         """The inputs of some rows, each as its seed says."""
 
 
+@dataclass(eq=False, repr=False)
 class Loader:
     """Batches of (inputs, labels): inputs float32 and normalized, on the training device.
 
@@ -75,60 +77,48 @@ class Loader:
         >>> resumed = loader.batches(epoch=3, start=20)
     """
 
-    def __init__(
-        self,
-        samples: Samples,
-        batch_size: int,
-        *,
-        mean: Sequence[float] = (),
-        std: Sequence[float] = (),
-        seed: int = 0,
-        shuffle: bool = False,
-        augment: str = "none",
-        size: int | None = None,
-        interpolation: str = "bilinear",
-        drop_last: bool = False,
-        device: torch.device | str = "cpu",
-        host_labels: bool = False,
-        workers: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
-        sampler: HierarchicalBatchSampler | None = None,
-    ) -> None:
-        for name, value, least in (("batch_size", batch_size, 1), ("seed", seed, 0), ("workers", workers, 0)):
-            check_whole(name, value, least)
-        check_rank(rank, world_size)
-        if sampler is not None:
-            _check_sampler(sampler, len(samples), batch_size, shuffle or drop_last)
-        check_choice("augment", augment, loader_augments())
-        if size is not None:
-            check_whole("size", size, 1)
-        self.samples = samples
-        self.batch_size = batch_size
-        self.size, self.interpolation = size, interpolation
-        self.seed = seed
-        self.shuffle = shuffle
-        self.drop_last = drop_last
-        self.workers = workers
-        self.rank = rank
-        self.world_size = world_size
-        self.sampler = sampler
-        self.device = torch.device(device)
-        self.host_labels = host_labels
-        self.epoch = 0
-        self.start = 0
-        self._views = augment == "views"
-        if self._views and not isinstance(samples.inputs, _WithViews):
-            kind = type(samples.inputs).__name__
+    samples: Samples
+    batch_size: int
+    _: KW_ONLY
+    mean: Sequence[float] = ()
+    std: Sequence[float] = ()
+    seed: int = 0
+    shuffle: bool = False
+    augment: str = "none"
+    size: int | None = None
+    interpolation: str = "bilinear"
+    drop_last: bool = False
+    device: torch.device | str = "cpu"
+    host_labels: bool = False
+    workers: int = 0
+    rank: int = 0
+    world_size: int = 1
+    sampler: HierarchicalBatchSampler | None = None
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        for name, least in (("batch_size", 1), ("seed", 0), ("workers", 0)):
+            check_whole(name, getattr(self, name), least)
+        check_rank(self.rank, self.world_size)
+        if self.sampler is not None:
+            self._check_sampler(self.sampler)
+        check_choice("augment", self.augment, loader_augments())
+        if self.size is not None:
+            check_whole("size", self.size, 1)
+        self.epoch = self.start = 0
+        self.device = self._device = torch.device(self.device)
+        self._views = self.augment == "views"
+        if self._views and not isinstance(self.samples.inputs, _WithViews):
+            kind = type(self.samples.inputs).__name__
             raise ValueError(
                 f"augment 'views' is for image files; inputs of kind {kind} have no random views"
             )
-        self._augment = create_augment(augment) if augment in augment_names() else None
-        self._mean = tuple(mean)
-        self._scale, self._shift = (part.to(self.device) for part in _normalization(mean, std))
+        self._augment = create_augment(self.augment) if self.augment in augment_names() else None
+        self._scale, self._shift = (part.to(self._device) for part in _normalization(self.mean, self.std))
         if len(self) == 0:
             raise ValueError(
-                f"there is no batch: {len(samples)} samples, batch_size {batch_size}, drop_last {drop_last}"
+                f"there is no batch: {len(self.samples)} samples, batch_size {self.batch_size}, "
+                f"drop_last {self.drop_last}"
             )
 
     def __len__(self) -> int:
@@ -184,15 +174,27 @@ class Loader:
             rng = self._random(epoch, _DRAWS)
             draws = torch.from_numpy(rng.random((len(order), self._augment.draws), dtype=np.float32))
         requests = [(order[step], None if seeds is None else seeds[draw_row[step]]) for step in steps]
-        read = _read(self.samples, requests, self.workers, self.device.type == "cuda")
+        read = _read(self.samples, requests, self.workers, self._device.type == "cuda")
         for own, step, (inputs, labels) in zip(batches, steps, read, strict=True):
-            images = inputs.to(self.device, non_blocking=True)
+            images = inputs.to(self._device, non_blocking=True)
             if self._augment is not None and draws is not None:
-                images = self._augment(images, draws[torch.from_numpy(draw_row[step])].to(self.device))
+                images = self._augment(images, draws[torch.from_numpy(draw_row[step])].to(self._device))
             size = own.stop - own.start
             if not self.host_labels:
-                labels = labels.to(self.device, non_blocking=True)
+                labels = labels.to(self._device, non_blocking=True)
             yield self._normalized(images)[:size], labels[:size]
+
+    def _check_sampler(self, sampler: HierarchicalBatchSampler) -> None:
+        if len(sampler.labels) != len(self.samples):
+            raise ValueError(
+                f"sampler is for {len(sampler.labels)} samples, but there are {len(self.samples)}"
+            )
+        if sampler.batch_size != self.batch_size:
+            raise ValueError(f"batch_size must be the sampler's {sampler.batch_size}, got {self.batch_size}")
+        if self.shuffle or self.drop_last:
+            raise ValueError(
+                "shuffle and drop_last must be False with a sampler, which decides the order itself"
+            )
 
     def _order(self, epoch: int) -> Labels:
         if self.sampler is not None:
@@ -205,11 +207,11 @@ class Loader:
 
     def _normalized(self, inputs: Tensor) -> Tensor:
         if inputs.dtype != torch.uint8:
-            if self._mean:
+            if self.mean:
                 raise ValueError(f"mean and std are for images of uint8; got {inputs.dtype} {inputs.shape}")
             return inputs
-        if self._mean and inputs.shape[1] != len(self._mean):
-            raise ValueError(f"mean has {len(self._mean)} channels, the images have {inputs.shape[1]}")
+        if self.mean and inputs.shape[1] != len(self.mean):
+            raise ValueError(f"mean has {len(self.mean)} channels, the images have {inputs.shape[1]}")
         return resize_images(
             inputs.float().mul_(self._scale).add_(self._shift), self.size, self.interpolation
         )
@@ -220,17 +222,6 @@ def _draw_rows(order: Labels) -> Labels:
     rows = np.empty_like(order)
     rows[np.argsort(order, kind="stable")] = np.arange(len(order))
     return rows
-
-
-def _check_sampler(
-    sampler: HierarchicalBatchSampler, samples: int, batch_size: int, other_order: bool
-) -> None:
-    if len(sampler.labels) != samples:
-        raise ValueError(f"sampler is for {len(sampler.labels)} samples, but there are {samples}")
-    if sampler.batch_size != batch_size:
-        raise ValueError(f"batch_size must be the sampler's {sampler.batch_size}, got {batch_size}")
-    if other_order:
-        raise ValueError("shuffle and drop_last must be False with a sampler, which decides the order itself")
 
 
 def _normalization(mean: Sequence[float], std: Sequence[float]) -> tuple[Tensor, Tensor]:

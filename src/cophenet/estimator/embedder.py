@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,12 @@ from cophenet._common.arrays import release_pages
 from cophenet.estimator import storage
 from cophenet.estimator.from_run import RunNetwork, check_bytes, flat_inputs, read_run
 from cophenet.estimator.labels import to_tree
-from cophenet.estimator.neighbors import Neighbors
 from cophenet.estimator.onnx import write_onnx
 from cophenet.estimator.prediction import DecisionMixin
-from cophenet.estimator.samples import Scale, blocks, float_type
+from cophenet.estimator.samples import blocks, float_type
 from cophenet.estimator.search import SearchMixin
 from cophenet.estimator.training import Fitted, train_embedder
 from cophenet.estimator.validation import check_parameters, check_rows, fit_weights
-from cophenet.tree import Hierarchy
 from cophenet.tree.tables import add_columns
 
 __all__ = ["HierarchicalEmbedder"]
@@ -34,6 +33,7 @@ Array = NDArray[Any]
 Ints = NDArray[np.int64]
 
 
+@dataclass(eq=False, repr=False)
 class HierarchicalEmbedder(
     DecisionMixin,
     SearchMixin,
@@ -104,54 +104,26 @@ class HierarchicalEmbedder(
         ((80, 64), [('pet', 'cat')])
     """
 
-    network_: Any
-    input_scale_: Scale
-    history_: list[dict[str, float]]
-    given_tree_: Hierarchy | None
-    neighbors_: Neighbors | None
-
-    def __init__(
-        self,
-        tree: Any = None,
-        objective: str = "auto",
-        *,
-        tree_strength: float | str = "auto",
-        objective_options: Mapping[str, Any] | None = None,
-        labels: str = "names",
-        class_weight: Mapping[Any, float] | str | None = None,
-        n_components: int | None = None,
-        hidden_size: int = 256,
-        learning_rate: float | str = "auto",
-        weight_decay: float | str = "auto",
-        batch_size: int | str = "auto",
-        max_iter: int | str = "auto",
-        n_iter_no_change: int = 10,
-        validation_fraction: float = 0.1,
-        calibration_fraction: float = 0.1,
-        error_target: float = 0.05,
-        random_state: Any = None,
-        device: str | torch.device = "cpu",
-        verbose: bool = False,
-    ) -> None:
-        self.tree = tree
-        self.objective = objective
-        self.tree_strength = tree_strength
-        self.objective_options = objective_options
-        self.labels = labels
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.hidden_size = hidden_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.validation_fraction = validation_fraction
-        self.calibration_fraction = calibration_fraction
-        self.error_target = error_target
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    tree: Any = None
+    objective: str = "auto"
+    _: KW_ONLY
+    tree_strength: float | str = "auto"
+    objective_options: Mapping[str, Any] | None = None
+    labels: str = "names"
+    class_weight: Mapping[Any, float] | str | None = None
+    n_components: int | None = None
+    hidden_size: int = 256
+    learning_rate: float | str = "auto"
+    weight_decay: float | str = "auto"
+    batch_size: int | str = "auto"
+    max_iter: int | str = "auto"
+    n_iter_no_change: int = 10
+    validation_fraction: float = 0.1
+    calibration_fraction: float = 0.1
+    error_target: float = 0.05
+    random_state: Any = None
+    device: str | torch.device = "cpu"
+    verbose: bool = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HierarchicalEmbedder:  # noqa: N803
         """Train on vectors with labels.

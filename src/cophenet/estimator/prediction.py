@@ -17,7 +17,8 @@ from cophenet.estimator import decisions
 from cophenet.estimator.decision_curve import DecisionCurve, decision_curve
 from cophenet.estimator.familiarity import Familiarity, Unlike
 from cophenet.estimator.labels import class_positions, classes_below, find_known, node_labels
-from cophenet.estimator.samples import blocks
+from cophenet.estimator.neighbors import Neighbors
+from cophenet.estimator.samples import Scale, blocks
 from cophenet.estimator.validation import check_weights
 from cophenet.metrics.accuracy import level_accuracy
 from cophenet.tree import Hierarchy
@@ -31,8 +32,13 @@ Ints = NDArray[np.int64]
 class DecisionMixin:
     """Decisions from the probabilities of an estimator, which has `_rows` and `_probabilities`."""
 
+    network_: Any
+    input_scale_: Scale
+    history_: list[dict[str, float]]
+    neighbors_: Neighbors | None
     classes_: Array
     tree_: Hierarchy
+    given_tree_: Hierarchy | None
     error_target: float
     labels: str
     calibration_scores_: NDArray[np.float64]
