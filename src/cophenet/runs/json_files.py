@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,55 +21,41 @@ from cophenet.tree import Hierarchy
 __all__ = ["Document", "read_details", "read_results", "read_run_info"]
 
 
-def _plain(text: str) -> str:
-    if not is_plain_text(text):
-        raise ValueError(f"must be text without control characters, got {text!r:.200}")
-    return text
+def _must(what: str, test: Callable[[Any], object], shown: int = 200) -> AfterValidator:
+    """That a value passes a test, else an error that says what it must and shows some of it."""
+
+    def check(value: Any) -> Any:
+        if not test(value):
+            raise ValueError(f"must {what}, got {value!r:.{shown}}")
+        return value
+
+    return AfterValidator(check)
 
 
-def _name(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", text):
-        raise ValueError(f"must be a name of letters, digits and underscores, got {text!r:.200}")
-    return text
-
-
-def _settings(recipe: dict[str, Any]) -> dict[str, Any]:
+def _has_options(recipe: dict[str, Any]) -> bool:
     objective = recipe.get("objective")
-    if recipe and not (isinstance(objective, dict) and isinstance(objective.get("options"), dict)):
-        raise ValueError(f"must be the settings of a recipe, with objective.options, got {recipe!r:.200}")
-    return recipe
+    return not recipe or (isinstance(objective, dict) and isinstance(objective.get("options"), dict))
 
 
-def _devices(text: str) -> str:
-    if not re.fullmatch(r"auto|-1|\d{1,4}( *, *\d{1,4}){0,255} *,? *", text):
-        raise ValueError(f"must be 'auto', or numbers of devices with commas, got {text!r:.200}")
-    return text
-
-
-def _different(seeds: list[int]) -> list[int]:
-    if len(set(seeds)) < len(seeds):
-        raise ValueError(f"must differ, got {seeds!r:.200}")
-    return seeds
-
-
-def _image(text: str) -> str:
-    if not re.fullmatch(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}", text) or len(text) > _MOST_IMAGE:
-        raise ValueError(f"must be a PNG file as base64, at most {_MOST_IMAGE} characters, got {text!r:.100}")
-    return text
+def _is_image(text: str) -> bool:
+    return len(text) <= _MOST_IMAGE and bool(re.fullmatch(r"iVBORw0KGgo[A-Za-z0-9+/]*={0,2}", text))
 
 
 _MOST_IMAGE = 50_000
-_Text = Annotated[str, Strict(), AfterValidator(_plain)]
-_Image = Annotated[str, Strict(), AfterValidator(_image)]
+_PNG = f"be a PNG file as base64, at most {_MOST_IMAGE} characters"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_DEVICES = re.compile(r"auto|-1|\d{1,4}( *, *\d{1,4}){0,255} *,? *")
+_Text = Annotated[str, Strict(), _must("be text without control characters", is_plain_text)]
+_Image = Annotated[str, Strict(), _must(_PNG, _is_image, shown=100)]
 _Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 _Count = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 _Seed = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 _Flag = Annotated[bool, Strict()]
 # Names that Lightning is asked for, and no others.
-_Name = Annotated[str, Strict(), AfterValidator(_name)]
+_Name = Annotated[str, Strict(), _must("be a name of letters, digits and underscores", _NAME.fullmatch)]
 _Devices = (
     Annotated[int, Strict(), Field(ge=-1, le=4096)]
-    | Annotated[str, Strict(), AfterValidator(_devices)]
+    | Annotated[str, Strict(), _must("be 'auto', or numbers of devices with commas", _DEVICES.fullmatch)]
     | Annotated[list[_Count], Field(min_length=1, max_length=4096)]
 )
 
@@ -91,7 +77,9 @@ class _Info(TypedDict, total=False):
     """`run.json`."""
 
     seed: _Seed
-    seeds: Annotated[list[_Seed], Field(min_length=1), AfterValidator(_different)]
+    seeds: Annotated[
+        list[_Seed], Field(min_length=1), _must("differ", lambda seeds: len(set(seeds)) == len(seeds))
+    ]
     finished: _Flag
     data_dir: _Text | None
     versions: dict[_Text, _Text]
@@ -120,7 +108,9 @@ class _Results(TypedDict, total=False):
     scale: Scale
     data: _Text
     objective: _Text
-    recipe: Annotated[dict[str, Any], AfterValidator(_settings)]
+    recipe: Annotated[
+        dict[str, Any], _must("be the settings of a recipe, with objective.options", _has_options)
+    ]
     seeds: list[_Seed]
     levels: list[_Text]
     versions: dict[_Text, _Text]
