@@ -92,7 +92,7 @@ def dots_figure(data: Mapping[str, Any]) -> Figure:
             the colour of that which it is "of", and in a panel that is "together" stays beside it.
     """
     panels = [panel for panel in data["panels"] if panel["rows"]]
-    lines = [panels, [_printed(panel) for panel in panels]]
+    lines = [[_part(panel, published) for panel in panels] for published in (False, True)]
     if not any(panel["series"] for panel in lines[1]):
         del lines[1]
     rows = max((len(panel["rows"]) for panel in panels), default=0)
@@ -104,24 +104,23 @@ def dots_figure(data: Mapping[str, Any]) -> Figure:
             if line and not panel["series"]:
                 continue
             axes = figure.add_subplot(len(lines), max(len(panels), 1), line * len(panels) + place + 1)
-            _dots_panel(axes, panel, names, published=bool(line))
+            _dots_panel(axes, panel, names)
     _legend(figure, loc="outside lower left", ncols=max(2, 2 * len(panels)))
     return figure
 
 
-def _printed(panel: Mapping[str, Any]) -> dict[str, Any]:
-    """The panel of what was published."""
-    together = panel.get("together", False)
-    series = [s for s in panel["series"] if s.get("published") and not together]
-    return {**panel, "title": f"{panel['title']}, paper", "series": series}
+def _part(panel: Mapping[str, Any], published: bool) -> dict[str, Any]:
+    """A panel with what was published alone, or without it; what is "together" is all in the latter."""
+    apart = not panel.get("together")
+    series = [s for s in panel["series"] if (apart and s.get("published", False)) == published]
+    return {**panel, "title": panel["title"] + ", paper" * published, "series": series}
 
 
-def _dots_panel(axes: Axes, panel: Mapping[str, Any], names: Sequence[str], *, published: bool) -> None:
+def _dots_panel(axes: Axes, panel: Mapping[str, Any], names: Sequence[str]) -> None:
     heights = np.arange(len(panel["rows"]))
     for series in panel["series"]:
-        if panel.get("together") or series.get("published", False) == published:
-            # In the colour of what it is to be compared with.
-            _dots(axes, series, heights, names.index(series.get("of", series["name"])))
+        # In the colour of what it is to be compared with.
+        _dots(axes, series, heights, names.index(series.get("of", series["name"])))
     axes.set_yticks(heights, panel["rows"])
     axes.set_ylim(max(len(heights), 1) - 0.5, -0.5)
     _name(axes, panel)

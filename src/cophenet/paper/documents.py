@@ -106,9 +106,6 @@ class Document:
         return cls(**parts)
 
 
-_KEYS = tuple(Document.__dataclass_fields__)
-
-
 def document_path(folder: Path, name: str) -> Path:
     """Where the document of an item is.
 
@@ -131,7 +128,8 @@ def read_document(folder: Path, name: str) -> Document | None:
         True
     """
     path = document_path(folder, name)
-    return Document.from_json(read_json(path)) if path.is_file() and not _problem(path, name) else None
+    content, problem = _read(path, name) if path.is_file() else ({}, "is not there")
+    return None if problem else Document.from_json(content)
 
 
 def read_study(folder: Path, name: str) -> dict[str, Any] | None:
@@ -147,7 +145,7 @@ def read_study(folder: Path, name: str) -> dict[str, Any] | None:
         return None
     content = read_json(path)
     if content.get("format") != FORMAT:
-        raise ValueError(f"{path} {_problem(path, name)}: move it away, or give another output")
+        raise ValueError(f"{path} {_read(path, name)[1]}: move it away, or give another output")
     study: dict[str, Any] | None = content.get("study")
     return study
 
@@ -163,22 +161,21 @@ def unreadable(folder: Path) -> dict[Path, str]:
         {}
     """
     paths = {name: document_path(folder, name) for name in item_names()}
-    problems = {path: _problem(path, name) for name, path in paths.items() if path.is_file()}
+    problems = {path: _read(path, name)[1] for name, path in paths.items() if path.is_file()}
     return {path: problem for path, problem in problems.items() if problem}
 
 
-def _problem(path: Path, name: str) -> str:
-    """What is wrong with a document; nothing if nothing is."""
+def _read(path: Path, name: str) -> tuple[dict[str, Any], str]:
+    """The content of a document, and what is wrong with it; "" if nothing is."""
     try:
         content = read_json(path)
     except ValueError:
-        return "is no JSON document"
+        return {}, "is no JSON document"
     if content.get("format") != FORMAT:
-        return f"has format {content.get('format')!r}, this version reads {FORMAT}"
-    lacking = [key for key in _KEYS if key not in content]
-    if lacking:
-        return f"lacks {', '.join(lacking)}"
-    return "" if content["item"] == name else f"is of item {content['item']!r}"
+        return content, f"has format {content.get('format')!r}, this version reads {FORMAT}"
+    if lacking := [key for key in Document.__dataclass_fields__ if key not in content]:
+        return content, f"lacks {', '.join(lacking)}"
+    return content, "" if content["item"] == name else f"is of item {content['item']!r}"
 
 
 def write_document(document: Document, output: Path) -> list[Path]:
@@ -222,7 +219,7 @@ def choose_document(document: Document, queue: Queue, output: Path) -> Document:
     path = document_path(output, document.item)
     if not path.is_file():
         return document
-    content, problem = read_json(path), _problem(path, document.item)
+    content, problem = read_json(path), _read(path, document.item)[1]
     if content.get("format") != FORMAT:
         raise ValueError(f"{path} {problem}: move it away, or give another -o")
     known = read_document(output, document.item)
