@@ -17,7 +17,7 @@ SOFT = ("objective.name=soft", "objective.options.soft.beta=3")
 @pytest.fixture
 def counted(monkeypatch):
     """Counts the calls of methods by class; no recipe and no backbone counts as checked already."""
-    monkeypatch.setattr(recipe, "_CHECKED", set())
+    monkeypatch.setattr(recipe, "_CHECKED", {})
     monkeypatch.setattr(checks, "_MADE", set())
     counts = {}
 

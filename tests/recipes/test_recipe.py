@@ -72,6 +72,13 @@ def test_scales_of_a_file_are_merged_over_what_they_share(own):
     ]
 
 
+def test_too_few_epochs_for_the_phases_are_refused_whatever_was_read_before(own):
+    curriculum = ["objective.name=curriculum", "objective.options.curriculum.epochs=[1, 2]"]
+    assert load_recipe(own, overrides=[*curriculum, "epochs=3"]).epochs == 3
+    with pytest.raises(ValueError, match="epochs"):
+        load_recipe(own, overrides=[*curriculum, "epochs=1"])
+
+
 def test_a_recipe_cannot_change(own):
     recipe = load_recipe(own)
     with pytest.raises(ValidationError):

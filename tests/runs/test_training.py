@@ -1,6 +1,7 @@
 """Trainings of seconds: what they leave, that they repeat, and what stops them."""
 
 import json
+import math
 import signal
 import threading
 
@@ -160,6 +161,13 @@ def test_chunks_give_the_weights_of_the_plain_step(settings, tmp_path):
     for row, same in zip(plain.metrics, chunked.metrics, strict=True):
         assert same["train/loss"] == pytest.approx(row["train/loss"], rel=1e-5)
         assert (same["lr"], same["test/accuracy"]) == (row["lr"], row["test/accuracy"])
+
+
+def test_chunks_are_each_counted_once_by_batch_normalization(tmp_path):
+    settings = ("model.options.norm=batch", "epochs=1", "batch_size=256", "chunk_size=128")
+    run = quick(tmp_path / "run", *settings)
+    batches = math.ceil(len(load_experiment(run.recipe).train) / 256)
+    assert weights(run)["network.backbone.layers.1.num_batches_tracked"] == 2 * batches
 
 
 def test_chunks_that_diverge_are_reported(tmp_path):

@@ -13,21 +13,25 @@ from cophenet.recipes.trees import shaped_tree
 
 if TYPE_CHECKING:
     from cophenet.data.source import DataSource
+    from cophenet.objectives import Phase
     from cophenet.recipes.recipe import Recipe
     from cophenet.tree import Hierarchy
 
-__all__ = ["check_recipe"]
+__all__ = ["check_epochs", "check_recipe"]
 
 _DATA = ("data.name", "data.options")
 # Backbones that were made to be checked, with necks and sizes of images: many recipes have the same.
 _MADE: set[str] = set()
 
 
-def check_recipe(recipe: Recipe) -> None:
+def check_recipe(recipe: Recipe) -> tuple[Phase, ...]:
     """Refuse what no single key shows: values that a member refuses, and settings that do not go together.
 
     The data source is made, the backbone (without memory for its weights), and every objective that has
     options: the chosen one on the tree of the data, if that is known before files are read.
+
+    Returns:
+        The phases of the chosen objective, for `check_epochs`; none if the tree is not known.
 
     Raises:
         ValidationError: With the place of the first problem in the recipe.
@@ -43,7 +47,16 @@ def check_recipe(recipe: Recipe) -> None:
     if tree is not None:
         with _located(("tree",), recipe.tree, _DATA):
             tree = shaped_tree(tree, recipe.tree)
-    _check_objectives(recipe, tree)
+    return _check_objectives(recipe, tree)
+
+
+def check_epochs(recipe: Recipe, phases: tuple[Phase, ...]) -> None:
+    """Refuse fewer epochs than an objective has phases."""
+    from cophenet.objectives import phase_lengths
+
+    if phases:
+        with _located(("epochs",), recipe.epochs, ("objective.name",)):
+            phase_lengths(phases, recipe.epochs)
 
 
 @contextmanager
@@ -149,22 +162,19 @@ def _check_one_shot(recipe: Recipe, source: DataSource) -> None:
     raise refusal(problem_at(("one_shot",), text, depends=("data.domain", "data.name")))
 
 
-def _check_objectives(recipe: Recipe, tree: Hierarchy | None) -> None:
-    """Whether objectives take the values of their options, and the chosen one the tree and the epochs."""
-    from cophenet.objectives import phase_lengths
-
+def _check_objectives(recipe: Recipe, tree: Hierarchy | None) -> tuple[Phase, ...]:
+    """Whether objectives take the values of their options, and the chosen one the tree; its phases."""
     chosen = recipe.objective.name
     for name, options in recipe.objective.options.items():
         place = ("objective", "options", name)
         if options and (name != chosen or tree is None):
             with _located(place, options), arguments_of(".".join(place), options):
                 _try_objective(name, options)
-    if tree is not None:
-        options = recipe.objective.options.get(chosen, {})
-        with _located(("objective", "options", chosen), options, ("objective.name", "tree", *_DATA)):
-            phases = recipe.create_objective(tree).phases
-        with _located(("epochs",), recipe.epochs, ("objective.name",)):
-            phase_lengths(phases, recipe.epochs)
+    if tree is None:
+        return ()
+    options = recipe.objective.options.get(chosen, {})
+    with _located(("objective", "options", chosen), options, ("objective.name", "tree", *_DATA)):
+        return tuple(recipe.create_objective(tree).phases)
 
 
 def _try_objective(name: str, options: Mapping[str, Any]) -> None:

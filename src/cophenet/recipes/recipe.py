@@ -9,7 +9,7 @@ from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_
 
 from cophenet._common.checks import arguments_of, check_text
 from cophenet._common.yaml_files import dump_yaml
-from cophenet.recipes.checks import check_recipe
+from cophenet.recipes.checks import check_epochs, check_recipe
 from cophenet.recipes.errors import problem_at, refusal
 from cophenet.recipes.own_code import added_member, check_trust
 from cophenet.recipes.settings import (
@@ -29,7 +29,7 @@ from cophenet.recipes.settings import (
 
 if TYPE_CHECKING:
     from cophenet.data.source import DataSource
-    from cophenet.objectives import Objective
+    from cophenet.objectives import Objective, Phase
     from cophenet.tree import Hierarchy
 
 __all__ = ["SCALES", "Recipe", "Scale"]
@@ -39,8 +39,9 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 
 Seeds = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), Listed]
 
-# Recipes that were checked as a whole: they are read often, and making what they name takes longest.
-_CHECKED: set[str] = set()
+# Recipes that were checked as a whole, and their phases: they are read often, and making what they name takes
+# longest.
+_CHECKED: dict[str, tuple[Phase, ...]] = {}
 
 
 class Recipe(Settings):
@@ -112,9 +113,10 @@ class Recipe(Settings):
     @model_validator(mode="after")
     def _check(self) -> Recipe:
         settings = (self.data, self.tree, self.model, self.objective, self.one_shot, self.batch_size)
-        if repr(settings) not in _CHECKED and (self.untrusted is None or added_member(self) is None):
-            check_recipe(self)
-            _CHECKED.add(repr(settings))
+        if self.untrusted is None or added_member(self) is None:
+            if repr(settings) not in _CHECKED:
+                _CHECKED[repr(settings)] = check_recipe(self)
+            check_epochs(self, _CHECKED[repr(settings)])
         return self
 
     def model_post_init(self, context: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import DDPStrategy
-from torch import Tensor
+from torch import Tensor, nn
 
 from cophenet._common.limits import one_line
 from cophenet.data import Loader, Samples
@@ -236,24 +237,17 @@ class TrainingModule(pl.LightningModule):
     def _backward_in_chunks(self, inputs: Tensor, labels: Tensor) -> None:
         """Add the gradient of a batch to the parameters, averaged over DDP's processes."""
         assert self.recipe.chunk_size is not None
-        network: Callable[[Tensor], Outputs] = self._trained_outputs
-        backward: Callable[[Tensor], object] = self.manual_backward
-        if isinstance(self.trainer.strategy, DDPStrategy):
-            network = shared = _SharedNetwork(network, self.trainer.strategy)
+        strategy = self.trainer.strategy if isinstance(self.trainer.strategy, DDPStrategy) else None
+        network = _TrainedOutputs(self.network, self.stage.phase.heads, strategy)
 
-            def backward(total: Tensor) -> None:
-                with shared.no_sync():
-                    self.manual_backward(total)
+        def backward(total: Tensor) -> None:
+            with nullcontext() if strategy is None else network.no_sync():
+                self.manual_backward(total)
 
         def loss(outputs: Outputs) -> dict[str, Tensor]:
             return self._terms(*outputs, labels)
 
         cached_backward(network, inputs, loss, self.recipe.chunk_size, backward=backward)
-
-    def _trained_outputs(self, inputs: Tensor) -> Outputs:
-        """Features, and logits of the heads that the phase trains: others get no gradient, not even zeros."""
-        features, logits = self.network(inputs)
-        return features, {name: logits[name] for name in self.stage.phase.heads}
 
     def _terms(self, features: Tensor, logits: Mapping[str, Tensor], labels: Tensor) -> dict[str, Tensor]:
         """The loss terms of a batch, counted."""
@@ -359,21 +353,28 @@ class EpochRest:
         return self.loader.batches(self.epoch, self.start)
 
 
-class _SharedNetwork:
-    """A network in Lightning's DDP, which averages gradients over the processes once, with the last chunk.
+class _TrainedOutputs(nn.Module):
+    """Features, and logits of the heads that a phase trains: others get no gradient, not even zeros.
+
+    In Lightning's DDP gradients are averaged over the processes once, with the last chunk.
 
     Args:
-        forward: From inputs to outputs.
-        strategy: The DDP strategy.
+        network: From inputs to features and the logits of all heads.
+        heads: Those that are trained.
+        strategy: The DDP strategy, if that is used.
     """
 
-    def __init__(self, forward: Callable[[Tensor], Outputs], strategy: Any) -> None:
-        self.forward, self.no_sync = forward, strategy.block_backward_sync
-        self._pre_backward = strategy.pre_backward
+    def __init__(self, network: nn.Module, heads: Sequence[str], strategy: DDPStrategy | None) -> None:
+        super().__init__()
+        self.network, self._heads, self._strategy = network, heads, strategy
+        if strategy is not None:
+            self.no_sync = strategy.block_backward_sync
 
-    def __call__(self, inputs: Tensor) -> Outputs:
-        outputs = self.forward(inputs)
-        if torch.is_grad_enabled():
+    def forward(self, inputs: Tensor) -> Outputs:
+        """The outputs of a chunk."""
+        features, logits = self.network(inputs)
+        outputs = features, {name: logits[name] for name in self._heads}
+        if self._strategy is not None and torch.is_grad_enabled():
             # Does nothing within no_sync.
-            self._pre_backward(outputs)
+            self._strategy.pre_backward(outputs)
         return outputs
