@@ -1,6 +1,7 @@
 """A frozen backbone from training to prediction; a trained one with a neck."""
 
 import csv
+import os
 
 import numpy as np
 import pytest
@@ -179,6 +180,20 @@ def test_what_is_no_image_is_not_predicted(run, tmp_path, monkeypatch, capsys, g
     (tmp_path / "notes.txt").write_text("no image")
     assert command("predict", *given, "--model", run.path, "-o", "answers.csv") == 2
     assert capsys.readouterr().err.startswith(f"error: {message}")
+    assert not (tmp_path / "answers.csv").exists()
+
+
+def test_a_folder_that_cannot_be_read_is_not_passed_over(run, photos, tmp_path, monkeypatch, capsys):
+    closed, scan = photos / "warm", os.scandir
+
+    def scandir(path):
+        if str(path) == str(closed):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert command("predict", photos, "--model", run.path, "-o", tmp_path / "answers.csv") == 1
+    assert capsys.readouterr().err == f"error: {closed}: Permission denied\n"
     assert not (tmp_path / "answers.csv").exists()
 
 

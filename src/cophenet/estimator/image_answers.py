@@ -77,8 +77,12 @@ def _find_images(path: Path) -> list[str]:
         if not is_image(path.name):
             raise ValueError(f"{path} is no image: files {' '.join(EXTENSIONS)} are")
         return [str(path)]
+
+    def stop(error: OSError) -> None:
+        raise error
+
     found = []
-    for folder, inner, names in os.walk(path):
+    for folder, inner, names in os.walk(path, onerror=stop):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
         found += [str(Path(folder, name)) for name in sorted(names) if is_image(name)]
     if not found:
