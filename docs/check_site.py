@@ -11,10 +11,12 @@ import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import unquote, urlsplit
 
 # Where a browser loads by itself.
 _LOADED = {("script", "src"), ("img", "src"), ("source", "src"), ("iframe", "src"), ("object", "data")}
+_IN_PARTS = ("Hierarchy", "HierarchicalEmbedder")
 
 
 class Page(HTMLParser):
@@ -66,9 +68,22 @@ def _missing_names(folder: Path) -> list[str]:
         if path.stem == "README":
             continue
         anchors = Page(path).anchors
-        names = importlib.import_module(room).__all__
+        module = importlib.import_module(room)
+        names = [*module.__all__, *_methods(module)]
         wrong += [f"{path.name}: {name} is missing" for name in names if f"{room}.{name}" not in anchors]
     return wrong
+
+
+def _methods(module: ModuleType) -> list[str]:
+    """Public methods of the classes whose parts stand in several files."""
+    classes = [getattr(module, name) for name in module.__all__ if name in _IN_PARTS]
+    return [
+        f"{cls.__name__}.{name}"
+        for cls in classes
+        for base in cls.__mro__
+        for name, member in vars(base).items()
+        if base.__module__.startswith("cophenet.") and callable(member) and not name.startswith("_")
+    ]
 
 
 if __name__ == "__main__":
