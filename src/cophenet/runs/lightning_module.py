@@ -375,6 +375,6 @@ class _TrainedOutputs(nn.Module):
         features, logits = self.network(inputs)
         outputs = features, {name: logits[name] for name in self._heads}
         if self._strategy is not None and torch.is_grad_enabled():
-            # Does nothing within no_sync.
-            self._strategy.pre_backward(outputs)
+            # Does nothing within no_sync; it finds the tensors of the outputs itself.
+            self._strategy.pre_backward(outputs)  # type: ignore[arg-type]
         return outputs
