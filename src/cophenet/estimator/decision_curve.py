@@ -129,6 +129,7 @@ def decision_curve(walk: Walk, labels: Tensor, tree: Hierarchy) -> DecisionCurve
         tree: The tree of the classes.
 
     Example:
+        >>> import torch
         >>> from cophenet.estimator.decisions import walk_down
         >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
         >>> walk = walk_down(torch.tensor([[0.25, 0.35, 0.4], [0.1, 0.1, 0.8]]), tree)
