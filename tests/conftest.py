@@ -21,6 +21,7 @@ def pytest_collection():
     gc.disable()
     collected = yield
     gc.freeze()
+    gc.set_threshold(20_000)  # of what tests make there is little, so once in a while will do
     gc.enable()
     return collected
 
