@@ -2,6 +2,7 @@
 
 import csv
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -184,7 +185,8 @@ def test_what_is_no_image_is_not_predicted(run, tmp_path, monkeypatch, capsys, g
 
 
 def test_a_folder_that_cannot_be_read_is_not_passed_over(run, photos, tmp_path, monkeypatch, capsys):
-    closed, scan = photos / "warm", os.scandir
+    new, scan = shutil.copytree(photos, tmp_path / "new"), os.scandir
+    closed = new / "warm"
 
     def scandir(path):
         if str(path) == str(closed):
@@ -192,7 +194,7 @@ def test_a_folder_that_cannot_be_read_is_not_passed_over(run, photos, tmp_path, 
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    assert command("predict", photos, "--model", run.path, "-o", tmp_path / "answers.csv") == 1
+    assert command("predict", new, "--model", run.path, "-o", tmp_path / "answers.csv") == 1
     assert capsys.readouterr().err == f"error: {closed}: Permission denied\n"
     assert not (tmp_path / "answers.csv").exists()
 
