@@ -1,10 +1,12 @@
 """Files that ask for more than any real tree: refused at once, with the limit in the error."""
 
 import time
+from itertools import count
 
 import pytest
 
 from cophenet.tree import Hierarchy
+from cophenet.tree.build import parts_from_paths
 
 
 def aliases(count, first, line):
@@ -102,6 +104,12 @@ def test_nodes_and_bytes_are_limited_and_the_limits_can_be_set(name, tmp_path, m
     monkeypatch.setenv("COPHENET_MAX_TEXT_BYTES", "many")
     with pytest.raises(ValueError, match="COPHENET_MAX_TEXT_BYTES must be a whole number, got 'many'"):
         Hierarchy.read(path, header=header)
+
+
+def test_paths_without_end_are_read_to_the_limit(monkeypatch):
+    monkeypatch.setenv("COPHENET_MAX_NODES", "100")
+    with pytest.raises(ValueError, match="more than 100 nodes"):
+        parts_from_paths((f"class{number}",) for number in count())
 
 
 def test_values_of_a_document_are_limited(tmp_path, monkeypatch):

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from cophenet._common.limits import NODES
 from cophenet._common.packages import import_optional
 from cophenet.tree.names import fresh_names
-from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, is_number, raise_error
+from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, is_number, raise_error, too_many_nodes
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
@@ -33,6 +34,7 @@ def parts_from_paths(
     parents, names, edge_weights, origin = [-1], [root], [0.0], [0]
     known: dict[tuple[int, str], int] = {}
     ends: list[int] = []
+    most = NODES.value
     for row, given in enumerate(paths):
         path = _split_path(given, sep, lines, row)
         node = 0
@@ -44,6 +46,8 @@ def parts_from_paths(
                 names.append(name)
                 edge_weights.append(weight)
                 origin.append(row)
+                if child >= most:  # at once: a short text can name many nodes
+                    raise too_many_nodes(most)
             elif edge_weights[child] != weight:
                 raise_error(
                     f"the edge above {name!r} has two weights: {edge_weights[child]} and {weight}", lines, row
@@ -145,6 +149,7 @@ def parts_from_nested(
     unnamed: list[int] = []
     stack: list[tuple[int, int, Iterator[tuple[str | None, Any]]]] = [(0, id(nested), _entries(nested, root))]
     open_ids = {id(nested)}
+    most = NODES.value
     while stack:
         parent, identity, entries = stack[-1]
         entry = next(entries, None)
@@ -158,6 +163,8 @@ def parts_from_nested(
             node = len(names)
             parents.append(parent)
             names.append(name or "")
+            if node >= most:
+                raise too_many_nodes(most)
             if name is None:
                 unnamed.append(node)
         if below is None:
