@@ -21,10 +21,12 @@ from cophenet.cli import (
     evaluate,
     measure,
     recipes,
+    report,
     reproduce,
     study,
     train,
     tree,
+    warm_up,
 )
 
 __all__ = ["app", "main"]
@@ -47,13 +49,13 @@ app.command("recipes")(recipes.recipes)
 app.command("evaluate")(evaluate.evaluate)
 app.command("measure")(measure.measure)
 app.command("compare")(compare.compare)
-app.command("report")(compare.report)
+app.command("report")(report.report)
 app.command("embed")(embed.embed)
 app.command("predict")(embed.predict)
 app.command("search")(embed.search)
 app.command("study")(study.study)
 app.command("reproduce")(reproduce.reproduce)
-app.command("warm-up")(train.warm_up)
+app.command("warm-up")(warm_up.warm_up)
 app.add_typer(data.app, name="data")
 app.add_typer(tree.app, name="tree")
 

@@ -1,11 +1,10 @@
-"""The commands that put runs side by side: compare in a table, report on a page."""
+"""The command that puts runs side by side."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,7 +14,7 @@ import typer
 from cophenet._common.files import read_json, write_text
 from cophenet.cli.options import RunFolders
 
-__all__ = ["compare", "report"]
+__all__ = ["compare"]
 
 _KEY = re.compile(r"[\w/@.-]{1,100}", re.ASCII)
 Format = Literal["terminal", "markdown", "csv", "latex", "json"]
@@ -76,22 +75,3 @@ def compare(
     else:
         write_text(output, f"{text}\n")
         typer.echo(f"wrote {output}")
-
-
-def report(
-    runs: RunFolders,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="HTML", help="Page to write.")],
-) -> None:
-    """Write one HTML page about runs: the answer, all runs side by side, the tree, distances, mistakes.
-
-    It needs no network. The first report on a run takes some seconds for the map of its features, which is
-    saved in the run.
-
-    Example: cophenet report runs/digits-flat runs/digits-fastft -o report.html
-    """
-    from cophenet._common.progress import Progress
-    from cophenet.report import write_report
-
-    with Progress("report", 2 * len(runs), show=sys.stderr.isatty(), transient=True) as progress:
-        page = write_report(runs, output, progress=lambda what, done, _: progress.update(done, label=what))
-    typer.echo(f"wrote {page}")

@@ -14,7 +14,7 @@ import typer
 from cophenet.cli.printing import print_table
 
 if TYPE_CHECKING:
-    from cophenet.estimator import SearchResult
+    from cophenet.estimator import HierarchicalEmbedder, SearchResult
 
 __all__ = ["embed", "predict", "search"]
 
@@ -80,8 +80,7 @@ def embed(
 
     Example: cophenet embed features.npz --tree animals.yaml --save model -o reshaped.npz
     """
-    from cophenet.estimator.files import draw_curve, embed_file, embed_one, fit_file, load_model
-    from cophenet.estimator.scores import FileScores
+    from cophenet.estimator.files import draw_curve, embed_one, fit_file, load_model
 
     if model is not None and any(given is not None for given in (tree, save, labels)):
         raise ValueError("--model uses a model as it is; leave out --tree, --save and --labels")
@@ -105,12 +104,7 @@ def embed(
         embedder = load_model(model, trust=trust)
     if save is not None:
         embedder.save(save)
-    scores = FileScores(embedder, fitted_here=model is None)
-    rows = embed_file(embedder, files[0], output, scores, labels)
-    saved = f", model in {save}" if save is not None else ""
-    typer.echo(f"wrote {output}: {rows} vectors of {embedder._n_features_out} numbers{saved}")
-    if found := scores.rows():
-        print_table(("metric", "of", "value"), found)
+    _write_embedded(embedder, files[0], output, labels, save, fitted_here=model is None)
     if curve is not None:
         draw_curve(embedder, curve)
         typer.echo(f"wrote {curve}: errors of specific-if-confident against how specific it is")
@@ -127,6 +121,27 @@ def _check_places(output: Path, save: Path | None, curve: Path | None) -> None:
     check_output(output)
     if curve is not None:
         check_picture(curve)
+
+
+def _write_embedded(
+    embedder: HierarchicalEmbedder,
+    file: Path,
+    output: Path,
+    labels: str | None,
+    save: Path | None,
+    *,
+    fitted_here: bool,
+) -> None:
+    """Write the reshaped vectors of one file, and print their scores."""
+    from cophenet.estimator.files import embed_file
+    from cophenet.estimator.scores import FileScores
+
+    scores = FileScores(embedder, fitted_here=fitted_here)
+    rows = embed_file(embedder, file, output, scores, labels)
+    saved = f", model in {save}" if save is not None else ""
+    typer.echo(f"wrote {output}: {rows} vectors of {embedder._n_features_out} numbers{saved}")
+    if found := scores.rows():
+        print_table(("metric", "of", "value"), found)
 
 
 def _each_file(work: Callable[[Path, Path], Any], files: list[Path], folder: Path, engine: str) -> list[Any]:

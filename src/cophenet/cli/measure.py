@@ -8,12 +8,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cophenet.cli.printing import print_table
 from cophenet.metrics.streaming import StreamedDistance
+
+if TYPE_CHECKING:
+    from cophenet.tree import Hierarchy
 
 __all__ = ["measure"]
 
@@ -64,12 +67,7 @@ def measure(
     shards.check_labels(label_tree)
     shown = sys.stderr.isatty()
     rows: list[tuple[str, str, str]] = []
-    passes: AbstractContextManager[None] = nullcontext()
-    if engine == "ray":
-        from cophenet.integrations.ray import ray_passes
-
-        passes = ray_passes(label_tree)
-    with passes:
+    with _engine(engine, label_tree):
         for name in distance or list(StreamedDistance):
             value = _value(partial(stream_cpcc, shards, label_tree, name.value, progress=shown))
             rows.append(("CPCC", name.value, value))
@@ -84,6 +82,15 @@ def measure(
             rates = stream_accuracy(shards, label_tree, progress=shown)
             rows += [("accuracy", level, f"{rate:.4f}") for level, rate in rates.items()]
     print_table(("metric", "of", "value"), rows)
+
+
+def _engine(name: str, tree: Hierarchy) -> AbstractContextManager[None]:
+    """Where passes over the shards run."""
+    if name == "local":
+        return nullcontext()
+    from cophenet.integrations.ray import ray_passes
+
+    return ray_passes(tree)
 
 
 def _value(compute: Callable[[], Any]) -> str:

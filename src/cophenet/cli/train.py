@@ -1,4 +1,4 @@
-"""The command that trains, and the one that compiles what would else be compiled at its first use."""
+"""The command that trains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cophenet.recipes import Recipe
     from cophenet.runs import Run
 
-__all__ = ["complete_objectives", "train", "warm_up"]
+__all__ = ["complete_objectives", "train"]
 
 
 def complete_objectives(incomplete: str) -> list[str]:
@@ -109,8 +109,7 @@ def train(
         chosen |= {"--seeds": seeds, "--set": settings, "--output": output}
         chosen |= {"--keep-best": keep_best, "--patience": patience}
         chosen |= {f"--{name.replace('_', '-')}": value for name, value in machine.items()}
-        for name in (name for name, value in chosen.items() if value):
-            raise ValueError(f"{name} cannot be changed with --resume: the run keeps its own settings")
+        _refuse_beside_resume(chosen)
         with _one_line_end():
             run = _resume(resume, trust=trust, **common)
     else:
@@ -133,27 +132,24 @@ def _folder(recipe: Recipe) -> Path:
     return Path("runs", name)
 
 
-def warm_up() -> None:
-    """Compile the solver of the distance emd now, once on this machine: about 20 seconds.
-
-    Without it, that happens in the background at its first use, and SciPy and POT solve meanwhile.
-
-    Example: cophenet warm-up
-    """
-    from cophenet.transport.emd import warm_up as compile_solver
-
-    print(f"emd: its solver is compiled and loaded, {compile_solver():.1f} s")
-
-
 @contextmanager
 def _one_line_end() -> Iterator[None]:
     """An interruption and a loss that diverges are reported in one line."""
     try:
         yield
-    except (KeyboardInterrupt, ArithmeticError) as error:
-        is_error = isinstance(error, ArithmeticError)
-        typer.echo(f"error: {error}" if is_error else str(error) or "stopped", err=True)
+    except KeyboardInterrupt as error:
+        typer.echo(str(error) or "stopped", err=True)
         raise typer.Exit(1) from error
+    except ArithmeticError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def _refuse_beside_resume(chosen: dict[str, Any]) -> None:
+    """Options by name, of which none may be given."""
+    for name, value in chosen.items():
+        if value:
+            raise ValueError(f"{name} cannot be changed with --resume: the run keeps its own settings")
 
 
 def _resume(folder: Path, *, trust: bool, **options: Any) -> Run:
