@@ -16,13 +16,14 @@ from cophenet._common.places import make_real_folder
 __all__ = ["is_good", "list_checkpoints", "newest_good", "read_checkpoint", "write_checkpoint"]
 
 _COUNT = 2
-_NAME = re.compile(r"step\d+-[0-9a-f]{16}\.ckpt")
+_NAME = re.compile(r"step(\d+)-([0-9a-f]{16})\.ckpt")
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints of a folder, the newest first; damaged ones too."""
-    paths = (path for path in folder.glob("*.ckpt") if _NAME.fullmatch(path.name) and path.is_file())
-    return sorted(paths, key=lambda path: int(path.name[4:].partition("-")[0]), reverse=True)
+    named = [(path, _NAME.fullmatch(path.name)) for path in folder.glob("*.ckpt") if path.is_file()]
+    steps = {path: int(match[1]) for path, match in named if match is not None}
+    return sorted(steps, key=steps.__getitem__, reverse=True)
 
 
 def is_good(path: Path) -> bool:
@@ -31,7 +32,8 @@ def is_good(path: Path) -> bool:
     with path.open("rb") as stream:
         while part := stream.read(1 << 20):
             digest.update(part)
-    return path.stem.endswith(f"-{digest.hexdigest()[:16]}")
+    match = _NAME.fullmatch(path.name)
+    return match is not None and digest.hexdigest()[:16] == match[2]
 
 
 def newest_good(folder: Path) -> tuple[Path | None, list[Path]]:
