@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from cophenet.objectives.base import StepOutput
+from cophenet.objectives.consistency import Consistency
 from cophenet.objectives.registry import register
-from cophenet.objectives.shc import Consistency
 from cophenet.transport.grouping import unit_rows
 
 __all__ = ["GC", "geometric_consistency"]
