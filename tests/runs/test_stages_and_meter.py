@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from cophenet.objectives import Phase, phase_lengths
 from cophenet.recipes import load_recipe
 from cophenet.recipes.settings import OptimizerSettings, ScheduleSettings
-from cophenet.runs.lightning_module import derive_seed, plan_stages, stage_at
+from cophenet.runs.lightning_module import derive_seed
 from cophenet.runs.loss_meter import DivergenceError, Meter
 from cophenet.runs.optimizers import learning_rate
+from cophenet.runs.stages import plan_stages, stage_at
 
 
 def test_phases_follow_each_other():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
 from typing import Any
 
 import lightning.pytorch as pl
@@ -19,12 +17,13 @@ from torch import Tensor, nn
 from cophenet._common.limits import one_line
 from cophenet.data import Loader, Samples
 from cophenet.models import Network, cached_backward
-from cophenet.objectives import Objective, Phase, StepOutput, phase_lengths
+from cophenet.objectives import Objective, StepOutput
 from cophenet.runs.experiment import Experiment
 from cophenet.runs.loss_meter import DivergenceError, Meter
 from cophenet.runs.optimizers import create_optimizer, learning_rate, set_learning_rate
+from cophenet.runs.stages import Stage, plan_stages, stage_at
 
-__all__ = ["Stage", "TrainingModule", "derive_seed", "plan_stages", "stage_at"]
+__all__ = ["TrainingModule", "derive_seed"]
 
 Batch = tuple[Tensor, Tensor]
 Outputs = tuple[Tensor, dict[str, Tensor]]
@@ -47,46 +46,6 @@ def _seed_torch(seed: int) -> None:
         torch.manual_seed(seed)
     else:
         torch.default_generator.manual_seed(seed)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A phase with its place in the training.
-
-    Attributes:
-        index: Position of the phase in `objective.phases`.
-        phase: The phase.
-        start: Its first epoch, from 0.
-        end: The epoch after its last.
-    """
-
-    index: int
-    phase: Phase
-    start: int
-    end: int
-
-
-def plan_stages(phases: Sequence[Phase], epochs: int) -> tuple[Stage, ...]:
-    """The phases one after the other, which share the epochs in proportion to their own lengths.
-
-    Args:
-        phases: `objective.phases`.
-        epochs: Of all phases together.
-
-    Example:
-        >>> from cophenet.objectives import Phase
-        >>> stages = plan_stages([Phase("coarse", ("coarse",), 50), Phase("fine", ("fine",), 200)], 20)
-        >>> [(stage.phase.name, stage.start, stage.end) for stage in stages]
-        [('coarse', 0, 4), ('fine', 4, 20)]
-    """
-    ends = [0, *accumulate(phase_lengths(phases, epochs))]
-    spans = zip(phases, pairwise(ends), strict=True)
-    return tuple(Stage(index, phase, *span) for index, (phase, span) in enumerate(spans))
-
-
-def stage_at(stages: Sequence[Stage], epoch: int) -> Stage:
-    """The stage of an epoch; the last one for what comes after it."""
-    return next((stage for stage in stages if epoch < stage.end), stages[-1])
 
 
 class TrainingModule(pl.LightningModule):
