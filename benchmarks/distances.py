@@ -31,7 +31,7 @@ import compiled
 import device_counts
 import peers
 from cophenet import Hierarchy, class_distances
-from cophenet.transport.emd import warm_up
+from cophenet.transport.warm_up import warm_up
 from timing import RESULTS, table, write_json
 
 SETTINGS = {"B=128, k=60": (128, 60), "B=1024, k=100": (1024, 100)}

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from cophenet.transport import emd as emd_module
 from cophenet.transport.base import create_distance
-from cophenet.transport.emd import EMD, warm_up
+from cophenet.transport.emd import EMD
 from cophenet.transport.fastft import FastFlowTree
 from cophenet.transport.grouping import group_by_class
 from cophenet.transport.solvers import compiled, library, machine_code
+from cophenet.transport.warm_up import warm_up
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
 FLOW_WEIGHTS = {0: "uniform", 1: "distance", 2: "inverse"}
@@ -283,11 +284,27 @@ def test_by_name_and_wrong_options(monkeypatch):
     assert isinstance(create_distance("emd", solver="pot"), EMD)
     with pytest.raises(ValueError, match="solver must be one of auto, numba, pot, got 'cplex'"):
         EMD("cplex")
-    monkeypatch.setattr(emd_module, "find_spec", lambda _: None)
+    monkeypatch.setattr(machine_code, "why_none", machine_code.why_none.__wrapped__)
+    monkeypatch.setattr(machine_code, "find_spec", lambda _: None)
     with pytest.raises(ImportError, match=r"pip install cophenet\[fast\]"):
         EMD("numba")
     z = torch.tensor([[0.0], [1.0], [3.0]])
     assert EMD("auto")(group_by_class(z, torch.tensor([0, 0, 1]))).tolist() == [2.5]
+
+
+def test_where_machine_code_cannot_be_kept_others_solve():
+    code = """
+import numba.core.caching
+numba.core.caching.CacheImpl._locator_classes = []  # no folder can be written
+import torch
+from cophenet import class_distances
+from cophenet.transport.emd import EMD
+z, labels = torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0, 0, 1])
+assert class_distances(z, labels, "emd")[1].tolist() == [2.5] == class_distances(z, labels, "ft")[1].tolist()
+EMD("numba")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "ImportError: solver='numba' cannot be used: set NUMBA_CACHE_DIR" in done.stderr
 
 
 def test_warm_up_tells_the_seconds():
@@ -332,7 +349,7 @@ def never_compiled(monkeypatch, tmp_path):
 
 def test_the_first_use_does_not_wait_for_the_compiler(never_compiled):
     begun, marker = never_compiled
-    with pytest.warns(UserWarning, match="solved by SciPy and POT.*until its own solver is compiled"):
+    with pytest.warns(UserWarning, match="until what they plan with is compiled"):
         assert emd_module._load("auto") is library.solve
     assert emd_module._load("auto") is library.solve  # without another word or process
     assert len(begun) == 1
@@ -351,13 +368,13 @@ assert machine_code._compiler.poll() is None
 """
     done = subprocess.run([sys.executable, "-W", "always", "-c", code], capture_output=True, text=True)
     assert done.returncode == 0
-    assert "solved by SciPy and POT" in done.stderr
+    assert "by SciPy and POT" in done.stderr
     assert "ResourceWarning" not in done.stderr
 
 
 def test_a_failed_compiler_is_told_once(never_compiled):
     begun, _ = never_compiled
-    with pytest.warns(UserWarning, match="solved by SciPy and POT"):
+    with pytest.warns(UserWarning, match="by SciPy and POT"):
         emd_module._load("auto")
     begun[0].returncode = 1
     with pytest.warns(UserWarning, match="could not be compiled; `cophenet warm-up` says why"):

@@ -11,10 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cophenet.transport import flowtree
 from cophenet.transport.base import create_distance
 from cophenet.transport.centroid import L2
-from cophenet.transport.flowtree import FlowTree, quadtree_cells
+from cophenet.transport.flowtree import FlowTree
 from cophenet.transport.grouping import group_by_class
+from cophenet.transport.quadtree import quadtree_cells
 from cophenet.transport.tree_flow import bottom_up_flow
 from support import DEVICE, double, pair_loop, random_batch, random_weights
 
@@ -66,6 +68,36 @@ def test_equals_a_slow_recursive_quadtree(seed, sizes, width, weighted, repeated
     shift = torch.rand(width, generator=torch.Generator().manual_seed(0), dtype=torch.float64).numpy()
     expected = slow_flowtree(features, labels, weights, shift)
     np.testing.assert_allclose(FlowTree()(batch).cpu(), expected, rtol=1e-9, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=40)
+@given(SEEDS, SIZES, st.sampled_from([1, 3, 40]), st.booleans(), st.booleans())
+def test_the_kernel_matches_as_numpy_does(seed, sizes, width, weighted, repeated):
+    pytest.importorskip("numba")
+    features, labels = random_batch(seed, sizes, width)
+    weights = random_weights(seed, len(labels)) if weighted else "uniform"
+    batch = group_by_class(features, labels, flow_weights=weights)
+    points = batch.features.cpu().numpy()
+    cells = quadtree_cells(points.round(0) if repeated else points, np.full(width, 0.3))
+    by_row = None if batch.weights is None else batch.weights.double().cpu().numpy()
+    units = flowtree.whole_units(batch, by_row)
+    for own, other in zip(
+        flowtree.match_by_kernel(batch, cells, units),
+        flowtree._match_by_level(batch, cells, units),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(own, other)
+
+
+def test_numpy_plans_until_the_kernel_is_compiled(monkeypatch):
+    features, labels = random_batch(3, [4, 1, 6], 5)
+    batch = group_by_class(features, labels)
+    expected = FlowTree().with_plan(batch)
+    monkeypatch.setattr(flowtree.machine_code, "is_compiled_meanwhile", lambda: False)
+    monkeypatch.setattr(flowtree, "match_by_kernel", None)
+    cost, plan = FlowTree().with_plan(batch)
+    assert torch.equal(cost, expected[0])
+    assert torch.equal(plan.mass, expected[1].mass)
 
 
 @settings(deadline=None, max_examples=40)
@@ -177,6 +209,11 @@ def test_quadtree_levels_nest_and_end_in_distinct_points():
         )
     same = (points[:, None] == points).all(2)
     assert ((cells[-1][:, None] == cells[-1]) == same).all()
+
+
+def test_quadtree_of_points_that_coincide_late():
+    points = np.array([[1.0], [1 + 1e-6], [5.0], [1.0], [1 + 1e-12], [1 + 1e-6]])
+    assert quadtree_cells(points, np.array([0.3]))[-1].tolist() == [0, 1, 2, 0, 4, 1]
 
 
 def test_quadtree_tells_float32_neighbours_apart_in_many_dimensions():

@@ -6,12 +6,12 @@ __all__ = ["warm_up"]
 
 
 def warm_up() -> None:
-    """Compile the solver of the distance emd now, once on this machine: about 20 seconds.
+    """Compile what the distances emd and ft plan with now, once on this machine: about 20 seconds.
 
-    Without it, that happens in the background at its first use, and SciPy and POT solve meanwhile.
+    Without it, that happens in the background at its first use, and slower code plans meanwhile.
 
     Example: cophenet warm-up
     """
-    from cophenet.transport.emd import warm_up as compile_solver
+    from cophenet.transport.warm_up import warm_up as compile_kernels
 
-    print(f"emd: its solver is compiled and loaded, {compile_solver():.1f} s")
+    print(f"emd and ft: what they plan with is compiled and loaded, {compile_kernels():.1f} s")

@@ -17,7 +17,7 @@ from cophenet.paper.fits import growth_exponent
 from cophenet.paper.observations import Condition, Observation, Observations
 from cophenet.paper.timing import VARIANTS, DistanceVariant, best_seconds, busy
 from cophenet.paper.variants import MODE_BY_MODE
-from cophenet.transport.flowtree import quadtree_cells
+from cophenet.transport.quadtree import quadtree_cells
 from cophenet.tree import Hierarchy
 
 __all__ = ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_observations", "synthetic_study"]

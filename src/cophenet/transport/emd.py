@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -18,7 +16,6 @@ from cophenet._common.checks import check_choice
 from cophenet.transport.base import PlanDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.ground import distance_strip, planned_cost
-from cophenet.transport.grouping import group_by_class
 from cophenet.transport.plan import TransportPlan
 from cophenet.transport.solvers import machine_code
 from cophenet.transport.solvers.problem import (
@@ -28,8 +25,9 @@ from cophenet.transport.solvers.problem import (
     integer_shares,
     thread_count,
 )
+from cophenet.transport.warm_up import warm_up
 
-__all__ = ["EMD", "warm_up"]
+__all__ = ["EMD", "solve_all"]
 
 Solver = Literal["auto", "numba", "pot"]
 _Solve = Callable[[PairProblems, CostStrip, Indices, Executor | None], None]
@@ -39,14 +37,13 @@ _STRIP_ROWS = 384
 _STRIP_ELEMENTS = 1 << 24
 # Distances below which starting threads costs more than it saves.
 _THREAD_ELEMENTS = 1 << 16
-_MISSING = "solver='numba' needs the package numba, which is not installed: pip install cophenet[fast]"
 
 
 def _load(solver: Solver) -> _Solve:
     """Import a solver; here, so that the module itself needs neither Numba nor SciPy nor POT."""
     if solver == "numba":
         warm_up()
-    elif solver == "pot" or find_spec("numba") is None or not machine_code.is_compiled_meanwhile():
+    elif solver == "pot" or not machine_code.is_compiled_meanwhile():
         from cophenet.transport.solvers import library
 
         return library.solve
@@ -82,7 +79,7 @@ def _strips(z: Tensor, problems: PairProblems) -> Iterator[tuple[CostStrip, Indi
                 yield CostStrip(cost, rows.start, columns.start), inside
 
 
-def _solve_all(batch: ClassBatch, solve: _Solve) -> PairProblems:
+def solve_all(batch: ClassBatch, solve: _Solve) -> PairProblems:
     """The optimal plan of every pair, sources in the lower class."""
     z = batch.features.detach()
     starts = batch.offsets
@@ -124,9 +121,10 @@ class EMD(PlanDistance):
 
     Raises:
         ValueError: If the solver is unknown.
-        ImportError: If "numba" is asked for and not installed.
+        ImportError: If "numba" is asked for and cannot be used.
 
     Example:
+        >>> from cophenet.transport.grouping import group_by_class
         >>> z = torch.tensor([[0.0], [2.0], [1.0], [5.0]])
         >>> batch = group_by_class(z, torch.tensor([0, 0, 1, 1]))
         >>> EMD()(batch)
@@ -139,8 +137,8 @@ class EMD(PlanDistance):
     def __init__(self, solver: Solver = "auto") -> None:
         super().__init__()
         check_choice("solver", solver, get_args(Solver))
-        if solver == "numba" and find_spec("numba") is None:
-            raise ImportError(_MISSING)
+        if solver == "numba" and machine_code.why_none() is not None:
+            raise ImportError(f"solver='numba' cannot be used: {machine_code.why_none()}")
         self.solver: Solver = solver
 
     def extra_repr(self) -> str:
@@ -149,11 +147,11 @@ class EMD(PlanDistance):
 
     def warm_up(self) -> None:
         """Compile the solver now, if it is to be and never was, so that all calls use the same."""
-        if self.solver != "pot" and find_spec("numba") is not None:
+        if self.solver != "pot" and machine_code.why_none() is None:
             warm_up()
 
     def _plan_with_distances(self, batch: ClassBatch) -> tuple[TransportPlan, Tensor]:
-        problems = _solve_all(batch, _load(self.solver))
+        problems = solve_all(batch, _load(self.solver))
         source, target = problems.source, problems.target
         flipped = batch.first > batch.second
         if flipped.any():
@@ -175,29 +173,3 @@ class EMD(PlanDistance):
         """The distances and the plan behind them."""
         plan, distance = self._plan_with_distances(batch)
         return planned_cost(batch.features, plan, distance, batch.constant), plan
-
-
-def warm_up() -> float:
-    """Compile the kernels of `solver="numba"` for float32 and float64, unless an earlier process has.
-
-    Processes that do so at the same time wait for the first.
-
-    Returns:
-        Seconds it took.
-
-    Raises:
-        ImportError: If Numba is not installed.
-    """
-    if find_spec("numba") is None:
-        raise ImportError(_MISSING)
-    begin = time.perf_counter()
-    machine_code.compile_once(_call_kernels)
-    return time.perf_counter() - begin
-
-
-def _call_kernels() -> None:
-    from cophenet.transport.solvers import compiled
-
-    labels = torch.tensor([0, 0, 0, 1, 1])
-    for dtype in (torch.float32, torch.float64):
-        _solve_all(group_by_class(torch.arange(5, dtype=dtype)[:, None], labels), compiled.solve)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,84 +14,45 @@ from torch import Tensor
 from cophenet.transport.base import PlanDistance, SeededDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.plan import TransportPlan
+from cophenet.transport.quadtree import quadtree_cells
+from cophenet.transport.solvers import machine_code
+from cophenet.transport.warm_up import warm_up
 
-__all__ = ["FlowTree", "quadtree_cells"]
+__all__ = ["FlowTree", "match_by_kernel", "whole_units"]
 
 Indices = NDArray[np.int64]
-
-# Halvings of the root cube. Float32 neighbours need 24 below the extent; the rest is for the root's size.
-_MAX_DEPTH = 50
+Floats = NDArray[np.float64]
 
 
-def _grid_coordinates(points: NDArray[np.float64], shift: NDArray[np.float64]) -> NDArray[np.int64]:
-    """(n, d) cell of every point in the finest grid; its leading bits are the cells above."""
-    low = points.min(0)
-    extent = np.ptp(points, axis=0).sum()
-    if not extent > 0:
-        return np.zeros(points.shape, dtype=np.int64)
-    # In units of the finest cells, from 0 to 2^depth; one step after the other in the same memory.
-    position = points - low
-    position /= extent
-    position += shift
-    position *= 2.0 ** (_MAX_DEPTH - 1)
-    # Rounding may touch the root's side from below: keep the last cell closed.
-    grid: NDArray[np.int64] = np.minimum(position, 2.0**_MAX_DEPTH - 1, out=position).astype(np.int64)
-    return grid
+class _Units(NamedTuple):
+    """Masses as whole numbers, so that nothing is lost in a match.
 
-
-def _same_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First occurrence of every distinct row, and which distinct row each one is."""
-    raw = np.ascontiguousarray(rows).view(f"S{rows.shape[1] * rows.itemsize}").ravel()
-    _, first, inverse = np.unique(raw, return_index=True, return_inverse=True)
-    return first, inverse
-
-
-def quadtree_cells(points: NDArray[np.float64], shift: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Cells of a QuadTree over the points, from the root cube to cells of one distinct point.
-
-    The randomly shifted grids of Indyk and Thaper, "Fast Image Retrieval via Embeddings", 2003,
-    used by Backurs et al. 2020 (arXiv:1910.04126).
-
-    The root cube has twice the side of the largest l1 distance the points could have (the sum of
-    their ranges over the coordinates) and is moved by a random shift, up to half its side; every
-    level halves the side. Two points are then separated by a cell of side s with probability at
-    most |x - y|_1 / s on every level. Starting from the largest range of one coordinate instead
-    would, in hundreds of dimensions, separate all points at once, near ones and far ones alike.
-
-    Levels that split no cell are left out: they change nothing that is computed on the tree.
-
-    Args:
-        points: (n, d) finite.
-        shift: (d,) in [0, 1), in halves of the root's side.
-
-    Returns:
-        (levels, n) number of every point's cell, level by level; all 0 on the first level. On the
-        last, cells are shared only by points that coincide (to 2^-50 of the root's side).
-
-    Example:
-        >>> quadtree_cells(np.array([[0.0], [8.0], [1.0], [0.0]]), np.array([0.25]))
-        array([[0, 0, 0, 0],
-               [0, 1, 0, 0],
-               [0, 1, 2, 0]])
+    Attributes:
+        by_row: (B,) what every row has; empty where all rows of a class have the same.
+        whole: (P,) what both classes of a pair have in all.
     """
-    grid = _grid_coordinates(points, shift)
-    first, inverse = _same_rows(grid)
-    grid = grid[first]
-    cell = np.zeros(len(grid), dtype=np.int64)
-    levels = [cell]
-    open_rows = np.arange(len(grid))
-    for depth in range(_MAX_DEPTH - 1, -1, -1):
-        if len(open_rows) < 2:
-            break
-        halves = np.packbits((grid[open_rows] >> depth) & 1 != 0, axis=1)
-        parts, part = _same_rows(np.concatenate((cell[open_rows, None].view(np.uint8), halves), axis=1))
-        split = open_rows[parts][part]  # a cell is named by its first point
-        if (split != cell[open_rows]).any():
-            cell = cell.copy()
-            cell[open_rows] = split
-            levels.append(cell)
-            open_rows = open_rows[np.bincount(cell)[split] > 1]
-    return np.stack(levels)[:, inverse]
+
+    by_row: Indices
+    whole: Indices
+
+
+class _Matches(NamedTuple):
+    """What is sent, pair after pair.
+
+    Attributes:
+        source: (E,) row of the first class.
+        target: (E,) row of the second class.
+        mass: (E,) what is sent, one in all of a pair.
+        offsets: (P + 1,) first match of every pair.
+    """
+
+    source: Indices
+    target: Indices
+    mass: Floats
+    offsets: Indices
+
+
+_Match = Callable[[ClassBatch, Indices, _Units], _Matches]
 
 
 @dataclass
@@ -192,55 +154,73 @@ def _in_both(reach: list[tuple[Indices, Indices]]) -> list[NDArray[np.bool_]]:
     return kept
 
 
-def _whole_units(batch: ClassBatch, weights: NDArray[np.float64]) -> tuple[Indices, int]:
-    """Flow weights as whole units that sum to the same number in every class, and that number."""
+def whole_units(batch: ClassBatch, weights: Floats | None) -> _Units:
+    """Flow weights, or uniform ones, as whole units of which both classes of a pair have the same number."""
+    if weights is None:
+        whole = np.lcm(batch.counts[batch.first], batch.counts[batch.second])
+        return _Units(np.empty(0, dtype=np.int64), whole)
     # The units of all pairs, end to end, must fit 63 bits.
-    whole = 1 << min(40, 62 - batch.num_pairs.bit_length())
+    total = 1 << min(40, 62 - batch.num_pairs.bit_length())
     running = np.concatenate(([0.0], np.cumsum(weights)))
     start = np.repeat(batch.offsets[:-1], batch.counts)
     share = np.clip(running[1:] - running[start], 0.0, 1.0)
-    ends = np.rint(share * whole).astype(np.int64)
-    ends[batch.offsets[1:] - 1] = whole
+    ends = np.rint(share * total).astype(np.int64)
+    ends[batch.offsets[1:] - 1] = total
     units = np.diff(ends, prepend=0)
     units[batch.offsets[:-1]] = ends[batch.offsets[:-1]]
-    return units, whole
+    return _Units(units, np.full(batch.num_pairs, total))
 
 
-def _sides(batch: ClassBatch, weights: NDArray[np.float64] | None) -> tuple[_Side, _Side, Indices]:
-    """Both sides of all pairs before matching, and the units each pair has in all, (P,)."""
-    m, n = batch.counts[batch.first], batch.counts[batch.second]
-    whole = np.lcm(m, n)
-    if weights is not None:
-        by_row, total = _whole_units(batch, weights)
-        whole = np.full_like(whole, total)
+def _sides(batch: ClassBatch, units: _Units) -> tuple[_Side, _Side]:
+    """Both sides of all pairs before matching."""
     sides = []
-    for own, other, size in ((batch.first, batch.second, m), (batch.second, batch.first, n)):
+    for own, other in ((batch.first, batch.second), (batch.second, batch.first)):
+        size = batch.counts[own]
         pair = np.repeat(np.arange(batch.num_pairs), size)
         row = np.arange(len(pair)) - np.repeat(np.cumsum(size) - size - batch.offsets[own], size)
-        left = (whole // size)[pair] if weights is None else by_row[row]
+        left = units.by_row[row] if len(units.by_row) else (units.whole // size)[pair]
         sides.append(_Side(other, pair, row, left))
-    return sides[0], sides[1], whole
+    return sides[0], sides[1]
 
 
-def _bottom_up_plan(batch: ClassBatch, cells: Indices, weights: NDArray[np.float64] | None) -> TransportPlan:
-    """Bottom-up matching of all pairs on the cells (levels, B) of a tree, root level first."""
-    source, target, whole = _sides(batch, weights)
-    segment = np.repeat(np.arange(batch.num_classes), batch.counts)
+def _segments(batch: ClassBatch) -> Indices:
+    return np.repeat(np.arange(batch.num_classes), batch.counts)
+
+
+def _match_by_level(batch: ClassBatch, cells: Indices, units: _Units) -> _Matches:
+    """Match all pairs on cells (levels, B), root level first: level by level from the smallest cells up."""
+    source, target = _sides(batch, units)
+    segment = _segments(batch)
     matches = []
     for cell in cells[::-1]:
         shared = np.zeros((batch.num_classes, len(cell)), dtype=bool)
         shared[segment, cell] = True
         matches.append(_match_level(source, target, cell, shared))
-    giver, taker, units = (np.concatenate(parts) for parts in zip(*matches, strict=True))
+    giver, taker, taken = (np.concatenate(parts) for parts in zip(*matches, strict=True))
     pair = source.pair[giver]
     order = np.argsort(pair, kind="stable")
-    mass = units / whole[pair]
-    return TransportPlan(
-        source=batch.on_device(source.row[giver[order]]),
-        target=batch.on_device(target.row[taker[order]]),
-        mass=batch.on_device(mass[order]).to(batch.features.dtype),
-        offsets=np.searchsorted(pair[order], np.arange(batch.num_pairs + 1)),
-    )
+    mass = taken / units.whole[pair]
+    offsets = np.searchsorted(pair[order], np.arange(batch.num_pairs + 1))
+    return _Matches(source.row[giver[order]], target.row[taker[order]], mass[order], offsets)
+
+
+def match_by_kernel(batch: ClassBatch, cells: Indices, units: _Units) -> _Matches:
+    """The same matches in the same order, pair by pair in compiled code, five times as fast."""
+    from cophenet.transport.solvers.matching import match_pairs
+
+    counts, first, second = batch.counts, *map(np.ascontiguousarray, (batch.first, batch.second))
+    entries = int((counts[first] + counts[second] - 1).sum())
+    source, target, mass = np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries)
+    offsets = np.zeros(batch.num_pairs + 1, dtype=np.int64)
+    order = np.argsort(_segments(batch) * len(cells[0]) + cells, axis=1, kind="stable")
+    plan, classes = (source, target, mass), (first, second)
+    used = match_pairs(cells, order, batch.offsets, classes, (units.by_row, units.whole), offsets, plan)
+    return _Matches(source[:used], target[:used], mass[:used], offsets)
+
+
+def _matcher() -> _Match:
+    """The kernel where it is compiled; else NumPy."""
+    return match_by_kernel if machine_code.is_compiled_meanwhile() else _match_by_level
 
 
 @register_distance
@@ -285,4 +265,15 @@ class FlowTree(SeededDistance, PlanDistance):
         host = batch.on_host
         cells = quadtree_cells(host.features.detach().double().numpy(), shift.numpy())
         weights = None if host.weights is None else host.weights.double().numpy()
-        return _bottom_up_plan(batch, cells, weights)
+        matches = _matcher()(batch, cells, whole_units(batch, weights))
+        return TransportPlan(
+            source=batch.on_device(matches.source),
+            target=batch.on_device(matches.target),
+            mass=batch.on_device(matches.mass).to(batch.features.dtype),
+            offsets=matches.offsets,
+        )
+
+    def warm_up(self) -> None:
+        """Compile the matching now, if it can be and never was."""
+        if machine_code.why_none() is None:
+            warm_up()

@@ -15,15 +15,28 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from cophenet._common.locks import InUseError, locked
 
-__all__ = ["compile_once", "is_compiled", "is_compiled_meanwhile"]
+__all__ = ["compile_once", "is_compiled", "is_compiled_meanwhile", "why_none"]
 
 _LOCK = "cophenet-kernels.lock"
-_CODE = "from cophenet.transport.emd import warm_up; warm_up()"
+_CODE = "from cophenet.transport.warm_up import warm_up; warm_up()"
 _compiler: subprocess.Popen[bytes] | None = None
+
+
+@cache
+def why_none() -> str | None:
+    """Why there can be no machine code here; None if there can."""
+    if find_spec("numba") is None:
+        return "the package numba is not installed: pip install cophenet[fast]"
+    try:
+        from cophenet.transport.solvers import kernels, matching  # noqa: F401
+    except RuntimeError as error:
+        return f"set NUMBA_CACHE_DIR to a folder that can be written ({error})"
+    return None
 
 
 @cache
@@ -32,15 +45,16 @@ def _marker() -> Path | None:
     import llvmlite.binding as llvm
     import numba
 
-    from cophenet.transport.solvers import kernels
+    from cophenet.transport.solvers import kernels, matching
 
     state = getattr(kernels.solve_pairs, "stats", None)
     if state is None:
         return None
-    source = Path(kernels.__file__).stat()
+    sources = [Path(str(module.__file__)).stat() for module in (kernels, matching)]
     features = llvm.get_host_cpu_features().flatten()
     parts = (sys.version, numba.__version__, llvm.get_host_cpu_name(), features)
-    key = hashlib.sha256(repr((*parts, source.st_mtime_ns, source.st_size)).encode()).hexdigest()[:16]
+    stamps = [(source.st_mtime_ns, source.st_size) for source in sources]
+    key = hashlib.sha256(repr((*parts, stamps)).encode()).hexdigest()[:16]
     return Path(state.cache_path) / f"cophenet-kernels-{key}"
 
 
@@ -63,7 +77,8 @@ def compile_once(run: Callable[[], object]) -> None:
         try:
             with locked(marker.parent, _LOCK):
                 warnings.warn(
-                    "emd has its solver compiled: about 20 seconds, once on this machine", stacklevel=3
+                    "what emd and ft plan with is compiled: about 20 seconds, once on this machine",
+                    stacklevel=3,
                 )
                 run()
                 marker.touch()
@@ -80,6 +95,8 @@ def _let_go(compiler: subprocess.Popen[bytes]) -> None:
 def is_compiled_meanwhile() -> bool:
     """Whether the kernels are compiled; if not, another process begins to, and a warning says so, once."""
     global _compiler
+    if why_none() is not None:
+        return False
     if is_compiled():
         return True
     if _compiler is None:
@@ -90,15 +107,16 @@ def is_compiled_meanwhile() -> bool:
         _compiler = subprocess.Popen(command, env=environment, stdin=no, stdout=no, stderr=no)
         atexit.register(_let_go, _compiler)
         warnings.warn(
-            "emd is solved by SciPy and POT, two to three times slower, until its own solver is compiled in "
-            "the background: about 20 seconds, once on this machine; `cophenet warm-up` does it ahead",
+            "emd (by SciPy and POT) and ft (by NumPy) take two to three times as long until what they plan "
+            "with is compiled in the background: about 20 seconds, once on this machine; `cophenet warm-up` "
+            "does it ahead",
             stacklevel=2,
         )
     elif _compiler.poll():  # it ended with an error
         _compiler.returncode = 0  # which is told once
         warnings.warn(
-            "emd goes on with SciPy and POT: its own solver could not be compiled; `cophenet warm-up` says "
-            "why",
+            "emd goes on with SciPy and POT, ft with NumPy: what they plan with could not be compiled; "
+            "`cophenet warm-up` says why",
             stacklevel=2,
         )
     return False
