@@ -96,6 +96,27 @@ def test_a_tree_is_inferred_where_there_is_none(tmp_path, vectors):
     assert data.load().data.options["tree_file"] == str(tmp_path / "inferred-tree.json")
 
 
+@pytest.mark.parametrize("other", ["features", "labels", "tree"])
+def test_runs_of_other_data_are_not_used(tmp_path, vectors, other):
+    output, arrays = tmp_path / "study", dict(np.load(vectors))
+    paths = {
+        "then": [(f"g{i // 3}", f"c{i}") for i in range(6)],
+        "now": [(f"g{i % 2}", f"c{i}") for i in range(6)],
+    }
+    if other == "tree":
+        Hierarchy.from_paths(paths["then"]).write(tmp_path / "tree.json")
+    for _ in range(2):  # the same call goes on
+        pipeline._prepared(find_data(vectors), output, str)
+    before = {path: path.read_bytes() for path in output.iterdir()}
+    if other == "tree":
+        Hierarchy.from_paths(paths["now"]).write(tmp_path / "tree.json")
+    else:
+        np.savez(vectors, **{**arrays, other: arrays[other][::-1]})
+    with pytest.raises(ValueError, match="study holds a study of other data: give another folder with -o"):
+        pipeline._prepared(find_data(vectors), output, str)
+    assert {path: path.read_bytes() for path in output.iterdir()} == before
+
+
 def test_large_images_have_a_word_why_there_is_no_estimator(tmp_path):
     images = SimpleNamespace(inputs=SimpleNamespace(shape=(3, 64, 64)))
     assert pipeline._vectors(images) is None

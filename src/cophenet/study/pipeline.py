@@ -27,6 +27,7 @@ from cophenet.report.page_data import level_chances
 from cophenet.report.table import signed
 from cophenet.runs import Run
 from cophenet.runs.experiment import load_experiment
+from cophenet.runs.folder import describe_data
 from cophenet.study.plan import CANDIDATES, FLAT, Candidate, Stage, StudyData, stage_runs, train_command
 from cophenet.tree import Hierarchy
 from cophenet.tree.review import misplaced_classes
@@ -88,10 +89,9 @@ def run_study(
         tell: Gets a line about everything that is done.
 
     Raises:
-        ValueError: If the data is wrong, or a run fails.
+        ValueError: If the data is wrong, the folder holds a study of other data, or a run fails.
     """
     data, notes, train, test = _prepared(data, output, tell)
-    output.mkdir(parents=True, exist_ok=True)
     work = _Work(data, output, threads, tell)
     tried = (FLAT, *CANDIDATES)
     domain = data.load().data.domain
@@ -173,18 +173,28 @@ def _prepared(data: StudyData, output: Path, tell: Tell) -> tuple[StudyData, lis
     sizes = f"{len(train):,} training and {len(test):,} test samples"
     tell(f"{data.name}: {sizes}, {train.tree.num_classes} classes")
     vectors = _vectors(train)
-    if not train.tree.is_equidistant:
-        return data, _misplaced(vectors, train), train, test
-    if recipe.data.name not in ("folder", "vectors") or vectors is None:
+    inferring = train.tree.is_equidistant
+    if inferring and (recipe.data.name not in ("folder", "vectors") or vectors is None):
         raise ValueError(f"{data.name} has no tree that groups its classes: give --tree FILE")
+    _keep_to_data(output, {**describe_data(experiment), "tree": _checksum(train.tree)})
+    if vectors is None or not inferring:
+        return data, _misplaced(vectors, train), train, test
     file = output / "inferred-tree.json"
-    output.mkdir(parents=True, exist_ok=True)
     _infer(vectors, train).write(file)
     note = f"There was no tree: it was inferred from the training vectors, and is in {file}."
     tell(note)
     data = data.with_tree(file)
     experiment = load_experiment(data.load(), data.data_dir)
     return data, [note], experiment.train, experiment.test
+
+
+def _keep_to_data(output: Path, described: dict[str, Any]) -> None:
+    """Make the folder of a study for this data, or refuse one of other data, whose runs would be used."""
+    file = output / "data.json"
+    if file.is_file() and read_json(file) != described:
+        raise ValueError(f"output {output} holds a study of other data: give another folder with -o")
+    output.mkdir(parents=True, exist_ok=True)
+    write_json(file, described)
 
 
 def _vectors(samples: Samples) -> NDArray[np.float32] | None:
