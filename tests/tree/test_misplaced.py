@@ -56,3 +56,31 @@ def test_the_command_says_it(tmp_path, capsys):
         main(["tree", "review", str(tmp_path / "tree.json"), "--features", str(tmp_path / "v.npz")])
     out = capsys.readouterr().out
     assert "One class looks misplaced:\n  c5 is in g2, but looks like g1: mean distance" in out
+
+
+def test_the_tree_is_read_once_as_its_format_says(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    features, labels = blobs([0, 0, 0, 1, 1, 1, 2, 2])
+    own = tree([0, 0, 0, 1, 1, 2, 2, 2])
+    own.write(tmp_path / "tree.json")
+    (tmp_path / "tree.json").rename("tree.txt")
+    numbers = Hierarchy.from_paths([("g", str(7 - label)) for label in range(8)])
+    numbers.write(tmp_path / "numbers.json")
+    np.savez("v.npz", features=features, labels=labels)
+
+    def review(*options):
+        with pytest.raises(SystemExit) as end:
+            main(["tree", "review", *options])
+        return end.value.code, "".join(capsys.readouterr())
+
+    code, text = review("tree.txt", "--format", "json", "--features", "v.npz")
+    assert code == 0, text
+    assert "c5 is in g2, but looks like g1" in text
+    # Numbers that may be names or positions are not guessed; the option named is one of this command.
+    code, text = review("numbers.json", "--features", "v.npz")
+    assert code == 2
+    assert "say which with --labels" in text
+    assert review("numbers.json", "--features", "v.npz", "--labels", "names")[0] == 0
+    code, text = review("numbers.json", "--labels", "names")
+    assert code == 2
+    assert "got 'names' without --features" in text

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cophenet.cli.options import LabelKind
 from cophenet.cli.printing import print_table
 
 if TYPE_CHECKING:
@@ -22,14 +23,6 @@ Vectors = Annotated[
     Path, typer.Argument(metavar="FILE", help="Vectors: npz, npy, safetensors, parquet or CSV.")
 ]
 Model = Annotated[Path, typer.Option(help="Folder of a saved model, or of a run.")]
-LabelKind = Annotated[
-    str | None,
-    typer.Option(
-        "--labels",
-        help="What numbers as labels are: names of the tree, or positions in its classes. Needed only where "
-        "they may be both.",
-    ),
-]
 Engine = Annotated[
     str, typer.Option(help="Who works on several files: this process (local), or the workers of Ray (ray).")
 ]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SEEDS",
     "DataDir",
+    "LabelKind",
     "OptionalScale",
     "RunFolders",
     "Scale",
@@ -33,6 +34,14 @@ Scale = Literal["paper", "scratch", "laptop"]
 SEEDS = typer.Option(metavar="N|LIST", help="3 for seeds 0, 1 and 2; or a list: 0,4 or 7,")
 DataDir = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder that holds the data.")]
 OptionalScale = Annotated[Scale | None, typer.Option(help="Size of the experiment; laptop unless given.")]
+LabelKind = Annotated[
+    str | None,
+    typer.Option(
+        "--labels",
+        help="What numbers as labels are: names of the tree, or positions in its classes. Needed only where "
+        "they may be both.",
+    ),
+]
 RunFolders = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, of any seeds.")]
 Seeds = Annotated[str | None, SEEDS]
 Settings = Annotated[

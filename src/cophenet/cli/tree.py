@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cophenet.cli.options import LabelKind
 from cophenet.cli.printing import print_tree, sizes
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def review(
         Path | None,
         typer.Option(metavar="FILE", help="Vectors with labels: which classes look misplaced by them?"),
     ] = None,
+    labels: LabelKind = None,
 ) -> None:
     """Tell what is odd in a tree: single children, uneven depths, huge groups, names nearly the same.
 
@@ -100,21 +102,25 @@ def review(
     """
     from cophenet.tree import Hierarchy
 
+    if labels is not None and features is None:
+        raise ValueError(f"--labels is about the labels of vectors, got {labels!r} without --features")
     tree = Hierarchy.read(file, format=form, header=header)
     for sentence in tree.review() or ["Nothing is odd in this tree."]:
         typer.echo(sentence)
     if features is not None:
-        for sentence in _misplaced(tree, file, features):
+        for sentence in _misplaced(tree, features, labels):
             typer.echo(sentence)
 
 
-def _misplaced(tree: Hierarchy, file: Path, features: Path) -> Iterable[str]:
-    from cophenet.data.vectors import Vectors
+def _misplaced(tree: Hierarchy, features: Path, labels: str | None) -> Iterable[str]:
+    from cophenet.estimator.files import label_names
     from cophenet.tree.review import misplaced_classes
+    from cophenet.vectors import read_vectors
 
-    source = Vectors(str(features.resolve()), str(features.resolve()), str(file.resolve()))
-    samples = source.load(None).samples("train")
-    found = misplaced_classes(samples.inputs.take(samples.rows).numpy(), samples.labels, tree)
+    vectors, texts = read_vectors(features)
+    names = label_names(features, texts, tree, labels)
+    places = {name: tree.index(name) for name in sorted(set(names))}
+    found = misplaced_classes(vectors, [places[name] for name in names], tree)
     if not found:
         yield "By these vectors no class looks misplaced."
         return

@@ -48,6 +48,7 @@ __all__ = [
     "embed_one",
     "fit_file",
     "index_file",
+    "label_names",
     "load_model",
     "outputs_in",
     "predict_file",
@@ -136,7 +137,7 @@ def fit_file(
     if texts is None:
         raise ValueError(f"{file}: has no labels to fit on; give --model to use a saved model")
     check_columns(output, {"labels": np.array(texts)})  # before the work, not after it
-    names = texts if chosen is None else _names(file, texts, chosen, labels)
+    names = texts if chosen is None else label_names(file, texts, chosen, labels)
     if len(set(names)) < 2:
         raise ValueError(f"{file}: has labels of one class only, {names[0]!r}: two are needed to fit")
     return HierarchicalEmbedder(chosen, **parameters).fit(rows, np.array(names))
@@ -167,7 +168,7 @@ def embed_file(
         for features, texts in read_parts(file):
             vectors = embedder.transform(features)
             if scores is not None and texts is not None:
-                names = texts if tree is None else _names(file, texts, tree, labels)
+                names = texts if tree is None else label_names(file, texts, tree, labels)
                 scores.add(features, vectors, names)
             yield {"features": vectors, **({} if texts is None else {"labels": np.array(texts)})}
 
@@ -186,7 +187,7 @@ def compare_file(
     if texts is None:
         raise ValueError(f"{file}: has no labels to compare by")
     chosen = Hierarchy.read(tree)
-    encoded = encode(np.array(_names(file, texts, chosen, labels)), chosen, "names")
+    encoded = encode(np.array(label_names(file, texts, chosen, labels)), chosen, "names")
     if encoded.tree is None or len(encoded.inner):
         raise ValueError(
             f"{file}: methods are compared on classes, but some labels are inner nodes of the tree"
@@ -294,7 +295,7 @@ def index_file(
     tree = embedder.given_tree_
     if tree is None and labels is not None:
         raise ValueError("--labels is about the names of a tree, but the model has inferred its own")
-    names = texts if texts is None or tree is None else _names(file, texts, tree, labels)
+    names = texts if texts is None or tree is None else label_names(file, texts, tree, labels)
     embedder.build_index(rows, None if names is None else np.array(names), backend=backend, folder=folder)
 
 
@@ -338,7 +339,7 @@ def write_answers(output: Path, results: Iterator[SearchResult], k: int) -> int:
     return write_vectors(output, parts(), numbered=("group",)) // k
 
 
-def _names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None) -> list[str]:
+def label_names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None) -> list[str]:
     """Labels of a file as names of nodes of a tree.
 
     Args:
@@ -350,6 +351,13 @@ def _names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None) -> 
 
     Raises:
         ValueError: If labels are no positions, may be both, or are not in the tree.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "two.npz"
+        >>> np.savez(file, features=np.eye(2), labels=[1, 0])
+        >>> label_names(file, ["1", "0"], Hierarchy.from_paths([("cat",), ("dog",)]), None)
+        ['dog', 'cat']
     """
     if kind is not None:
         check_choice("--labels", kind, ("names", "positions"))
