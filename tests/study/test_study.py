@@ -10,6 +10,7 @@ import pytest
 
 from cophenet.cli import main
 from cophenet.estimator import comparison
+from cophenet.paper.queue import Queue
 from cophenet.recipes.load import Override
 from cophenet.report.noise import Measured
 from cophenet.runs import Run
@@ -149,6 +150,30 @@ def test_numbers_of_the_estimator_are_kept_for_their_data_only(tmp_path, vectors
     (tmp_path / "estimator-seed0.json").write_text("[")
     with pytest.raises(ValueError, match=r"estimator-seed0\.json is no JSON"):
         fits(train)
+
+
+def test_only_runs_that_are_begun_are_counted(tmp_path, monkeypatch):
+    """Ten seconds for a run; lines about others, such as one that fails, are passed on as they are."""
+    clock, lines = [0.0], []
+
+    def make(_queue, runs, *_rest):
+        if runs.name == "choose-flat":
+            raise OSError("the disk is full")
+        clock[0] += 10
+
+    monkeypatch.setattr(pipeline.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(Queue, "_make", make)
+    work = pipeline._Work(find_data("digits"), tmp_path, 1, lines.append)
+    work.planned = 5
+    with pytest.raises(ValueError, match="choose-flat/seed0: the disk is full"):
+        work.make("choose", (FLAT, *CANDIDATES[:3]), (0,))
+    assert lines == [
+        "1/5 choose-flat/seed0: train",
+        "choose-flat/seed0 failed: the disk is full",
+        "1/5 choose-mtl/seed0: train",
+        "2/5 choose-fastft-0.3/seed0: train, about 40 s left",
+        "3/5 choose-fastft-1/seed0: train, about 30 s left",
+    ]
 
 
 @pytest.fixture(scope="module")

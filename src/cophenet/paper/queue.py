@@ -23,6 +23,8 @@ __all__ = ["Queue", "Report", "State", "different_settings", "missing_data", "st
 
 State = Literal["missing", "interrupted", "trained", "done"]
 Tell = Callable[[str], None]
+# What is done with a run that is in a state.
+_WORDS: dict[State, str] = {"missing": "train", "interrupted": "continue", "trained": "evaluate"}
 # Seconds after which it is said once more what is waited for.
 _AGAIN = 180.0
 
@@ -98,6 +100,7 @@ class Queue:
         threads: Of the CPU for a run; None for all.
         progress: As for `train`.
         pause: Seconds between two looks at runs that other processes have locked.
+        begun: Gets the name of every run that is begun, and what is done with it, in place of a line.
         report: What became of the runs so far.
     """
 
@@ -108,6 +111,7 @@ class Queue:
     threads: int | None = None
     progress: bool | None = None
     pause: float = 5.0
+    begun: Callable[[str, str], None] | None = None
     report: Report = field(default_factory=Report)
     _said: dict[str, float] = field(default_factory=dict)
 
@@ -127,7 +131,7 @@ class Queue:
                 if name in (*known.done, *known.lacking, *known.failed):
                     continue
                 try:
-                    self._have(runs, seed, name, f"[{place}/{len(entries)}] {name}")
+                    self._have(runs, seed, name, f"[{place}/{len(entries)}]")
                 except InUseError:
                     self.say(f"{name}: another process is running it", again=True)
                     settled = False
@@ -143,7 +147,7 @@ class Queue:
             self._said[line] = now
             self.tell(line)
 
-    def _have(self, runs: VariantRuns, seed: int, name: str, title: str) -> None:
+    def _have(self, runs: VariantRuns, seed: int, name: str, place: str) -> None:
         if self._is_done(runs, seed):
             self.report.done.append(name)
             return
@@ -163,7 +167,12 @@ class Queue:
         with locked(path.parent, f"{path.name}.lock", what=f"{path.name} of"):
             # Again: another process may have finished it just now.
             if not self._is_done(runs, seed):
-                self._make(runs, seed, path, state_of(path), title)
+                state = state_of(path)
+                if self.begun is None:
+                    self.tell(f"{place} {name}: {_WORDS[state]}")
+                else:
+                    self.begun(name, _WORDS[state])
+                self._make(runs, seed, path, state)
                 self.report.trained.append(name)
         self.report.done.append(name)
 
@@ -176,13 +185,11 @@ class Queue:
             )
         return state == "done"
 
-    def _make(self, runs: VariantRuns, seed: int, path: Path, state: str, title: str) -> None:
+    def _make(self, runs: VariantRuns, seed: int, path: Path, state: State) -> None:
         from cophenet.evaluation import evaluate
         from cophenet.runs import resume, train
 
         # Its settings are those of the caller's recipe (see `_is_done`), so it names the caller's own code.
-        words = {"missing": "train", "interrupted": "continue", "trained": "evaluate"}
-        self.tell(f"{title}: {words[state]}")
         options = {"loggers": ("csv",), "progress": self.progress, "data_dir": self.data_dir}
         if state == "missing":
             train(runs.of_seed(seed), path, threads=self.threads, **options)  # type: ignore[arg-type]

@@ -129,8 +129,8 @@ class _Work:
 
     def __init__(self, data: StudyData, output: Path, threads: int | None, tell: Tell) -> None:
         self.data, self.output, self.tell, self.planned = data, output, tell, 0
-        self._begun, self._new = time.monotonic(), 0
-        self._queue = Queue(output, data.data_dir, self._line, threads=threads, progress=False)
+        self._start = time.monotonic()
+        self._queue = Queue(output, data.data_dir, tell, threads=threads, progress=False, begun=self._begun)
 
     def make(self, stage: Stage, tried: Sequence[Candidate], seeds: Sequence[int]) -> dict[str, Run]:
         """Train and evaluate the runs of a stage; name of a candidate -> its run of all seeds."""
@@ -145,13 +145,12 @@ class _Work:
             for one, runs in zip(tried, wanted, strict=True)
         }
 
-    def _line(self, line: str) -> None:
-        """A line of the queue, with the time that the rest would take at the rate so far."""
-        done = len(self._queue.report.done)
-        rate = (time.monotonic() - self._begun) / self._new if self._new else None
-        self._new += 1
-        left = "" if rate is None else f", about {format_time(rate * max(self.planned - done, 1))} left"
-        self.tell(f"{done + 1}/{self.planned} {line.partition('] ')[2] or line}{left}")
+    def _begun(self, name: str, word: str) -> None:
+        """Say which run is begun, with the time that the rest would take at the rate so far."""
+        done, new = len(self._queue.report.done), len(self._queue.report.trained)
+        rest = (time.monotonic() - self._start) / max(new, 1) * max(self.planned - done, 1)
+        left = f", about {format_time(rest)} left" if new else ""
+        self.tell(f"{done + 1}/{self.planned} {name}: {word}{left}")
 
 
 def _join_seeds(folder: Path, recipe: Any, seeds: Sequence[int]) -> Run:
