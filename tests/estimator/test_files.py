@@ -122,6 +122,7 @@ def test_errors_in_a_shell_are_one_line(tmp_path, capsys):
 
 EMBED, SEARCH = "embed {} -o o.npz", "search good.npz --model model {}"
 PREDICT = "predict good.npz --model model -o o.csv {}"
+COMPARE = "embed good.npz --tree tree.yaml --compare {}"
 SURE = f"{PREDICT} --decision specific-if-confident"
 
 
@@ -138,6 +139,20 @@ SURE = f"{PREDICT} --decision specific-if-confident"
         (SEARCH, "-k 999", "-k must be at most 120"),
         (SEARCH, "--level 9", "--level must be a depth from 1 to 3"),
         (SEARCH, "--index good.npz --backend x", "--backend must be one of"),
+        (SEARCH, "--backend faiss", "--backend faiss is for --index"),
+        (SEARCH, "--labels names", "--labels names is for --index"),
+        (SEARCH, "--index bare.npy --labels names", "--labels names is about the labels of a file, but bare"),
+        (EMBED, "good.npz --model model --objective l2", "--objective l2 is for fitting: --model uses"),
+        (EMBED, "good.npz --model model --tree-strength 0", "--tree-strength 0 is for fitting"),
+        (EMBED, "good.npz --model model --seed 0", "--seed 0 is for fitting"),
+        (EMBED, "good.npz --model model --tree tree.yaml", "--tree tree.yaml is for fitting"),
+        (EMBED, "good.npz --model model --save new", "--save new is for fitting"),
+        (EMBED, "good.npz --model model --compare", "--compare is for fitting"),
+        (EMBED, "good.npz --trust", "--trust is for --model"),
+        (EMBED, "good.npz cow.npz --model model --labels names", "--labels names is for the scores of one"),
+        (EMBED, "bare.npy --model model --labels names", "--labels names is about the labels of a file"),
+        (COMPARE, "--objective l2", "--objective l2 is for what -o writes"),
+        (COMPARE, "--tree-strength 1", "--tree-strength 1 is for what -o writes"),
     ],
 )
 def test_errors_in_a_shell_speak_of_options(fitted, tmp_path, capsys, monkeypatch, command, options, message):
@@ -145,6 +160,7 @@ def test_errors_in_a_shell_speak_of_options(fitted, tmp_path, capsys, monkeypatc
     TREE.write("tree.yaml")
     fitted.save("model")
     np.savez("good.npz", features=ROWS, labels=NAMES)
+    np.save("bare.npy", ROWS)
     np.savez("cow.npz", features=ROWS, labels=np.where(NAMES == "cat", "cow", NAMES))
     np.savez("one.npz", features=ROWS, labels=np.full(len(ROWS), "cat"))
     assert run(*command.format(options).split()) == 2
@@ -204,7 +220,11 @@ def test_numbers_in_a_file_are_names_or_positions_but_never_guessed(tmp_path, ca
     assert given.pop()[1] == CODES.astype(str).tolist()
     model = embed_and_read(tmp_path, plain, PERMUTED, "--labels", "positions")
     assert given.pop()[1] == (4 - CODES).astype(str).tolist()
-    # The same when searching.
+    # The same with a model, which counts its scores by labels.
+    again = ["embed", plain, "--model", tmp_path / "model", "-o", tmp_path / "again.npz"]
+    assert run(*again) == 2
+    assert run(*again, "--labels", "positions") == 0
+    # And when searching.
     found = ["search", plain, "--model", tmp_path / "model", "--index", plain, "-k", 1, "--level", 1]
     assert run(*found) == 2
     capsys.readouterr()

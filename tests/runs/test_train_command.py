@@ -86,8 +86,8 @@ def test_objective_seeds_and_files(tmp_path):
     ("arguments", "message"),
     [
         (["--resume", "nowhere"], "no run folder at nowhere"),
-        (["--resume", "nowhere", "--objective", "l2"], "--objective cannot be changed with --resume"),
-        (["--resume", "nowhere", "--threads", "2"], "--threads cannot be changed with --resume"),
+        (["--resume", "nowhere", "--objective", "l2"], "--objective l2 cannot be changed with --resume"),
+        (["--resume", "nowhere", "--threads", "2"], "--threads 2 cannot be changed with --resume"),
         (["--seeds", "0"], "--seeds must be how many (3) or a list"),
         (["--seeds", "a,b"], "--seeds must be how many (3) or a list"),
         (["digit"], "did you mean 'digits'"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cophenet.cli.options import LabelKind
+from cophenet.cli.options import LabelKind, refuse_given
 from cophenet.cli.printing import print_table
 
 if TYPE_CHECKING:
@@ -50,11 +50,13 @@ def embed(
     save: Annotated[Path | None, typer.Option(help="Folder to keep the fitted model in.")] = None,
     labels: LabelKind = None,
     tree_strength: Annotated[
-        str, typer.Option(help="How much the tree decides: auto, or from 0 (not at all) to 1.")
-    ] = "auto",
+        str | None,
+        typer.Option(help="How much the tree decides: auto, or from 0 (not at all) to 1; auto unless given."),
+    ] = None,
     objective: Annotated[
-        str, typer.Option(help="auto, or to train an adapter the name of an objective.")
-    ] = "auto",
+        str | None,
+        typer.Option(help="auto, or to train an adapter the name of an objective; auto unless given."),
+    ] = None,
     compare: Annotated[
         bool,
         typer.Option("--compare", help="What does the tree give? Compare with other methods on a quarter."),
@@ -63,7 +65,9 @@ def embed(
         Path | None,
         typer.Option(help="Picture of errors against how specific answers are: svg, png or pdf."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides all that is random.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Decides all that is random; 0 unless given.")
+    ] = None,
     engine: Engine = "local",
     trust: Trust = False,
 ) -> None:
@@ -75,23 +79,32 @@ def embed(
     """
     from cophenet.estimator.files import draw_curve, embed_one, fit_file, load_model
 
-    if model is not None and any(given is not None for given in (tree, save, labels)):
-        raise ValueError("--model uses a model as it is; leave out --tree, --save and --labels")
+    fitting: dict[str, Any] = {"--tree-strength": tree_strength, "--objective": objective}
+    if model is None:
+        refuse_given({"--trust": trust}, "is for --model: nothing else names code")
+    else:
+        fitting |= {"--tree": tree, "--save": save, "--seed": seed, "--compare": compare}
+        refuse_given(fitting, "is for fitting: --model uses a model as it is")
     if output is None and (save is not None or model is not None or curve is not None or not compare):
         raise ValueError("-o says where to write the reshaped vectors; only --compare goes without it")
     if len(files) > 1 or engine != "local":
         if model is None or output is None or compare or curve is not None:
             raise ValueError("several files, and --engine, are for --model and -o FOLDER alone")
+        refuse_given({"--labels": labels}, "is for the scores of one file: of several there are none")
         rows = sum(_each_file(partial(embed_one, model.resolve(), trust), files, output, engine))
         typer.echo(f"wrote {output}: {len(files)} files, {rows} vectors")
         return
+    if output is None:
+        refuse_given(fitting, "is for what -o writes: the methods of --compare have their own settings")
     if compare:
-        _print_comparison(files[0], tree, labels, seed)
+        _print_comparison(files[0], tree, labels, seed or 0)
     if output is None:
         return
     _check_places(output, save, curve)
     if model is None:
-        options = {"objective": objective, "tree_strength": _strength(tree_strength), "random_state": seed}
+        strength = None if tree_strength is None else _strength(tree_strength)
+        given = {"objective": objective, "tree_strength": strength, "random_state": seed or 0}
+        options = {name: value for name, value in given.items() if value is not None}
         embedder = fit_file(files[0], output, tree, labels, verbose=sys.stderr.isatty(), **options)
     else:
         embedder = load_model(model, trust=trust)
@@ -246,7 +259,9 @@ def search(
     level: Annotated[
         str | None, typer.Option(help="Level of the tree to group by: its name, or its depth from 1.")
     ] = None,
-    backend: Annotated[str, typer.Option(help="exact, faiss or hnswlib.")] = "exact",
+    backend: Annotated[
+        str | None, typer.Option(help="Who searches in --index: exact (unless given), faiss or hnswlib.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write instead of printing.")
     ] = None,
@@ -259,11 +274,15 @@ def search(
     from cophenet.estimator.files import index_file, load_model, search_file, write_answers
     from cophenet.vectors import check_output
 
+    if index is None:
+        own = "is for --index: the index of the model is searched as it was made"
+        refuse_given({"--labels": labels, "--backend": backend}, own)
     if output is not None:
         check_output(output)
     embedder = load_model(model, trust=trust)
     if index is not None:
-        index_file(embedder, index, labels, backend, None if output is None else output.parent)
+        folder = None if output is None else output.parent
+        index_file(embedder, index, labels, "exact" if backend is None else backend, folder)
     results = search_file(embedder, file, k, level)
     if output is None:
         _print_groups(results)

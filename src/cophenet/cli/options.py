@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,6 +25,7 @@ __all__ = [
     "complete_recipes",
     "load_for",
     "parse_seeds",
+    "refuse_given",
 ]
 
 _MOST_SEEDS = 1000
@@ -55,6 +56,21 @@ def complete_recipes() -> list[str]:
     from cophenet.recipes.load import recipe_names
 
     return list(recipe_names())
+
+
+def refuse_given(options: Mapping[str, Any], why: str) -> None:
+    """Refuse options, by name, that were given but would not be used.
+
+    Example:
+        >>> refuse_given({"--tree": None, "--seed": 0, "--trust": True}, "is for fitting")
+        Traceback (most recent call last):
+        ValueError: --seed 0 is for fitting
+    """
+    for name, value in options.items():
+        if value is None or value is False or value == []:
+            continue
+        words = value if isinstance(value, list) else [] if value is True else [value]
+        raise ValueError(f"{' '.join(map(str, (name, *words)))} {why}")
 
 
 def load_for(

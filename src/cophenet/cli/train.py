@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cophenet.cli.options import DataDir, OptionalScale, Seeds, Settings, Threads, complete_recipes, load_for
+from cophenet.cli.options import (
+    DataDir,
+    OptionalScale,
+    Seeds,
+    Settings,
+    Threads,
+    complete_recipes,
+    load_for,
+    refuse_given,
+)
 
 if TYPE_CHECKING:
     from cophenet.recipes import Recipe
@@ -109,7 +118,7 @@ def train(
         chosen |= {"--seeds": seeds, "--set": settings, "--output": output}
         chosen |= {"--keep-best": keep_best, "--patience": patience}
         chosen |= {f"--{name.replace('_', '-')}": value for name, value in machine.items()}
-        _refuse_beside_resume(chosen)
+        refuse_given(chosen, "cannot be changed with --resume: the run keeps its own settings")
         with _one_line_end():
             run = _resume(resume, trust=trust, **common)
     else:
@@ -143,13 +152,6 @@ def _one_line_end() -> Iterator[None]:
     except ArithmeticError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
-
-
-def _refuse_beside_resume(chosen: dict[str, Any]) -> None:
-    """Options by name, of which none may be given."""
-    for name, value in chosen.items():
-        if value:
-            raise ValueError(f"{name} cannot be changed with --resume: the run keeps its own settings")
 
 
 def _resume(folder: Path, *, trust: bool, **options: Any) -> Run:

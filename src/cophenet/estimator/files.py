@@ -162,13 +162,12 @@ def embed_file(
     Returns:
         How many they are.
     """
-    tree = embedder.given_tree_
 
     def parts() -> Iterator[dict[str, Any]]:
         for features, texts in read_parts(file):
             vectors = embedder.transform(features)
-            if scores is not None and texts is not None:
-                names = texts if tree is None else label_names(file, texts, tree, labels)
+            names = None if scores is None else _names_for(embedder, file, texts, labels)
+            if scores is not None and names is not None:
                 scores.add(features, vectors, names)
             yield {"features": vectors, **({} if texts is None else {"labels": np.array(texts)})}
 
@@ -292,10 +291,7 @@ def index_file(
     if folder is None:
         folder = file.parent if os.access(file.parent, os.W_OK) else Path(gettempdir())
     rows, texts = map_rows(file, folder)
-    tree = embedder.given_tree_
-    if tree is None and labels is not None:
-        raise ValueError("--labels is about the names of a tree, but the model has inferred its own")
-    names = texts if texts is None or tree is None else label_names(file, texts, tree, labels)
+    names = _names_for(embedder, file, texts, labels)
     embedder.build_index(rows, None if names is None else np.array(names), backend=backend, folder=folder)
 
 
@@ -337,6 +333,18 @@ def write_answers(output: Path, results: Iterator[SearchResult], k: int) -> int:
             start = stop
 
     return write_vectors(output, parts(), numbered=("group",)) // k
+
+
+def _names_for(
+    embedder: HierarchicalEmbedder, file: Path, labels: list[str] | None, kind: str | None
+) -> list[str] | None:
+    """Labels of a file as the estimator knows them; None if it has none."""
+    tree = embedder.given_tree_
+    if kind is not None and tree is None:
+        raise ValueError("--labels is about the names of a tree, but the model has inferred its own")
+    if kind is not None and labels is None:
+        raise ValueError(f"--labels {kind} is about the labels of a file, but {file} has none")
+    return labels if labels is None or tree is None else label_names(file, labels, tree, kind)
 
 
 def label_names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None) -> list[str]:
