@@ -164,6 +164,7 @@ _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
+_RESULT = "= "
 # Modules are looked for where this process does: not in the current folder, which may be anyone's.
 _START = (
     "import sys; sys.path[:] = sys.argv.pop(1).split(chr(10)); "
@@ -353,13 +354,17 @@ def run_isolated(
             lines.append(line.rstrip("\n"))
             if line.startswith("- "):
                 tell(lines[-1][2:])
-    if child.returncode:
+    results = [line.removeprefix(_RESULT) for line in lines if line.startswith(_RESULT)]
+    if child.returncode or not results:
         raise RuntimeError(f"the study {study!r} failed: {lines[-1] if lines else 'it said nothing'}")
-    result: dict[str, Any] = json.loads(lines[-1])
+    result: dict[str, Any] = json.loads(results[-1])
     return result
 
 
 def _main(study: str, settings: str) -> None:
-    """The study in the new process: lines about what is done, then the result as one line of JSON."""
+    """The study in the new process: lines about what is done, and the result as a line of JSON.
+
+    Each begins with a mark, for a package may say something at any time, also while the process ends.
+    """
     result = _RUNNERS[study](json.loads(settings), lambda line: print(f"- {line}", flush=True))
-    print(json.dumps(result, allow_nan=False))
+    print(_RESULT + json.dumps(result, allow_nan=False), flush=True)
