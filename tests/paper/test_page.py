@@ -75,6 +75,7 @@ def test_what_is_missing_is_counted_by_its_reason():
         ("{}", "has format None, this version reads 3"),
         (json.dumps({**RANK, "format": 1}), "has format 1, this version reads 3"),
         (json.dumps({k: v for k, v in RANK.items() if k != "settings"}), "lacks settings"),
+        (json.dumps({**RANK, "x": 1, "y": 2}), "has x, y, which this version does not know"),
         (json.dumps(Document("fine").to_json()), "is of item 'fine'"),
         ("<html>", "is no JSON document"),
     ],

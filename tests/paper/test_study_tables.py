@@ -1,5 +1,6 @@
 """The studies beyond the paper: every number is that of its run, and every objective has as many trials."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -53,6 +54,23 @@ def test_the_best_trial_of_every_objective_is_marked(tmp_path):
         made.rows[0][name].mean for name in ("fine accuracy", "coarse accuracy", "fine MAP", "coarse MAP")
     ]
     assert made.rows[0]["mean"].mean == pytest.approx(sum(numbers) / 4)
+
+
+def test_a_trial_that_lacks_a_number_has_no_mean_and_is_not_the_best(tmp_path):
+    made = Made(tmp_path, "tuning", ON_DIGITS)
+    rows = [row for row in made.rows if row["objective"] == made.rows[0]["objective"]]
+    best = next(place for place, row in enumerate(rows) if row[""] == "best")
+    for place in (best, *range(len(rows))):
+        results = made.planned[place].path(tmp_path, 0) / "results.json"
+        content = json.loads(results.read_text())
+        content["metrics"].pop("source/map/fine", None)
+        results.write_text(json.dumps(content))
+        made.read("tuning")
+        row = made.rows[place]
+        assert (row["mean"].text, row[""], row["coarse MAP"].text != "-") == ("-", "", True)
+    # None of the first objective is left.
+    marks = [row["objective"] for row in made.rows if row[""]]
+    assert sorted(marks) == sorted({row["objective"] for row in made.rows[len(rows) :]})
 
 
 def test_controls_have_the_seeds_of_what_they_control():

@@ -1,8 +1,10 @@
 """Does my tree help? From data to answer, on tiny runs."""
 
 import json
+import shlex
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from cophenet.cli import main
 from cophenet.estimator import comparison
 from cophenet.paper.queue import Queue
+from cophenet.recipes import load_recipe
 from cophenet.recipes.load import Override
 from cophenet.report.noise import Measured
 from cophenet.runs import Run
@@ -81,10 +84,18 @@ def test_new_classes_of_own_data_are_measured_from_a_few_examples(tmp_path, vect
 
 
 def test_the_command_for_good_is_complete(vectors):
-    line = train_command(find_data(vectors), CANDIDATES[1])
+    file = vectors.parent / "Photos #2: \U0001f426" / "x\\.npz"
+    file.parent.mkdir()
+    vectors.rename(file)
+    data = find_data(file)
+    line = train_command(data, CANDIDATES[1])
     assert line.startswith("cophenet train vectors --objective fastft --data-dir")
-    assert f"data.options.train={vectors}" in line
-    assert "--set objective.cpcc.weight=0.3" in line
+    words = shlex.split(line)
+    given = [after for word, after in pairwise(words) if word == "--set"]
+    assert "objective.cpcc.weight=0.3" in given
+    read = load_recipe("vectors", None, given).data.options
+    assert read == data.load().data.options
+    assert (read["train"], read["test"]) == (str(file), None)
 
 
 def test_a_tree_is_inferred_where_there_is_none(tmp_path, vectors):

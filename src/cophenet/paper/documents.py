@@ -173,8 +173,11 @@ def _read(path: Path, name: str) -> tuple[dict[str, Any], str]:
         return {}, "is no JSON document"
     if content.get("format") != FORMAT:
         return content, f"has format {content.get('format')!r}, this version reads {FORMAT}"
-    if lacking := [key for key in Document.__dataclass_fields__ if key not in content]:
+    known = ("format", *Document.__dataclass_fields__)
+    if lacking := [key for key in known if key not in content]:
         return content, f"lacks {', '.join(lacking)}"
+    if unknown := [key for key in content if key not in known]:
+        return content, f"has {', '.join(unknown)}, which this version does not know"
     return content, "" if content["item"] == name else f"is of item {content['item']!r}"
 
 

@@ -92,7 +92,7 @@ def yardsticks(item: Item, document: Document) -> dict[str, Table]:
 
 
 def tuning(item: Item, document: Document) -> dict[str, Table]:
-    """All trials of every objective, and the one with the best mean."""
+    """All trials of every objective, and the one with the best mean of those that have all numbers."""
     observations, tables = document.observations, {}
     for label, conditions in _by_recipe(observations):
         rows = []
@@ -100,8 +100,9 @@ def tuning(item: Item, document: Document) -> dict[str, Table]:
         for place, c in enumerate(conditions):
             cells = _cells(observations, c, _TRIED)
             known = [one.mean for one in cells if one is not None and one.mean is not None]
-            mean = sum(known) / len(known) if len(known) == len(cells) else 0.0
-            best[c.label] = max(best.get(c.label, (0.0, -1)), (mean, place))
+            mean = sum(known) / len(known) if len(known) == len(cells) else None
+            if mean is not None:
+                best[c.label] = max(best.get(c.label, (mean, place)), (mean, place))
             rows.append([c.label, _words(c), *cells, Cell(mean, None, "percent"), ""])
         for _, place in best.values():
             rows[place][-1] = "best"

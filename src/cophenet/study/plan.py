@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -157,9 +158,9 @@ def find_data(
 
 def _option(name: str, path: Path | None) -> Override:
     value = None if path is None else str(path.resolve())
-    return Override(
-        ("data", "options", name), value, f"data.options.{name}={'null' if value is None else value}"
-    )
+    # In quotes: `--set` reads YAML, to which " #" in a path begins a remark.
+    text = f"data.options.{name}={json.dumps(value, ensure_ascii=False)}"
+    return Override(("data", "options", name), value, text)
 
 
 def stage_runs(
