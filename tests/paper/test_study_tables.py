@@ -63,7 +63,7 @@ def test_a_trial_that_lacks_a_number_has_no_mean_and_is_not_the_best(tmp_path):
     for place in (best, *range(len(rows))):
         results = made.planned[place].path(tmp_path, 0) / "results.json"
         content = json.loads(results.read_text())
-        content["metrics"].pop("source/map/fine", None)
+        content["metrics"].pop("source/map/digit", None)
         results.write_text(json.dumps(content))
         made.read("tuning")
         row = made.rows[place]
