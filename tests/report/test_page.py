@@ -7,11 +7,14 @@ import re
 import sys
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import save_file
 
+from cophenet._common.tensor_files import dump_tensors
 from cophenet.cli import main
 from cophenet.report import embedding, render_report, write_report
 from cophenet.report.names import short_names
@@ -347,6 +350,17 @@ def test_saved_layouts_that_cannot_be_drawn_are_made_again(wrong, tmp_path, monk
     save_file({"points": wrong}, tmp_path / "umap-f.safetensors", metadata={"features": digest})
     monkeypatch.setattr(embedding, "_umap", lambda z: z[:, :2])
     np.testing.assert_array_equal(embedding.embed(path, 1).points, np.eye(9, dtype="f4")[:, :2])
+
+
+def test_a_file_of_features_is_not_read_whole_to_be_told_from_others(tmp_path, monkeypatch):
+    path, made = tmp_path / "f.safetensors", []
+    monkeypatch.setattr(embedding, "_umap", lambda z: made.append(1) or z[:, :2])
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} was read into memory"))
+    for value in (1.0, 1.0, 2.0):
+        features = torch.full((9, 3), value)
+        path.write_bytes(dump_tensors({"features": features, "labels": torch.zeros(9, dtype=torch.int64)}))
+        embedding.embed(path, 1)
+    assert len(made) == 2
 
 
 def test_numbers_too_large_for_a_picture_name_their_file(tmp_path):

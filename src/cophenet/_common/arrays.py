@@ -6,12 +6,13 @@ import hashlib
 import json
 import mmap
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["check_arrays", "has_checksum", "release_pages", "with_checksum"]
+__all__ = ["check_arrays", "file_checksum", "recorded_checksum", "release_pages", "with_checksum"]
 
 
 def release_pages(array: NDArray[Any]) -> None:
@@ -50,9 +51,18 @@ def with_checksum(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str
     return {**metadata, _KEY: _checksum(arrays, metadata)}
 
 
-def has_checksum(metadata: Mapping[str, str]) -> bool:
-    """Whether `check_arrays` has something to compare with."""
-    return _KEY in metadata
+def recorded_checksum(metadata: Mapping[str, str]) -> str | None:
+    """What `with_checksum` wrote, which `check_arrays` compares with; None if there is none."""
+    return metadata.get(_KEY)
+
+
+def file_checksum(path: Path) -> str:
+    """SHA-256 of the bytes of a file, of which no more than a block is in memory."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while part := stream.read(_BLOCK):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
@@ -67,9 +77,9 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]
         Traceback (most recent call last):
         ValueError: bytes have changed since it was written: the checksum is ..., not ...
     """
-    if not has_checksum(metadata):
+    written = recorded_checksum(metadata)
+    if written is None:
         return
-    written = metadata[_KEY]
     now = _checksum(arrays, {name: text for name, text in metadata.items() if name != _KEY})
     if now != written:
         raise ValueError(f"bytes have changed since it was written: the checksum is {now}, not {written}")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from cophenet._common.arrays import check_arrays, with_checksum
+from cophenet._common.arrays import check_arrays, file_checksum, recorded_checksum, with_checksum
 
-__all__ = ["dump_tensors", "read_metadata", "read_tensors"]
+__all__ = ["content_checksum", "dump_tensors", "read_metadata", "read_tensors"]
 
 
 def dump_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -45,6 +45,14 @@ def read_metadata(path: Path) -> dict[str, str]:
 
     with safe_open(path, framework="pt") as file:
         return dict(file.metadata() or {})
+
+
+def content_checksum(path: Path) -> str:
+    """What tells a file from others: the checksum it was written with, else that of its bytes.
+
+    Damaged files fail in any way.
+    """
+    return recorded_checksum(read_metadata(path)) or file_checksum(path)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -5,7 +5,6 @@ UMAP or t-SNE is computed once and saved beside the features; PCA replaces it wh
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +18,7 @@ import torch
 
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import reading
-from cophenet._common.tensor_files import dump_tensors, read_metadata, read_tensors
+from cophenet._common.tensor_files import content_checksum, dump_tensors, read_metadata, read_tensors
 from cophenet.vectors import map_arrays
 
 __all__ = ["Embedding", "embed"]
@@ -74,7 +73,7 @@ def embed(path: Path, num_classes: int, method: Method = "UMAP") -> Embedding:
         return Embedding(_pca(shown), labels[rows], len(features), "PCA", note)
     name, lay_out, package = _METHODS[method]
     cache = path.with_name(f"{name}-{path.name}")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    digest = content_checksum(path)
     points = _cached(cache, digest, len(rows))
     if points is None:
         try:

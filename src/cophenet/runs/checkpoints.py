@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from cophenet._common.arrays import file_checksum
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import TooLargeError
 from cophenet._common.pickles import load_torch
@@ -28,12 +29,8 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 def is_good(path: Path) -> bool:
     """Whether the bytes of a checkpoint are those that were written."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while part := stream.read(1 << 20):
-            digest.update(part)
     match = _NAME.fullmatch(path.name)
-    return match is not None and digest.hexdigest()[:16] == match[2]
+    return match is not None and file_checksum(path)[:16] == match[2]
 
 
 def newest_good(folder: Path) -> tuple[Path | None, list[Path]]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from cophenet._common.arrays import check_arrays, has_checksum
+from cophenet._common.arrays import check_arrays, recorded_checksum
 from cophenet._common.files import parse_json, replaced_file
 from cophenet._common.limits import size_text
 from cophenet.vectors.formats import (
@@ -188,7 +188,7 @@ def _check_bytes(path: Path, changed: int, size: int) -> None:
     """Refuse a file whose checksum, if it has one, is not that of its tensors; looks once at each state."""
     _ = changed, size
     header, metadata, begin = _read_header(path)
-    if has_checksum(metadata):
+    if recorded_checksum(metadata) is not None:
         tensors = {name: _map_tensor(path, entry, begin, "r") for name, entry in header.items()}
         try:
             check_arrays(tensors, metadata)
