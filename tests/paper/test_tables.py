@@ -1,6 +1,7 @@
 """Tables and figures of made-up runs: every number is that of its run, and stands in its place."""
 
 import json
+import shutil
 import statistics
 from itertools import pairwise
 
@@ -280,13 +281,44 @@ def test_modes_are_saved_file_by_file(with_features, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         observe(item, planned, folder)
     saved = planned[0].path(folder, 3) / "modes.json"
-    assert list(json.loads(saved.read_text())) == ["0001"]
+    assert list(json.loads(saved.read_text())) == ["0001", "features"]
     document = Document("modes", observations=observe(item, planned, folder)[0])
     # Over the epochs of the first seed, at the end of both; two ways each, one of them interrupted.
     assert len(calls) == 1 + 3 * 2
     (row,) = rows_of(item_tables(document)["modes"])
     assert row["diagonal"].mean == 2.0
     assert "Over epochs: of the first seed." in item_tables(document)["modes"].notes
+
+
+@pytest.mark.parametrize("name", ["modes", "orders"])
+def test_what_was_measured_on_other_features_is_measured_again(with_features, monkeypatch, name):
+    (item,) = find_items((name,))
+    planned, folder = with_features.planned[:1], with_features.folder
+    calls = []
+    count, study = ModeCounts((2,), 2.0, 1.0, 0), {"emd": {"cpcc": 0.5}}
+    monkeypatch.setattr(measurements, "MODES", {"diagonal": {}})
+    monkeypatch.setattr(measurements, "count_modes", lambda *_, **__: calls.append(1) or count)
+    monkeypatch.setattr(measurements, "order_study", lambda *_: calls.append(1) or study)
+
+    def measured():
+        calls.clear()
+        observe(item, planned, folder)
+        return len(calls)
+
+    path = planned[0].path(folder, 3)
+    files = {"modes": 3, "orders": 2}[name]
+    assert [measured(), measured()] == [files, 0]
+    write_features(path, "source-test", 6, seed=1)
+    assert [measured(), measured()] == [1, 0]
+    # What an earlier version wrote stays, and so do numbers whose features were removed.
+    saved = path / f"{name}.json"
+    content = json.loads(saved.read_text())
+    saved.write_text(json.dumps({key: value for key, value in content.items() if key != "features"}))
+    write_features(path, "source-test", 6, seed=2)
+    assert measured() == 0
+    shutil.rmtree(path / "features")
+    rows = observe(item, planned, folder)[0].rows
+    assert {row.seed for row in rows if row.metric.startswith(("components", "order-"))} == {3, 4}
 
 
 def test_maps_name_their_seed_and_all_seeds_are_measured(with_features, monkeypatch):

@@ -18,6 +18,7 @@ from scipy.spatial.distance import squareform
 
 from cophenet._common.checks import check_whole
 from cophenet._common.files import read_json, write_json
+from cophenet._common.tensor_files import content_checksum
 from cophenet.paper.fits import fit_line
 from cophenet.paper.modes import MODES, count_modes
 from cophenet.paper.observations import Condition, Observation, Observations
@@ -64,6 +65,8 @@ _WHOLE = 0.98
 _FEWEST_POINTS = 4
 _MOST = 10
 _LIMIT = 9.5
+# Key of the checksums of the features that numbers were measured on; earlier versions wrote none.
+_CHECKSUMS = "features"
 
 
 def _runs(
@@ -108,9 +111,13 @@ def modes(observations: Observations, planned: Sequence[VariantRuns], folder: Pa
 
 
 def _run_modes(run: Run, *, over_epochs: bool) -> dict[str, dict[str, Any]]:
-    """Modes of the saved features, after epochs and at the end; counted once and saved in the run folder."""
+    """Modes of the saved features, after epochs and at the end; counted once and saved in the run folder.
+
+    With the checksums of the features: those of a network that was trained again are counted again.
+    """
     path = run.path / "modes.json"
     saved = read_json(path) if path.is_file() else {}
+    measured_on = saved.pop(_CHECKSUMS, {})
     # Counts without those of the null model are from an earlier version.
     saved = {when: ways for when, ways in saved.items() if all("null" in counts for counts in ways.values())}
     domain = run.recipe.data.domain
@@ -121,11 +128,13 @@ def _run_modes(run: Run, *, over_epochs: bool) -> dict[str, dict[str, Any]]:
     }
     files["end"] = _features(run)
     for when, file in files.items():
-        if when not in saved and file.is_file():
+        now = content_checksum(file) if file.is_file() else None
+        if now and (when not in saved or measured_on.get(when) not in (None, now)):
             features, labels = _arrays(file)
             saved[when] = {way: asdict(count_modes(features, labels, **o)) for way, o in MODES.items()}
+            measured_on[when] = now
             # At once: it takes minutes, and may be interrupted.
-            write_json(path, saved)
+            write_json(path, {**saved, _CHECKSUMS: measured_on})
     return saved
 
 
@@ -165,16 +174,19 @@ def orders(observations: Observations, planned: Sequence[VariantRuns], folder: P
 
     rows = []
     for condition, seed, run, _ in _runs(observations, planned, folder):
-        path = run.path / "orders.json"
-        if not path.is_file() and _features(run).is_file():
-            features, labels = (torch.from_numpy(array) for array in _arrays(_features(run)))
-            write_json(path, order_study(features, labels, run.tree))
-        if path.is_file():
-            rows += [
-                Observation(condition, seed, f"order-{name}/{order}", value)
-                for order, numbers in read_json(path).items()
-                for name, value in numbers.items()
-            ]
+        path, file = run.path / "orders.json", _features(run)
+        saved = read_json(path) if path.is_file() else {}
+        measured_on = saved.pop(_CHECKSUMS, None)
+        now = content_checksum(file) if file.is_file() else None
+        if now and (not saved or measured_on not in (None, now)):
+            features, labels = (torch.from_numpy(array) for array in _arrays(file))
+            saved = order_study(features, labels, run.tree)
+            write_json(path, {**saved, _CHECKSUMS: now})
+        rows += [
+            Observation(condition, seed, f"order-{name}/{order}", value)
+            for order, numbers in saved.items()
+            for name, value in numbers.items()
+        ]
     return observations.extended(rows), []
 
 
