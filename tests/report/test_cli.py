@@ -62,6 +62,12 @@ def test_compare_for_machines(tmp_path, capsys):
     assert (only["run"], only["seeds"], only["metrics"]["source/severity"]["mean"]) == ("flat", [0], 1.5)
 
 
+def test_compare_writes_one_format(tmp_path, capsys):
+    code, out, err = run(capsys, "compare", make_run(tmp_path / "flat"), "--json", "--format", "csv")
+    assert (code, out) == (2, "")
+    assert err == "error: --json is --format json, got --format csv too: give one of them\n"
+
+
 @pytest.mark.parametrize("command", ["compare", "report"])
 def test_wrong_calls_are_one_line(tmp_path, capsys, command):
     code, _, err = run(capsys, command, tmp_path / "nowhere", *(["-o", "x.html"] * (command == "report")))

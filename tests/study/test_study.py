@@ -51,6 +51,9 @@ def test_data_is_found_by_what_it_is(tmp_path, vectors):
         (["digits", "--tree", "t.yaml"], "--tree is for folders of images and files of vectors"),
         (["{file}", "--tree", "t.yaml"], "--tree must be a file that exists, got 't.yaml'"),
         (["{folder}", "--test", "{file}"], "--test is for files of vectors"),
+        (["{file}", "--data-dir", "there"], "--data-dir there is for recipes by name"),
+        (["digits", "--set", "seeds=[4]"], "--set seeds=[4] would not be used: give --seeds"),
+        (["digits", "--set", "objective.name=l2"], "--set objective.name=l2 would not be used"),
         (["{file}", "--tree", "{folder}/other.yaml"], "6 labels are not in the tree"),
     ],
 )

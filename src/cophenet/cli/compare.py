@@ -37,7 +37,9 @@ def complete_metrics(context: typer.Context, incomplete: str) -> list[str]:
 
 def compare(
     runs: RunFolders,
-    format: Annotated[Format, typer.Option("--format", "-f", help="What to write.")] = "terminal",
+    format: Annotated[
+        Format | None, typer.Option("--format", "-f", help="What to write; terminal unless given.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write instead of printing.")
     ] = None,
@@ -59,6 +61,8 @@ def compare(
     """
     from cophenet.report import compare as compare_runs
 
+    if as_json and format not in (None, "json"):
+        raise ValueError(f"--json is --format json, got --format {format} too: give one of them")
     if output is not None and not output.parent.is_dir():
         raise ValueError(f"output must be in a folder that exists, got {str(output)!r}")
     table = compare_runs(runs, metrics or None)
@@ -69,7 +73,7 @@ def compare(
         "latex": table.to_latex,
         "json": table.to_json,
     }
-    text = writers["json" if as_json else format]()
+    text = writers["json" if as_json else format or "terminal"]()
     if output is None:
         typer.echo(text)
     else:

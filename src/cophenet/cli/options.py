@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -80,16 +81,26 @@ def load_for(
     seeds: str | None = None,
     settings: Sequence[str | Override] = (),
 ) -> Recipe:
-    """The recipe that options of the command line describe; from random weights where others are missing."""
+    """The recipe that options of the command line describe; from random weights where others are missing.
+
+    Raises:
+        ValueError: If something is wrong with them, or `--set` and another option are about one setting.
+    """
     from cophenet._common.processes import is_first_process
-    from cophenet.recipes.load import Override, load_recipe, scales_of
+    from cophenet.recipes.load import Override, load_recipe, parse_override, scales_of
 
     given: list[Override] = []
     if objective is not None:
         given.append(Override(("objective", "name"), objective, objective, "--objective"))
     if seeds is not None:
         given.append(Override(("seeds",), parse_seeds(seeds), seeds, "--seeds"))
-    changes: list[str | Override] = [*settings, *given]
+    changes = [Override(*parse_override(one), one) if isinstance(one, str) else one for one in settings]
+    changes += given
+    for one, other in combinations(changes, 2):
+        same = all(key == known for key, known in zip(one.keys, other.keys, strict=False))
+        if same and one.option != other.option:
+            both = " and ".join(f"{setting.option} {setting.text}".strip() for setting in (one, other))
+            raise ValueError(f"{both} are about one setting: give one of them")
     if scale is not None:
         return load_recipe(name, scale, changes)
     made = load_recipe(name, None, changes)

@@ -64,7 +64,13 @@ def study(
     from cophenet.study import find_data, run_study
 
     given = [Override(*parse_override(text), text) for text in settings or ()]
+    for one in given:
+        if one.keys in (("seeds",), ("objective", "name")):
+            instead = "give --seeds" if one.keys == ("seeds",) else "a study tries objectives itself"
+            raise ValueError(f"--set {one.text} would not be used: {instead}")
     found = find_data(data, tree=tree, test=test, data_dir=data_dir, overrides=given)
+    if data_dir not in (None, found.data_dir):
+        raise ValueError(f"--data-dir {data_dir} is for recipes by name; {data} is read where it is")
     found = replace(found, scale=load_for(found.recipe, None, settings=found.overrides).scale)
     folder = output or Path("runs", f"study-{found.name}")
     with interruptible():

@@ -124,9 +124,14 @@ def train(
     else:
         if trust:
             raise ValueError("--trust is for --resume: a recipe that you give is your own")
-        stopping = [f"stopping={{patience: {patience or 'null'}}}"] if keep_best or patience else []
-        made = load_for(recipe or "digits", scale, objective, seeds, [*(settings or ()), *stopping])
+        from cophenet.recipes.load import Override
         from cophenet.runs import train as train_recipe
+
+        changes: list[str | Override] = list(settings or ())
+        if keep_best or patience is not None:
+            written = ("--keep-best", "") if patience is None else ("--patience", str(patience))
+            changes.append(Override(("stopping",), {"patience": patience}, written[1], written[0]))
+        made = load_for(recipe or "digits", scale, objective, seeds, changes)
 
         with _one_line_end():
             run = train_recipe(made, output or _folder(made), **machine, **common)
