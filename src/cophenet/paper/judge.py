@@ -32,10 +32,11 @@ from cophenet.paper.variants import BREEDS
 if TYPE_CHECKING:
     from cophenet.paper.claims import Claim
 
-__all__ = ["Judgement", "RegimeVerdict", "Verdict", "judge", "judge_claim", "most"]
+__all__ = ["SEEDS_NEEDED", "Judgement", "RegimeVerdict", "Verdict", "judge", "judge_claim", "most"]
 
 Verdict = Literal["holds", "does not hold", "cannot be told"]
-_SEEDS = 3
+# As few seeds as may decide.
+SEEDS_NEEDED = 3
 _ENOUGH = 0.5
 _STEPS = 100
 _ACCURACIES = ("source/accuracy/fine", "full/accuracy/fine")
@@ -203,8 +204,8 @@ def _compare(
     problems = dict.fromkeys(problem for one in series.values() for problem in one.problems)
     sides = [_side(side, series) for side in (comparison.above, comparison.below)]
     seeds = [s for s in sides[0] if s in sides[1]] if all(sides) else []
-    if not problems and None not in seeds and len(seeds) < _SEEDS:
-        problems[f"{len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}, {_SEEDS} are needed"] = None
+    if not problems and None not in seeds and len(seeds) < SEEDS_NEEDED:
+        problems[f"{len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}, {SEEDS_NEEDED} are needed"] = None
     if not untrained:
         conditions = dict.fromkeys(c for one in series.values() for c in one.conditions)
         problems |= dict.fromkeys(filter(None, (_unfit(observations, c) for c in conditions)))

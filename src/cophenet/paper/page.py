@@ -13,7 +13,7 @@ from cophenet.paper.documents import Document, read_document
 from cophenet.paper.expressions import Claim, Comparison, Criterion, value
 from cophenet.paper.figures import item_figures
 from cophenet.paper.items import find_items, item_names
-from cophenet.paper.judge import Judgement, RegimeVerdict, judge, judge_claim
+from cophenet.paper.judge import SEEDS_NEEDED, Judgement, RegimeVerdict, judge, judge_claim
 from cophenet.paper.observations import Condition, Observations
 from cophenet.paper.plan import recipe_label
 from cophenet.paper.published import TRANSFER, is_transfer
@@ -168,7 +168,6 @@ _PURPOSES = {
     "the tree in the features (CPCC by l2)": "cpcc/l2",
     "the tree in unit vectors (CPCC by FastFT)": "cpcc/fastft-unit",
 }
-_SEEDS = 3
 
 
 def results_page(folder: Path) -> str:
@@ -258,8 +257,8 @@ def _uses(documents: Sequence[Document]) -> str:
         return ""
     rows = [[purpose, *cells] for purpose, *cells in zip(_PURPOSES, *columns.values(), strict=True)]
     notes = [
-        f"Highest mean over seeds, then what is as good within noise; with {_SEEDS} seeds or more where some "
-        "objective has so many."
+        "Highest mean over seeds, then what is as good within noise; "
+        f"with {SEEDS_NEEDED} seeds or more where some objective has so many."
     ]
     names = ["you want", *columns]
     return Table.from_rows(names, rows, title="The best objectives", notes=notes).to_markdown()
@@ -269,7 +268,7 @@ def _best(table: Observations, conditions: Sequence[Condition], purpose: str) ->
     names = (purpose.format(domain) for domain in ("source", "full"))
     metric = next((name for name in names if any(table.summary(c, name) for c in conditions)), purpose)
     known = {c: s for c in conditions if (s := table.summary(c, metric)) and s["mean"] is not None}
-    enough = {c: s for c, s in known.items() if len(s["values"]) >= _SEEDS}
+    enough = {c: s for c, s in known.items() if len(s["values"]) >= SEEDS_NEEDED}
     ranked = sorted(enough or known, key=lambda c: -known[c]["mean"])
     if not ranked:
         return "-"
