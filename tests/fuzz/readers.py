@@ -23,11 +23,11 @@ from cophenet.recipes import load_recipe
 from cophenet.report import compare
 from cophenet.report.comparison import make_table, results_of
 from cophenet.report.embedding import embed
-from cophenet.report.noise import details_tree
 from cophenet.report.page import mistake_paths
 from cophenet.report.page_data import level_chances, training_curves
 from cophenet.runs import Run
 from cophenet.runs.checkpoints import read_checkpoint
+from cophenet.runs.json_files import details_tree
 from cophenet.vectors import label_facts, map_arrays, map_rows, read_parts, read_vectors
 
 from .harness import FileTarget, all_of, saved

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cophenet.evaluation.intervals import Interval, mean_interval, resampled_interval, resampled_means
+from cophenet.runs.json_files import details_tree
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
     from cophenet.runs.run import Run
 
-__all__ = ["Measured", "details_tree", "difference", "level_identities", "measured_tree"]
+__all__ = ["Measured", "difference", "level_identities", "measured_tree"]
 
 _ROWS = 8192
 Floats = npt.NDArray[np.float64]
@@ -140,14 +141,6 @@ def _scores(
             hits[rows, -1 - depth] = (sums.argmax(1) == own).numpy()
         heights[rows] = tables.heights[tables.class_ancestors(truth[rows], block.argmax(1))].numpy()
     return hits, heights
-
-
-def details_tree(details: Mapping[str, Any]) -> Hierarchy:
-    """The tree in `details.json`; its nodes have the numbers that are used there."""
-    tree = details["tree"]
-    return Hierarchy.from_parents(
-        tree["parents"], tree["names"], classes=details["classes"], level_names=details["levels"]
-    )
 
 
 def measured_tree(run: Run) -> Hierarchy:

@@ -21,10 +21,11 @@ from cophenet.report.answer import answer as answer_of
 from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs, unit_of
 from cophenet.report.formats import legend
 from cophenet.report.names import COLORS, short_names
-from cophenet.report.noise import details_tree, level_identities
+from cophenet.report.noise import level_identities
 from cophenet.report.page_data import Entry, chart_data
 from cophenet.report.setups import data_identity, data_labels
 from cophenet.report.table import Cell, Table, number, signed
+from cophenet.runs.json_files import details_tree
 
 if TYPE_CHECKING:
     from cophenet.metrics.cards import Group

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from cophenet.recipes.errors import wording
 from cophenet.recipes.recipe import Scale
 from cophenet.tree import Hierarchy
 
-__all__ = ["Document", "read_details", "read_results", "read_run_info"]
+__all__ = ["Document", "details_tree", "read_details", "read_results", "read_run_info"]
 
 
 def _must(what: str, test: Callable[[Any], object], shown: int = 200) -> AfterValidator:
@@ -239,12 +239,17 @@ def read_details(path: Path) -> Document:
     return details
 
 
-def _check_details(details: Document) -> None:
-    """Refuse numbers that are not about the tree they come with."""
+def details_tree(details: Mapping[str, Any]) -> Hierarchy:
+    """The tree in `details.json`; its nodes have the numbers that are used there."""
     nodes = details["tree"]
-    tree = Hierarchy.from_parents(
+    return Hierarchy.from_parents(
         nodes["parents"], nodes["names"], classes=details["classes"], level_names=details["levels"]
     )
+
+
+def _check_details(details: Document) -> None:
+    """Refuse numbers that are not about the tree they come with."""
+    tree = details_tree(details)
     count = tree.num_classes
     for name, distances in details["class_distances"].items():
         if len(distances) != count * (count - 1) // 2:

@@ -21,13 +21,14 @@ from cophenet.paper.queue import Queue
 from cophenet.report.answer import Answer, Finding, answer, aspects, new_class_aspects
 from cophenet.report.answer import Candidate as Answered
 from cophenet.report.comparison import measure_run
-from cophenet.report.noise import Measured, details_tree
+from cophenet.report.noise import Measured
 from cophenet.report.page import write_report
 from cophenet.report.page_data import level_chances
 from cophenet.report.table import signed
 from cophenet.runs import Run
 from cophenet.runs.experiment import load_experiment
 from cophenet.runs.folder import describe_data
+from cophenet.runs.json_files import details_tree
 from cophenet.study.plan import CANDIDATES, FLAT, Candidate, Stage, StudyData, stage_runs, train_command
 from cophenet.tree import Hierarchy
 from cophenet.tree.review import misplaced_classes
