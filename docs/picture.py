@@ -14,7 +14,6 @@ import numpy as np
 from scipy.spatial.distance import squareform
 
 from cophenet import Hierarchy
-from cophenet.report.matrices import tree_order
 from cophenet.runs import Run
 
 # Boxes are drawn around groups of so many classes, and named.
@@ -24,7 +23,7 @@ TITLES = ("cross entropy", "cross entropy + (1 - CPCC)")
 
 def groups(tree: Hierarchy) -> dict[str, tuple[int, int]]:
     """Name of a group -> its first place and its number of classes, in the order of the tree."""
-    places = {int(tree.leaves[label]): place for place, label in enumerate(tree_order(tree))}
+    places = {int(tree.leaves[label]): place for place, label in enumerate(tree.class_order)}
     found: dict[str, tuple[int, int]] = {}
     end = 0  # of the nodes below the last group
     for node in range(1, tree.num_nodes):
@@ -50,7 +49,7 @@ def main(*folders: str) -> None:
         score, accuracy = metrics["full/cpcc/fastft"], metrics[f"full/accuracy/{tree.level_names[-1]}"]
         label = f"{title}\nCPCC {score['mean']:.2f}, accuracy {accuracy['mean']:.1%}"
         panels[label] = squareform(run.details["class_distances"]["fastft"])
-    order, boxes = tree_order(tree), groups(tree)
+    order, boxes = tree.class_order, groups(tree)
     fig, axes = plt.subplots(1, 3, figsize=(10.4, 3.6), layout="constrained")
     for ax, (title, table) in zip(axes, panels.items(), strict=True):
         low = table[np.triu_indices(len(table), 1)].min()  # the diagonal, which is 0, would take the contrast

@@ -78,7 +78,7 @@ def write_sheet(samples: Samples, path: str | Path, *, title: str = "", per_clas
 def _groups(samples: Samples, max_classes: int) -> list[tuple[str, list[int]]]:
     """Labels by the names above them, in the order of the tree."""
     tree, groups = samples.tree, dict[str, list[int]]()
-    for label in np.argsort(tree.leaves)[:max_classes].tolist():
+    for label in tree.class_order[:max_classes].tolist():
         above = tree.path(int(tree.leaves[label]))[:-1]
         groups.setdefault(" / ".join(above), []).append(label)
     return list(groups.items())

@@ -28,7 +28,6 @@ from cophenet.paper.queue import missing_data
 from cophenet.paper.variants import SUBTREE
 from cophenet.recipes import load_recipe
 from cophenet.report.embedding import embed
-from cophenet.report.matrices import tree_order
 from cophenet.runs import Run
 from cophenet.tree import Hierarchy
 from cophenet.vectors import map_arrays
@@ -253,7 +252,7 @@ def matrices(observations: Observations, planned: Sequence[VariantRuns], folder:
         details = run.details
         if details is None or condition.objective not in details["class_distances"]:
             continue
-        order = tree_order(run.tree)
+        order = run.tree.class_order
         matrix = squareform(np.array(details["class_distances"][condition.objective], dtype=np.float64))
         numbers = {f"blocks/{depth}": ratio for depth, ratio in _block_ratios(matrix, run.tree).items()}
         names = [run.tree.names[node] for node in run.tree.ancestors(1)]

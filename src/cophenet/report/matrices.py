@@ -1,4 +1,4 @@
-"""The order of classes in matrices of their distances, which is that of the tree."""
+"""The order of classes in matrices of their distances, by its earlier name."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["tree_order"]
 
 
 def tree_order(tree: Hierarchy) -> npt.NDArray[np.int64]:
-    """Labels of the classes in the order in which a drawing of the tree has them, shape (num_classes,).
+    """The same as `tree.class_order`, which new code should use.
 
     Example:
         >>> tree = Hierarchy.from_paths([("pet", "cat"), ("car", "van"), ("pet", "dog")])
         >>> tree_order(tree)
         array([0, 2, 1])
     """
-    return np.argsort(tree.leaves)
+    return tree.class_order

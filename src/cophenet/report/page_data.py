@@ -16,7 +16,8 @@ from cophenet.metrics.cards import metric_cards
 from cophenet.report.comparison import reference
 from cophenet.report.embedding import embed
 from cophenet.report.names import short_names
-from cophenet.report.noise import Measured, details_tree, difference
+from cophenet.report.noise import Measured, difference
+from cophenet.runs.json_files import details_tree
 
 if TYPE_CHECKING:
     from cophenet.runs.run import Run
@@ -171,7 +172,7 @@ def _tree(tree: Hierarchy) -> dict[str, Any]:
         "leaves": tree.leaves.tolist(),
         "classes": list(tree.classes),
         "groups": groups,
-        "order": np.argsort(tree.leaves).tolist(),
+        "order": tree.class_order.tolist(),
     }
 
 

@@ -64,11 +64,11 @@ def tree_wasserstein(tree: Hierarchy, a: Tensor, b: Tensor) -> Tensor:
         if not mass.is_floating_point() or mass.shape[-1:] != (tree.num_classes,):
             given = f"{mass.dtype} of shape {tuple(mass.shape)}"
             raise ValueError(f"{name} must be floating point of shape (..., {tree.num_classes}), got {given}")
-    order = np.argsort(tree.leaves)
+    order = tree.class_order
     nodes = np.arange(1, len(tree.parents))
     start = np.searchsorted(tree.leaves[order], nodes)
     end = np.searchsorted(tree.leaves[order], nodes + tree.sizes[1:])
-    on_device = [torch.from_numpy(array).to(a.device) for array in (order, start, end)]
+    on_device = [torch.tensor(array, device=a.device) for array in (order, start, end)]
     # In float64: a sum below a node is a difference of two sums over many classes.
     running = (a - b).double().index_select(-1, on_device[0]).cumsum(-1)
     running = torch.nn.functional.pad(running, (1, 0))

@@ -90,6 +90,17 @@ class Nodes:
             result[parent] += result[node]
         return read_only(np.array(result, dtype=np.int64))
 
+    @cached_property
+    def class_order(self) -> IntArray:
+        """Labels of the classes in the order in which a drawing of the tree has them, shape (num_classes,).
+
+        Example:
+            >>> from cophenet.tree import Hierarchy
+            >>> Hierarchy.from_paths([("pet", "cat"), ("car", "van"), ("pet", "dog")]).class_order
+            array([0, 2, 1])
+        """
+        return read_only(np.argsort(self.leaves))
+
     def _parts(self) -> Parts:
         """What another tree can be made from."""
         return Parts(
