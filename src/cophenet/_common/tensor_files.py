@@ -9,6 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 from cophenet._common.arrays import check_arrays, file_checksum, recorded_checksum, with_checksum
+from cophenet._common.limits import reading
 
 __all__ = ["content_checksum", "dump_tensors", "read_metadata", "read_tensors"]
 
@@ -50,9 +51,11 @@ def read_metadata(path: Path) -> dict[str, str]:
 def content_checksum(path: Path) -> str:
     """What tells a file from others: the checksum it was written with, else that of its bytes.
 
-    Damaged files fail in any way.
+    Raises:
+        ValueError: If it is no such file; names it.
     """
-    return recorded_checksum(read_metadata(path)) or file_checksum(path)
+    with reading(path, "a file of tensors"):
+        return recorded_checksum(read_metadata(path)) or file_checksum(path)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
