@@ -76,7 +76,7 @@ def test_without_a_tree_the_classes_make_a_star(folder):
     data = Vectors(write_csv(folder / "a", FEATURES, as_names(LABELS))).load(folder)
     assert data.tree.classes == ("cod", "eel", "gar", "jay", "owl")
     assert data.tree.height == 1
-    with pytest.raises(ValueError, match="domain 'source' needs a tree to split by: give tree_file"):
+    with pytest.raises(ValueError, match="domain must be 'full' without a tree to split by: give tree_file"):
         data.samples("train", "source")
 
 

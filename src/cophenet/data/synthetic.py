@@ -11,7 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from cophenet._common.checks import check_file, check_number, check_whole, wrong_argument
-from cophenet.data.dataset import ArrayInputs, DataSet, Part, Requirement, Samples, split_data_set
+from cophenet.data.dataset import (
+    ArrayInputs,
+    DataSet,
+    Part,
+    Requirement,
+    Samples,
+    read_tree_file,
+    split_data_set,
+)
 from cophenet.data.source import DataSource, register_source
 from cophenet.tree import Hierarchy
 
@@ -97,7 +105,7 @@ class Synthetic(DataSource):
         """Make the data set; only a tree file is read."""
         tree = self.regular_tree
         if self.tree_file is not None:
-            tree = Hierarchy.read((data_dir or Path()) / self.tree_file)
+            tree = read_tree_file((data_dir or Path()) / self.tree_file)
         rng = np.random.default_rng(self.seed)
         centres = self._centres(tree, rng)
         noise = rng.normal(size=(tree.num_classes, self.modes, self.dims))

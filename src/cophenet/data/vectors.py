@@ -14,18 +14,16 @@ from cophenet._common.limits import read_text, reading
 from cophenet.data.dataset import (
     ArrayInputs,
     DataSet,
-    Domain,
     Labels,
     Part,
     Requirement,
     Samples,
     read_tree_file,
-    split_by_tree,
     split_data_set,
 )
 from cophenet.data.source import DataSource, register_source
 from cophenet.data.stratified_sampling import draw_test_part
-from cophenet.tree import AmbiguousNameError, Hierarchy
+from cophenet.tree import AmbiguousNameError, Hierarchy, Split
 from cophenet.vectors import read_vectors
 from cophenet.vectors.formats import Array, check_features, is_whole
 from cophenet.vectors.numpy_files import read_arrays
@@ -147,14 +145,12 @@ class Vectors(DataSource):
                 raise ValueError(f"{test}: has {sizes}")
             parts = {"train": whole, "test": self._samples(others, answers, tree, test, texts)}
 
-        def make(part: Part, domain: Domain) -> Samples:
-            if domain == "full":
-                return parts[part]
+        def split() -> Split:
             if self.tree_file is None:
-                raise ValueError(f"domain {domain!r} needs a tree to split by: give tree_file, or use 'full'")
-            return split_by_tree(parts[part], tree.source_target_split(0.4), domain)
+                raise ValueError("domain must be 'full' without a tree to split by: give tree_file")
+            return tree.source_target_split()
 
-        return DataSet(self.name, tree, make)
+        return split_data_set(self.name, tree, parts.__getitem__, split=split)
 
     def _samples(
         self, features: Features, given: list[str], tree: Hierarchy, path: Path, texts: tuple[str, ...]
