@@ -11,6 +11,7 @@ from cophenet.data.dataset import ArrayInputs, DataSet, Domain, Inputs, Part, Re
 from cophenet.data.digits import Digits
 from cophenet.data.download import download
 from cophenet.data.fashion_mnist import FashionMnist
+from cophenet.data.glosses import Glosses
 from cophenet.data.image_files import ImageFiles
 from cophenet.data.image_folders import ImageFolder
 from cophenet.data.inat import INat21Mini
@@ -19,7 +20,7 @@ from cophenet.data.samplers import HierarchicalBatchSampler
 from cophenet.data.source import DataSource, create_source, register_source, source_names, source_summaries
 from cophenet.data.stratified_sampling import k_shot, stratified_split
 from cophenet.data.synthetic import Synthetic
-from cophenet.data.vectors import Glosses, Vectors
+from cophenet.data.vectors import Vectors
 
 __all__ = [
     "ArrayInputs",
