@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from cophenet import Hierarchy, class_distances
-from cophenet.paper import StudySettings, draw_clouds, order_study, run_isolated, synthetic_study, timing
+from cophenet.paper import StudySettings, draw_clouds, isolated, order_study, run_isolated, synthetic_study
 from cophenet.paper.synthetic import synthetic_observations
 from cophenet.paper.timing import VARIANTS, DistanceVariant, dense_bures
 from support import random_batch
@@ -109,7 +109,7 @@ def test_isolated_study_and_its_failure(monkeypatch):
         "dense_pairs": 0,
     }
     # As a package that warns while the process ends.
-    monkeypatch.setattr(timing, "_START", timing._START + "; print('a warning', file=sys.stderr)")
+    monkeypatch.setattr(isolated, "_START", isolated._START + "; print('a warning', file=sys.stderr)")
     found = run_isolated("steps", settings, told.append)
     assert len(found["seconds"]["fastft"]) == 2
     assert [line.startswith("step with fastft: ") for line in told] == [True]

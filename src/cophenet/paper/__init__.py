@@ -8,13 +8,14 @@ from cophenet._common.lazy import lazy_names
 
 if TYPE_CHECKING:
     from cophenet.paper.fits import LineFit, fit_line, growth_exponent
+    from cophenet.paper.isolated import run_isolated
     from cophenet.paper.items import ITEMS, Item, find_items, item_names
     from cophenet.paper.measurements import order_study
     from cophenet.paper.modes import ModeCounts, best_components, count_modes
     from cophenet.paper.pipeline import Outcome, reproduce
     from cophenet.paper.run_observations import mean_metric, metric_average
     from cophenet.paper.synthetic import CLOUDS, StudySettings, draw_clouds, synthetic_study
-    from cophenet.paper.timing import run_isolated, time_steps
+    from cophenet.paper.timing import time_steps
 
 __all__ = [
     "CLOUDS",
@@ -48,7 +49,8 @@ __getattr__, __dir__ = lazy_names(
         "pipeline": ["Outcome", "reproduce"],
         "modes": ["ModeCounts", "best_components", "count_modes"],
         "measurements": ["order_study"],
-        "timing": ["run_isolated", "time_steps"],
+        "isolated": ["run_isolated"],
+        "timing": ["time_steps"],
         "run_observations": ["mean_metric", "metric_average"],
         "synthetic": ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_study"],
     },

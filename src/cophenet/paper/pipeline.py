@@ -21,6 +21,7 @@ from cophenet.paper.documents import (
     without_folders,
     write_document,
 )
+from cophenet.paper.isolated import run_isolated
 from cophenet.paper.items import Item, find_items
 from cophenet.paper.observations import Observations
 from cophenet.paper.page import claims_page, item_page, results_page
@@ -36,7 +37,6 @@ from cophenet.paper.plan import (
 )
 from cophenet.paper.queue import Queue, Report
 from cophenet.paper.run_observations import read_runs
-from cophenet.paper.timing import run_isolated
 from cophenet.paper.variants import DISTANCES
 from cophenet.recipes import Recipe, load_recipe, recipe_names
 from cophenet.recipes.load import parse_override

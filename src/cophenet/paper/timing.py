@@ -1,13 +1,9 @@
-"""The distances whose time is studied, what each costs in a training step, and processes for such studies."""
+"""The distances whose time is studied, and what each costs in a training step."""
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cophenet._common.checks import check_choice, check_whole
+from cophenet._common.checks import check_whole
 from cophenet._common.processes import torch_threads
 from cophenet.cpcc.loss import CPCCLoss
 from cophenet.paper.observations import STEADY, Condition, Observation, Observations
@@ -31,7 +27,6 @@ __all__ = [
     "best_seconds",
     "busy",
     "dense_bures",
-    "run_isolated",
     "step_observations",
     "time_steps",
 ]
@@ -155,21 +150,6 @@ _DENSE = "bures, dense"
 _RIDGE = 1e-3
 # Calls that a time is the best of, and for how long new ones begin.
 _CALLS, _CALLS_SECONDS = 5, 0.2
-_HUGE = str(1 << 40)
-# A C library that gives large blocks back to the system makes every call pay for fresh pages, in steps that
-# have nothing to do with the work: glibc is told to keep them. Others do not read these.
-_ENVIRONMENT = {
-    "MALLOC_MMAP_THRESHOLD_": _HUGE,
-    "MALLOC_TRIM_THRESHOLD_": _HUGE,
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
-_RESULT = "= "
-# Modules are looked for where this process does: not in the current folder, which may be anyone's.
-_START = (
-    "import sys; sys.path[:] = sys.argv.pop(1).split(chr(10)); "
-    "from cophenet.paper.timing import _main; _main(*sys.argv[1:])"
-)
 
 
 def time_steps(
@@ -301,70 +281,3 @@ def step_observations(study: Mapping[str, Any]) -> Observations:
             doubt = busy([seconds]) or busy([l2])
             rows += [Observation(condition, seed, "times-l2", r, doubt) for seed, r in enumerate(ratios)]
     return Observations(tuple(conditions), tuple(rows))
-
-
-def _synthetic(settings: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
-    from cophenet.paper.synthetic import StudySettings, synthetic_study
-
-    return synthetic_study(StudySettings(**settings), tell=tell)
-
-
-def _steps(settings: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
-    return time_steps(**settings, tell=tell)
-
-
-_RUNNERS = {"synthetic": _synthetic, "steps": _steps}
-
-
-def run_isolated(
-    study: str, settings: Mapping[str, Any] | None = None, tell: Callable[[str], None] = lambda _: None
-) -> dict[str, Any]:
-    """Run a study of time in a new process with one thread.
-
-    Args:
-        study: "synthetic" for `synthetic_study`, "steps" for `time_steps`.
-        settings: Its settings by name; None for its own.
-        tell: Gets a line about every step.
-
-    Returns:
-        What the study returns.
-
-    Raises:
-        RuntimeError: If the process fails; says why.
-        ValueError: If there is no such study.
-
-    Example:
-        >>> run_isolated("speed")
-        Traceback (most recent call last):
-        ValueError: study must be one of synthetic, steps, got 'speed'
-    """
-    check_choice("study", study, _RUNNERS)
-    path, given = "\n".join(sys.path), json.dumps(dict(settings or {}))
-    command = [sys.executable, "-c", _START, path, study, given]
-    lines: list[str] = []
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, **_ENVIRONMENT},
-    ) as child:
-        assert child.stdout is not None
-        for line in child.stdout:
-            lines.append(line.rstrip("\n"))
-            if line.startswith("- "):
-                tell(lines[-1][2:])
-    results = [line.removeprefix(_RESULT) for line in lines if line.startswith(_RESULT)]
-    if child.returncode or not results:
-        raise RuntimeError(f"the study {study!r} failed: {lines[-1] if lines else 'it said nothing'}")
-    result: dict[str, Any] = json.loads(results[-1])
-    return result
-
-
-def _main(study: str, settings: str) -> None:
-    """The study in the new process: lines about what is done, and the result as a line of JSON.
-
-    Each begins with a mark, for a package may say something at any time, also while the process ends.
-    """
-    result = _RUNNERS[study](json.loads(settings), lambda line: print(f"- {line}", flush=True))
-    print(_RESULT + json.dumps(result, allow_nan=False), flush=True)
