@@ -1,5 +1,6 @@
 """Which numbers a run gets, and what happens where something is missing, shared, shuffled or undefined."""
 
+import errno
 import json
 import re
 import shutil
@@ -92,6 +93,21 @@ def test_without_the_training_data_what_needs_it_has_a_reason(tmp_path, data_dir
     rest = {key: value for key, value in means(results).items() if key not in lacking}
     assert rest == {key: value for key, value in whole.items() if key not in lacking}
     assert results["samples"] == {"source-test": 30, "target-test": 20}
+
+
+def test_a_full_disk_is_no_missing_data(tmp_path, data_dir, monkeypatch):
+    run = make_run(tmp_path / "run", VECTORS, recipe="vectors", data_dir=data_dir)
+    save = features.save_features
+
+    def full(path, *rest):
+        if path.stem == "target-train":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        save(path, *rest)
+
+    monkeypatch.setattr(features, "save_features", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        evaluate(run)
+    assert not (run.path / "results.json").exists()
 
 
 def test_without_the_target_the_source_is_measured(tmp_path, data_dir):

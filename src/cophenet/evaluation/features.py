@@ -142,22 +142,29 @@ class FeatureStore:
             OSError: If they are not saved and the data is not there.
             ValueError: If the file or the data is wrong.
         """
-        name = f"{domain}-{part}"
-        path = self.run.features_path(name)
-        kind = "validation" if part == "test" and self.run.recipe.data.validation else part
-        result = load_features(path, self.checkpoint, kind)
-        if result is None:
-            result = self._make(name, self._samples(domain, part))
-            save_features(path, result, self.checkpoint, domain, kind)
-        self.samples[name] = len(result)
-        return result
+        saved = self._saved(domain, part)
+        return self._make(domain, part, self._samples(domain, part)) if saved is None else saved
 
     def get_or_missing(self, domain: Domain, part: Part) -> FeatureSet | Missing:
         """The same; where the data is not there, the reason."""
+        saved = self._saved(domain, part)
+        if saved is not None:
+            return saved
         try:
-            return self.get(domain, part)
-        except OSError as error:
+            samples = self._samples(domain, part)
+        except (FileNotFoundError, NotADirectoryError) as error:
             return Missing(f"the {domain} {part} data is not there: {error}")
+        return self._make(domain, part, samples)
+
+    def _kind(self, part: Part) -> str:
+        return "validation" if part == "test" and self.run.recipe.data.validation else part
+
+    def _saved(self, domain: Domain, part: Part) -> FeatureSet | None:
+        name = f"{domain}-{part}"
+        result = load_features(self.run.features_path(name), self.checkpoint, self._kind(part))
+        if result is not None:
+            self.samples[name] = len(result)
+        return result
 
     def _samples(self, domain: Domain, part: Part) -> Samples:
         experiment = self.experiment
@@ -165,8 +172,9 @@ class FeatureStore:
             return experiment.train if part == "train" else experiment.test
         return experiment.data.samples(part, domain)
 
-    def _make(self, name: str, samples: Samples) -> FeatureSet:
-        """Features and logits of all samples, by the network as it was trained."""
+    def _make(self, domain: Domain, part: Part, samples: Samples) -> FeatureSet:
+        """Features and logits of all samples, by the network as it was trained; they are saved."""
+        name = f"{domain}-{part}"
         loader = self.experiment.evaluation_loader(samples, device=self.device)
         head, network = self.experiment.objective.finest, self.network
         rows: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -179,7 +187,10 @@ class FeatureStore:
                 if self.progress is not None:
                     self.progress(f"{self.run.name}: features of {name}", done, len(samples))
         features, labels, logits = (torch.cat(column) for column in zip(*rows, strict=True))
-        return FeatureSet(features, labels, logits, samples.tree)
+        result = FeatureSet(features, labels, logits, samples.tree)
+        save_features(self.run.features_path(name), result, self.checkpoint, domain, self._kind(part))
+        self.samples[name] = len(result)
+        return result
 
 
 def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str, part: str) -> None:
