@@ -95,6 +95,15 @@ def test_without_the_training_data_what_needs_it_has_a_reason(tmp_path, data_dir
     assert results["samples"] == {"source-test": 30, "target-test": 20}
 
 
+def test_too_few_target_samples_leave_out_one_number(tmp_path, data_dir):
+    shots = "one_shot.shots=9"
+    run = make_run(tmp_path / "run", (*VECTORS, shots), recipe="vectors", data_dir=data_dir)
+    results = evaluate(run)
+    assert list(results["missing"]) == ["target/accuracy/level2"]
+    reason = results["missing"]["target/accuracy/level2"]
+    assert re.fullmatch(r"one_shot\.shots: .* got 9, but class '.*' has 5", reason)
+
+
 def test_a_full_disk_is_no_missing_data(tmp_path, data_dir, monkeypatch):
     run = make_run(tmp_path / "run", VECTORS, recipe="vectors", data_dir=data_dir)
     save = features.save_features

@@ -56,6 +56,21 @@ def test_validation_takes_the_place_of_the_test_part():
 
 
 @pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("data.validation=0.25", "data.validation 0.25 needs two training samples of every class, 'pen' has"),
+        ("stopping={}", "stopping.share 0.1 needs two training samples of every class, 'pen' has one"),
+    ],
+)
+def test_a_single_sample_cannot_be_set_aside(setting, message, tmp_path):
+    own_data("vectors", tmp_path)
+    labels = np.array(["cat", "dog", "cup"] * 9 + ["pen"] * 2)
+    np.savez(tmp_path / "vectors.npz", features=np.ones((29, 2), np.float32), labels=labels)
+    with pytest.raises(ValueError, match=message):
+        load_experiment(load_recipe("vectors", overrides=[setting]), tmp_path)
+
+
+@pytest.mark.parametrize(
     ("files", "message"),
     [
         ({}, "recipe.yaml and run.json missing"),

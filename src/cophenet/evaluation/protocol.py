@@ -176,9 +176,6 @@ def _one_shot_scores(store: FeatureStore, test: FeatureSet) -> Tensor | Missing:
     """Scores (N, classes) of the target classes, by a new head that saw a few samples of each.
 
     The seed of the run decides the samples and the head's first weights.
-
-    Raises:
-        ValueError: If a class has too few samples.
     """
     settings = store.run.recipe.one_shot
     if settings is None:
@@ -188,7 +185,10 @@ def _one_shot_scores(store: FeatureStore, test: FeatureSet) -> Tensor | Missing:
         return train
     rows = np.arange(len(train))
     samples = Samples(ArrayInputs(train.features), rows, train.labels.numpy(), train.tree)
-    drawn = k_shot(samples, settings.shots, store.run.seed)
+    try:
+        drawn = k_shot(samples, settings.shots, store.run.seed)
+    except ValueError as error:
+        return Missing(f"one_shot.shots: {error}")
     head = _train_head(*drawn.take(np.arange(len(drawn))), train.tree.num_classes, settings, store.run.seed)
     with torch.no_grad():
         scores: Tensor = head(test.features)

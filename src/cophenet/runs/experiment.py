@@ -247,18 +247,26 @@ def load_experiment(
     data, images, trunk = load_data(recipe, None if data_dir is None else Path(data_dir), progress)
     train = data.samples("train", recipe.data.domain)
     if recipe.data.validation:
-        rest, aside = stratified_split(train.labels, recipe.data.validation, _VALIDATION_SEED)
-        train, test = train.subset(rest), train.subset(aside)
+        train, test = _set_aside(train, "data.validation", recipe.data.validation, _VALIDATION_SEED)
     else:
         test = data.samples("test", recipe.data.domain)
     validation = None
     if recipe.stopping is not None:
-        rest, aside = stratified_split(train.labels, recipe.stopping.share, _STOPPING_SEED)
-        train, validation = train.subset(rest), train.subset(aside)
+        train, validation = _set_aside(train, "stopping.share", recipe.stopping.share, _STOPPING_SEED)
     tree = shaped_tree(train.tree, recipe.tree)
     objective = recipe.create_objective(tree)
     phase_lengths(objective.phases, recipe.epochs)  # refuses too few epochs before a folder is made
     return Experiment(recipe, data, tree, objective, train, test, validation, trunk, images)
+
+
+def _set_aside(samples: Samples, setting: str, share: float, seed: int) -> tuple[Samples, Samples]:
+    """Training samples without a share of every class, and that share, which a setting asks for."""
+    single = np.flatnonzero(samples.counts() == 1)
+    if single.size:
+        name = samples.tree.classes[single[0]]
+        raise ValueError(f"{setting} {share:g} needs two training samples of every class, {name!r} has one")
+    rest, aside = stratified_split(samples.labels, share, seed)
+    return samples.subset(rest), samples.subset(aside)
 
 
 def build_network(
