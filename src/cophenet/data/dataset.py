@@ -76,8 +76,8 @@ class Inputs(ABC):
     @property
     def file_view(self) -> CentreCrop | None:
         """What is seen of an image file to be such an input; None if these are no square colour images."""
-        channels, *sides = self.shape
-        return CentreCrop(sides[0], sides[0]) if channels == 3 and sides == sides[:1] * 2 else None
+        side = self.shape[-1]
+        return CentreCrop(side, side) if self.shape == (3, side, side) else None
 
     def names(self, rows: Labels) -> list[str]:
         """Names of the files that some inputs are read from, or texts; empty for those that have none."""
