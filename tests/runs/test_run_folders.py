@@ -1,6 +1,7 @@
 """Run folders: not mixed, not trained twice, repaired and completed by resume."""
 
 import json
+import re
 import shutil
 import threading
 import time
@@ -11,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
+from cophenet import HierarchicalEmbedder
 from cophenet._common import packages as packages_module
 from cophenet._common.files import write_json
 from cophenet._common.locks import locked
@@ -22,6 +24,7 @@ from cophenet.runs.callbacks import EpochRecorder
 from cophenet.runs.checkpoints import list_checkpoints, read_checkpoint
 from cophenet.runs.folder import check_same_data, describe_data, wait_for_run
 from cophenet.runs.stop_signals import InterruptionError
+from evaluation.runs import make_run
 
 from .small_runs import assert_same, quick, weights
 
@@ -183,6 +186,26 @@ def test_data_that_moved_is_recorded_with_its_weights(tmp_path):
     resume(run.path, data_dir=new, loggers=(), progress=False)
     assert run.finished
     assert [part.info["data_dir"] for part in (run, *run.parts)] == [str(new)] * 3
+
+
+def test_a_finished_run_is_told_where_its_data_is_now(tmp_path):
+    old, new, other = (tmp_path / name for name in ("old", "new", "other"))
+    for folder, value in ((old, 0.0), (other, 1.0)):
+        folder.mkdir()
+        (folder / "tree.yaml").write_text("animal: [cat, dog]\nthing: [cup, pen]\n")
+        labels = ["cat", "dog", "cup", "pen"] * 5
+        np.savez(folder / "vectors.npz", features=np.full((20, 3), value), labels=labels)
+    run = make_run(tmp_path / "run", (), recipe="vectors", data_dir=old)
+    old.rename(new)
+    moved = re.escape(f"if the data of the run has moved: cophenet train --resume {run.path} --data-dir DIR")
+    with pytest.raises(FileNotFoundError, match=moved):
+        HierarchicalEmbedder.from_run(run.path)
+    with pytest.raises(ValueError, match="train has other files or values"):
+        resume(run.path, data_dir=other)
+    assert run.info["data_dir"] == str(old)
+    resume(run.path, data_dir=new)
+    assert run.info["data_dir"] == str(new)
+    assert HierarchicalEmbedder.from_run(run.path).n_features_in_ == 3
 
 
 def test_files_that_changed_are_other_data_and_a_moved_folder_is_not(tmp_path):

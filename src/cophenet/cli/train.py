@@ -163,9 +163,12 @@ def _resume(folder: Path, *, trust: bool, **options: Any) -> Run:
     from cophenet.runs import Run, resume
 
     run = Run.open(folder, trust=trust)
-    if not run.missing_seeds and run.finished and not run.damaged:
-        typer.echo(f"run {folder} is finished")
-    return resume(folder, trust=trust, **options)
+    is_whole = not run.missing_seeds and run.finished and not run.damaged
+    run = resume(folder, trust=trust, **options)
+    if is_whole:
+        moved = "" if options["data_dir"] is None else f"; its data is now read from {options['data_dir']}"
+        typer.echo(f"run {folder} is finished{moved}")
+    return run
 
 
 def _print_next(run: Run) -> None:

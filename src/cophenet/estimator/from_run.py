@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cophenet._common.shell import command
 from cophenet.data.augmentation import resize_images
 from cophenet.estimator.samples import Scale, blocks, to_host
 from cophenet.estimator.training import Fitted
@@ -96,7 +97,12 @@ def read_run(path: str | os.PathLike[str], *, trust: bool) -> tuple[dict[str, An
     from cophenet.runs import Run, load_experiment, load_network
 
     run = Run.open(os.fspath(path), trust=trust)
-    experiment = load_experiment(run.recipe, run.info["data_dir"])
+    trained = load_network(run)  # refuses what cannot be used before the data is read
+    try:
+        experiment = load_experiment(run.recipe, run.info["data_dir"])
+    except FileNotFoundError as error:
+        moved = command("train", "--resume", run.path, "--data-dir", "DIR")
+        raise FileNotFoundError(f"{error}; if the data of the run has moved: {moved}") from error
     before, tree = experiment.preprocessing, run.tree
     one = 255.0 if before.is_bytes else 1.0
     channels = (before.shape[0], prod(before.shape[1:]))
@@ -104,6 +110,6 @@ def read_run(path: str | os.PathLike[str], *, trust: bool) -> tuple[dict[str, An
         np.array(given or [empty]) for given, empty in ((before.images.mean, 0.0), (before.images.std, 1.0))
     )
     scale = Scale(*(one * np.broadcast_to(values[:, None], channels).ravel() for values in (mean, std)))
-    network = RunNetwork(load_network(run), before, experiment.objective.finest)
+    network = RunNetwork(trained, before, experiment.objective.finest)
     fitted = Fitted(np.array(tree.classes), tree, tree, scale, network)
     return {"tree": tree, "objective": run.recipe.objective.name}, fitted

@@ -113,6 +113,8 @@ def resume(
 ) -> Run:
     """Go on with a training from its newest whole checkpoint; a finished one is left as it is.
 
+    Where the data has moved, the new folder is recorded, also in a finished run.
+
     Of a finished run too, epochs are trained again if the newest checkpoint is damaged, and a seed whose
     folder is lost.
 
@@ -134,6 +136,10 @@ def resume(
     run = Run.open(path, trust=trust)
     options = _checked(loggers, checkpoint_minutes, progress)
     if not run.missing_seeds and run.finished and not run.damaged:
+        if data_dir is not None and is_first_process():
+            with lock_run_folder(run.path):
+                check_same_data(run.parts[0], load_experiment(run.recipe, data_dir, progress=progress))
+                record_data_dir(run, Path(data_dir))
         return run
     for part in (run, *run.present_parts):
         check_trust(part.recipe)
