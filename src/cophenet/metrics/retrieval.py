@@ -1,4 +1,7 @@
-"""Retrieval of samples by samples: who searches where, and MAP@R."""
+"""Retrieval of samples by samples: who searches where, and MAP@R.
+
+The MAP of the paper, where prototypes of classes search, is in `mean_average_precision`.
+"""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ def memory_sizes() -> tuple[Variant, ...]:
     return with_controls(varied(["fastft", "emd"], settings))
 
 
-# The second one, without overrides, has the target of the library.
+# The last one, without overrides, has the target of the library.
 RANK_VARIANTS = (*plain(["flat", "rank"]), Variant("rank", {"target": "mean"}))
 _PRINCIPAL = "objective.options.fastft.order=principal"
 _THREE_ORDERS = (_PRINCIPAL, "objective.options.fastft.n_orders=3")
