@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from cophenet._common.checks import check_choice
 from cophenet.paper import variants
+from cophenet.paper.beyond_items import BEYOND_ITEMS
 from cophenet.paper.item import Item, Number, Study, figure_of, later, measured_by, table_of
 from cophenet.paper.modes import MODES
-from cophenet.paper.studies import STUDIES
 from cophenet.paper.variants import BASELINES, CORE, DISTANCES, PAPER_DATA, SUBTREE, Variants, always, plain
 
 __all__ = ["ITEMS", "Item", "Number", "find_items", "item_names"]
@@ -346,7 +346,7 @@ ITEMS: tuple[Item, ...] = (
         notes=(_CONTROL,),
         figures=figure_of("curves", label="batch size", y=""),
     ),
-    *STUDIES,
+    *BEYOND_ITEMS,
 )
 
 

@@ -1,4 +1,4 @@
-"""The studies beyond the paper: every number is that of its run, and every objective has as many trials."""
+"""Items beyond the paper: every number is that of its run, and every objective has as many trials."""
 
 import json
 from collections import Counter

@@ -1,6 +1,6 @@
-"""Studies beyond the paper: which objective for which purpose, by which yardstick, and at which settings.
+"""Items beyond the paper: which objective for which purpose, by which yardstick, and at which settings.
 
-They are items of their own, which "all" leaves out.
+"all" leaves them out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cophenet.paper.variants import (
     with_controls,
 )
 
-__all__ = ["STUDIES", "TUNED_ON"]
+__all__ = ["BEYOND_ITEMS", "TUNED_ON"]
 
 _DATA = ("cifar100", "glosses", "cifar10")
 _CIFAR100 = ("cifar100",)
@@ -123,15 +123,15 @@ def _equal_steps(_recipe: str, scale: str) -> tuple[Variant, ...]:
     return with_controls(varied(("l2", "emd", "fastft"), settings))
 
 
-def _study(
+def _item(
     name: str, title: str, *, table: str = "purposes", figure: str = "pareto_figure", **about: object
 ) -> Item:
-    tables, figures = later("study_tables", table), later("study_tables", figure)
+    tables, figures = later("beyond_documents", table), later("beyond_documents", figure)
     return Item(name, title, (), tables=tables, figures=figures, alone=True, **about)  # type: ignore[arg-type]
 
 
-STUDIES: tuple[Item, ...] = (
-    _study(
+BEYOND_ITEMS: tuple[Item, ...] = (
+    _item(
         "tuning",
         "learning rate and weight of every objective, on a validation part",
         table="tuning",
@@ -139,13 +139,13 @@ STUDIES: tuple[Item, ...] = (
         recipes=_CIFAR100,
         variants=always(_tuning()),
     ),
-    _study(
+    _item(
         "objectives",
         "all objectives on three data sets, with controls",
         recipes=_DATA,
         variants=always(with_controls(plain(_OBJECTIVES))),
     ),
-    _study(
+    _item(
         "yardsticks",
         "trained with one distance, measured by another",
         table="yardsticks",
@@ -153,13 +153,13 @@ STUDIES: tuple[Item, ...] = (
         recipes=_DATA,
         variants=always(tuple(replace(v, seeds=3) for v in plain(("flat", *DISTANCES, *MORE_DISTANCES)))),
     ),
-    _study(
+    _item(
         "pareto",
         "which objective for which purpose: weights and combinations",
         recipes=_DATA,
         variants=always(_pareto()),
     ),
-    _study(
+    _item(
         "several-modes",
         "classes of five modes each: coarse classes under a coarser tree",
         recipes=_CIFAR100,
@@ -168,14 +168,14 @@ STUDIES: tuple[Item, ...] = (
         ),
         fixed=True,
     ),
-    _study(
+    _item(
         "equal-steps",
         "TestCPCC by batch size at equal steps",
         recipes=_CIFAR100,
         variants=_equal_steps,
         fixed=True,
     ),
-    _study(
+    _item(
         "fine-tuning",
         "the backbone trained too",
         recipes=_CIFAR100,

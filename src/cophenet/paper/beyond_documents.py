@@ -1,4 +1,4 @@
-"""Tables and figures of the studies beyond the paper, one for each data set."""
+"""Tables and figures of the items beyond the paper, one for each data set."""
 
 from __future__ import annotations
 
