@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cophenet.paper import claims, timing
+from cophenet.paper import claims, isolated, timing
 from cophenet.paper.claims import CLAIMS, PROOFS, Claim
 from cophenet.paper.documents import Document, write_document
 from cophenet.paper.expressions import Comparison, value
@@ -154,7 +154,7 @@ def test_what_was_not_measured_is_said_and_contradictions_are_listed(tmp_path):
 def test_the_studies_of_time(judged, tmp_path):
     sizes = {"sizes": [8, 16, 32], "error_sizes": [64], "widths": [4, 8], "classes": [2, 4]}
     told: list[str] = []
-    study = timing._synthetic({"width": 64, "repeats": 3, **sizes}, told.append)  # as in a process of its own
+    study = isolated._RUNNERS["synthetic"]({"width": 64, "repeats": 3, **sizes}, told.append)
     assert study["times"]["FastFT"]["sizes"] == [8, 16, 32]
     assert any(line.startswith("time of FastFT") for line in told)
     for label, power in (("FastFT", 1.0), ("EMD", 1.5)):
