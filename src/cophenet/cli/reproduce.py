@@ -13,7 +13,7 @@ from cophenet.cli.printing import interruptible, print_table
 
 if TYPE_CHECKING:
     from cophenet.paper import Outcome
-    from cophenet.paper.items import Item
+    from cophenet.paper.item import Item
     from cophenet.paper.plan import Settings
 
 __all__ = ["reproduce"]

@@ -9,7 +9,8 @@ from cophenet._common.lazy import lazy_names
 if TYPE_CHECKING:
     from cophenet.paper.fits import LineFit, fit_line, growth_exponent
     from cophenet.paper.isolated import run_isolated
-    from cophenet.paper.items import ITEMS, Item, find_items, item_names
+    from cophenet.paper.item import Item
+    from cophenet.paper.items import ITEMS, find_items, item_names
     from cophenet.paper.measurements import order_study
     from cophenet.paper.modes import ModeCounts, best_components, count_modes
     from cophenet.paper.pipeline import Outcome, reproduce
@@ -45,7 +46,8 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "fits": ["LineFit", "fit_line", "growth_exponent"],
-        "items": ["ITEMS", "Item", "find_items", "item_names"],
+        "item": ["Item"],
+        "items": ["ITEMS", "find_items", "item_names"],
         "pipeline": ["Outcome", "reproduce"],
         "modes": ["ModeCounts", "best_components", "count_modes"],
         "measurements": ["order_study"],

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cophenet.paper.observations import Observations
     from cophenet.report import Table
 
-__all__ = ["Figures", "Item", "Number", "Study", "figure_of", "later", "measured_by", "table_of"]
+__all__ = ["Figures", "Item", "Number", "TimingStudy", "figure_of", "later", "measured_by", "table_of"]
 
 Figures: TypeAlias = dict[str, dict[str, Any]]
 
@@ -50,7 +50,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Study:
+class TimingStudy:
     """A study of time, which needs no runs.
 
     Attributes:
@@ -102,6 +102,6 @@ class Item:
     tables: Callable[[Item, Document], dict[str, Table]] | None = None
     figures: Callable[[Item, Document], Figures] | None = None
     measure: Callable[..., tuple[Observations, Sequence[Mapping[str, Any]]]] | None = None
-    study: Study | None = None
+    study: TimingStudy | None = None
     count: Callable[..., Observations] | None = None
     alone: bool = False

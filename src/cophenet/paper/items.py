@@ -11,11 +11,11 @@ from dataclasses import replace
 from cophenet._common.checks import check_choice
 from cophenet.paper import variants
 from cophenet.paper.beyond_items import BEYOND_ITEMS
-from cophenet.paper.item import Item, Number, Study, figure_of, later, measured_by, table_of
+from cophenet.paper.item import Item, Number, TimingStudy, figure_of, later, measured_by, table_of
 from cophenet.paper.modes import MODES
 from cophenet.paper.variants import BASELINES, CORE, DISTANCES, PAPER_DATA, SUBTREE, Variants, always, plain
 
-__all__ = ["ITEMS", "Item", "Number", "find_items", "item_names"]
+__all__ = ["ITEMS", "find_items", "item_names"]
 
 _CIFAR100 = ("cifar100",)
 _THREE = ("l2", "emd", "fastft")
@@ -280,7 +280,7 @@ ITEMS: tuple[Item, ...] = (
         minutes=8,
         tables=table_of("synthetic"),
         figures=figure_of("synthetic"),
-        study=Study("synthetic", later("synthetic", "synthetic_observations")),
+        study=TimingStudy("synthetic", later("synthetic", "synthetic_observations")),
     ),
     Item(
         "epoch-time",
@@ -305,7 +305,7 @@ ITEMS: tuple[Item, ...] = (
         numbers=(Number("s per batch", "seconds_per_batch"),),
         tables=table_of("batch_time"),
         figures=figure_of("by_number", title="Seconds per batch", percent=False, log=True, x="seconds"),
-        study=Study("steps", later("timing", "step_observations")),
+        study=TimingStudy("steps", later("timing", "step_observations")),
     ),
     Item(
         "shuffled",

@@ -22,7 +22,8 @@ from cophenet.paper.documents import (
     write_document,
 )
 from cophenet.paper.isolated import run_isolated
-from cophenet.paper.items import Item, find_items
+from cophenet.paper.item import Item
+from cophenet.paper.items import find_items
 from cophenet.paper.observations import Observations
 from cophenet.paper.page import claims_page, item_page, results_page
 from cophenet.paper.plan import (

@@ -19,7 +19,7 @@ from cophenet.recipes.errors import RecipeError
 from cophenet.recipes.load import apply_overrides, parse_override
 
 if TYPE_CHECKING:
-    from cophenet.paper.items import Item
+    from cophenet.paper.item import Item
     from cophenet.recipes.recipe import Scale
 
 __all__ = [

@@ -15,7 +15,7 @@ from cophenet.report import Cell
 from cophenet.report.published_numbers import Published, published_tables
 
 if TYPE_CHECKING:
-    from cophenet.paper.items import Number
+    from cophenet.paper.item import Number
 
 __all__ = ["TRANSFER", "cell", "is_transfer", "printed", "published_notes"]
 

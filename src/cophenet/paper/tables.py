@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cophenet.paper.items import Item, Number, find_items
+from cophenet.paper.item import Item, Number
+from cophenet.paper.items import find_items
 from cophenet.paper.measurements import ORDERS
 from cophenet.paper.observations import Condition, Observations, with_breeds
 from cophenet.paper.plan import recipe_label
