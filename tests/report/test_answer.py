@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cophenet.report.answer import Candidate, _slower, answer, aspects, find_gaps
+from cophenet.report.answer import EvaluatedRun, _slower, answer, aspects, find_gaps
 from cophenet.report.noise import Measured
 from cophenet.tree import Hierarchy
 
@@ -24,7 +24,7 @@ def candidate(name, objective="fastft", *, fine=0.8, map_=0.5, severity=1.5, con
         for key, mean in means.items()
     }
     results = {"objective": objective, "seeds": list(seeds), "metrics": metrics, "seconds_per_epoch": 1.0}
-    return Candidate(name, Measured(results), control)
+    return EvaluatedRun(name, Measured(results), control)
 
 
 def said(*candidates):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
-    "Candidate",
+    "EvaluatedRun",
     "Finding",
     "answer",
     "aspects",
@@ -30,8 +30,8 @@ Verdict = Literal["helps", "does not help", "cannot be told", ""]
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
-    """An evaluated run.
+class EvaluatedRun:
+    """An evaluated run, as an answer needs it.
 
     Attributes:
         name: What it is called.
@@ -130,7 +130,9 @@ def find_gaps(one: Measured, other: Measured, named: Mapping[str, str]) -> list[
     return findings
 
 
-def recommend(candidates: Sequence[Candidate], flat: Candidate, named: Mapping[str, str]) -> Candidate | None:
+def recommend(
+    candidates: Sequence[EvaluatedRun], flat: EvaluatedRun, named: Mapping[str, str]
+) -> EvaluatedRun | None:
     """The run with a tree that is better than Flat in the most respects, less those in which it is worse.
 
     Args:
@@ -142,7 +144,7 @@ def recommend(candidates: Sequence[Candidate], flat: Candidate, named: Mapping[s
         None if no run is better in more respects than it is worse in.
     """
 
-    def rank(candidate: Candidate) -> tuple[int, float]:
+    def rank(candidate: EvaluatedRun) -> tuple[int, float]:
         gaps = find_gaps(candidate.measured, flat.measured, named)
         sizes = (
             gap.gap.mean * (1 if describe(gap.key).higher_is_better else -1)
@@ -155,7 +157,7 @@ def recommend(candidates: Sequence[Candidate], flat: Candidate, named: Mapping[s
     return None if best is None or rank(best)[0] <= 0 else best
 
 
-def answer(candidates: Sequence[Candidate], named: Mapping[str, str], guess: Mapping[str, Any]) -> Answer:
+def answer(candidates: Sequence[EvaluatedRun], named: Mapping[str, str], guess: Mapping[str, Any]) -> Answer:
     """The answer of runs on the same data and tree.
 
     Args:
@@ -191,7 +193,11 @@ def answer(candidates: Sequence[Candidate], named: Mapping[str, str], guess: Map
 
 
 def _gained(
-    chosen: Candidate, flat: Candidate, control: Candidate | None, named: Mapping[str, str], base: str
+    chosen: EvaluatedRun,
+    flat: EvaluatedRun,
+    control: EvaluatedRun | None,
+    named: Mapping[str, str],
+    base: str,
 ) -> Answer:
     """The answer where a run is better than Flat: whether it is the tree, and at what price."""
     gaps = find_gaps(chosen.measured, flat.measured, named)
@@ -214,7 +220,7 @@ def _gained(
     return Answer("does not help", (instead, *sentences[1:], base), chosen.name)
 
 
-def _control(chosen: Candidate, candidates: Sequence[Candidate]) -> Candidate | None:
+def _control(chosen: EvaluatedRun, candidates: Sequence[EvaluatedRun]) -> EvaluatedRun | None:
     """The run with a shuffled tree to compare with, of the same objective if there is one."""
     controls = [one for one in candidates if one.control]
     same = [one for one in controls if one.objective == chosen.objective]
@@ -225,7 +231,7 @@ def _texts(gaps: Iterable[Finding], better: int) -> str:
     return "; ".join(gap.text for gap in gaps if gap.better == better)
 
 
-def _no_gain(trained: Sequence[Candidate], flat: Candidate, named: Mapping[str, str]) -> list[str]:
+def _no_gain(trained: Sequence[EvaluatedRun], flat: EvaluatedRun, named: Mapping[str, str]) -> list[str]:
     sentences = [
         "The tree does not help here: no run with it is better than Flat in more respects than it is worse, "
         "by more than noise."

@@ -16,7 +16,7 @@ from cophenet._common.files import write_text
 from cophenet._common.packages import import_optional
 from cophenet._common.shell import command
 from cophenet.evaluation.keys import describe
-from cophenet.report.answer import Answer, Candidate, aspects
+from cophenet.report.answer import Answer, EvaluatedRun, aspects
 from cophenet.report.answer import answer as answer_of
 from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs, unit_of
 from cophenet.report.formats import legend
@@ -228,7 +228,7 @@ def _answered(evaluated: Sequence[Entry], table: Table, charts: dict[str, Any]) 
     tree, domain = details_tree(details), evaluated[0].run.recipe.data.domain
     charts["coarse"] = tree.summary_levels()[0]
     candidates = [
-        Candidate(entry.name, entry.measured, entry.run.recipe.tree.shuffle_seed is not None)
+        EvaluatedRun(entry.name, entry.measured, entry.run.recipe.tree.shuffle_seed is not None)
         for entry in evaluated
         if entry.measured is not None
     ]

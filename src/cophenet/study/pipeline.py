@@ -18,8 +18,7 @@ from cophenet.evaluation.intervals import mean_interval
 from cophenet.evaluation.keys import describe
 from cophenet.evaluation.results import run_results
 from cophenet.paper.queue import Queue
-from cophenet.report.answer import Answer, Finding, answer, aspects, new_class_aspects
-from cophenet.report.answer import Candidate as Answered
+from cophenet.report.answer import Answer, EvaluatedRun, Finding, answer, aspects, new_class_aspects
 from cophenet.report.comparison import measure_run
 from cophenet.report.noise import Measured
 from cophenet.report.page import write_report
@@ -303,7 +302,7 @@ def _answer(runs: Mapping[str, Run], new: Mapping[str, Run], finalists: Sequence
     """The answer of the finalists: on the test part, and on new classes where these have own runs."""
     first = runs["flat"]
     tree, details, domain = _tree(first), first.parts[0].details, first.recipe.data.domain
-    named, candidates = aspects(domain, tree), list[Answered]()
+    named, candidates = aspects(domain, tree), list[EvaluatedRun]()
     if new:
         named |= new_class_aspects(_tree(new["flat"]))
     for one in finalists:
@@ -313,7 +312,7 @@ def _answer(runs: Mapping[str, Run], new: Mapping[str, Run], finalists: Sequence
             more = {key: value for key, value in metrics.items() if key.startswith("target/")}
             metrics = {**measured.results["metrics"], **more}
             measured = Measured({**measured.results, "metrics": metrics}, measured.run)
-        candidates.append(Answered(one.name, measured, one.control))
+        candidates.append(EvaluatedRun(one.name, measured, one.control))
     return answer(candidates, named, level_chances(tree, details or {})[-1])
 
 
