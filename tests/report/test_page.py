@@ -233,6 +233,14 @@ def test_names_are_text_wherever_they_stand(tmp_path):
     assert "$b_1$ & 'c'" in charts["tree"]["names"]
 
 
+def test_a_run_that_lost_its_details_is_not_evaluated(tmp_path):
+    lost, whole = (make_run(tmp_path / name, objective=name) for name in ("flat", "fastft"))
+    (lost / "details.json").unlink()
+    page = Page(render_report([lost, whole]))
+    assert "This run was not evaluated: run" in page.text
+    assert f"cophenet evaluate {lost}" in page.text
+
+
 def test_missing_pieces_are_said(tmp_path):
     fresh = make_run(tmp_path / "fresh", evaluated=False, epochs=0)
     bare = make_run(tmp_path / "bare", features=False)

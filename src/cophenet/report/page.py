@@ -46,7 +46,7 @@ class Headline:
 
     Attributes:
         columns: Headings with their descriptions.
-        rows: Name of the run, its colour, and its cells.
+        rows: Name of the run, the same shortened, its colour, and its cells.
         guesses: Rows of what guessing gives: its name and a text for each column.
         flat: Name of the run that others are compared with; empty without one.
     """
@@ -180,6 +180,7 @@ def _comparisons(runs: Sequence[Run], names: Sequence[str], progress: Progress) 
         progress(f"reading {name}", place, 2 * len(runs))
         measured = measure_run(run)
         details = None if measured is None else run.parts[0].details
+        measured = None if details is None else measured  # half of an evaluation is none
         entries.append(Entry(run, name, place, measured, details))
         if details is None:
             missing = f"`{command('evaluate', run.path)}`"
