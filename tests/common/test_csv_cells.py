@@ -83,4 +83,5 @@ def test_metrics_of_a_training(tmp_path):
     rows = [{"epoch": 1.0, "phase": "=level", "train/-x": -0.5}]
     _write_rows(tmp_path / "metrics.csv", rows)
     assert all(map(harmless, cells((tmp_path / "metrics.csv").read_text())))
+    (tmp_path / "run.json").write_text('{"seed": 0}')
     assert Run(tmp_path).metrics == rows

@@ -85,5 +85,13 @@ def test_no_run_is_an_error_that_says_why(files, message, tmp_path):
 
 
 def test_a_run_without_checkpoints_has_no_network(tmp_path):
+    (tmp_path / "run.json").write_text('{"seed": 0}')
     with pytest.raises(ValueError, match="no checkpoint to load: there is none yet"):
         Run(tmp_path).checkpoint()
+
+
+def test_several_seeds_have_neither_one_checkpoint_nor_one_table(tmp_path):
+    (tmp_path / "run.json").write_text('{"seeds": [0, 1]}')
+    for ask in (Run.checkpoint, lambda run: run.metrics):
+        with pytest.raises(ValueError, match=r"has several seeds \(0, 1\): take one of its parts"):
+            ask(Run(tmp_path))

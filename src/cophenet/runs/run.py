@@ -182,7 +182,11 @@ class Run:
         """The rows of the training, one for every epoch; of a single seed.
 
         Numbers are floats (the epoch and the phase too where they are numbers); an empty cell is None.
+
+        Raises:
+            ValueError: If it has several seeds.
         """
+        _ = self.seed
         path = self.path / "metrics.csv"
         if not path.is_file():
             return []
@@ -203,11 +207,13 @@ class Run:
         return self.path / "features" / f"{stem}.safetensors"
 
     def checkpoint(self) -> Path:
-        """The newest checkpoint.
+        """The newest checkpoint; of a single seed.
 
         Raises:
-            ValueError: If there is none, or it is damaged; an older one is never loaded in its place.
+            ValueError: If it has several seeds, there is none, or it is damaged; an older one is never loaded
+                in its place.
         """
+        _ = self.seed
         path, damaged = newest_good(self.path / "checkpoints")
         again = f"make it again with {command('train', '--resume', self.path)}"
         if path is None:
