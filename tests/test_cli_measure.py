@@ -1,5 +1,7 @@
 """The command `cophenet measure` on small files."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -88,3 +90,16 @@ def test_what_is_undefined_says_why(files, capsys):
     assert (code, printed.err) == (0, "")
     assert "undefined: " in printed.out.splitlines()[1]
     assert "nan" not in printed.out
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_that_are_no_reasons_are_shown(files, capsys, monkeypatch):
+    def odd(*_, **__):
+        warnings.warn("something is odd", UserWarning, stacklevel=2)
+        return 0.5
+
+    monkeypatch.setattr("cophenet.metrics.streaming.stream_cpcc", odd)
+    folder = files[0]
+    code, printed = run(capsys, folder / "a-features.npy", "--tree", folder / "tree.json", "--distance", "l2")
+    assert (code, printed.err) == (0, "warning: something is odd\n")
+    assert "0.5000" in printed.out

@@ -1,5 +1,6 @@
 """The command, on runs that were really trained and on what is none."""
 
+import errno
 import json
 import re
 
@@ -101,6 +102,15 @@ def test_data_that_is_not_there_is_wrong_input(tmp_path, command):
     code, out, err = command(run.path, "--data-dir", tmp_path / "nowhere")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "nowhere" in err
+
+
+def test_a_file_that_is_not_there_is_named_first(tmp_path, command, monkeypatch):
+    def lost(*_, **__):
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "lost.npz")
+
+    monkeypatch.setattr("cophenet.evaluation.evaluate", lost)
+    code, _, err = command(make_run(tmp_path / "run").path)
+    assert (code, err) == (2, "error: lost.npz: No such file or directory\n")
 
 
 def test_a_folder_that_is_not_read_is_said(tmp_path, command):

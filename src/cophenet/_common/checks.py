@@ -7,6 +7,7 @@ import math
 import numbers
 import os
 import re
+import warnings
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -28,6 +29,7 @@ __all__ = [
     "escaped",
     "is_plain_text",
     "nearest_hint",
+    "with_reasons",
     "wrong_argument",
 ]
 
@@ -118,6 +120,28 @@ class UndefinedWarning(RuntimeWarning):
     def __str__(self) -> str:
         """The message."""
         return f"{self.name} is undefined, returning NaN: {self.reason}"
+
+
+def with_reasons(compute: Callable[[], _Value]) -> tuple[_Value, list[str]]:
+    """What a function returns, and why numbers of it are undefined; its other warnings are passed on.
+
+    Example:
+        >>> def rate() -> float:
+        ...     warnings.warn(UndefinedWarning("rate", "there are no samples"), stacklevel=2)
+        ...     return math.nan
+        >>> with_reasons(rate)
+        (nan, ['there are no samples'])
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UndefinedWarning)
+        value = compute()
+    reasons = []
+    for one in caught:
+        if isinstance(one.message, UndefinedWarning):
+            reasons.append(one.message.reason)
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return value, list(dict.fromkeys(reasons))
 
 
 def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:

@@ -40,10 +40,7 @@ def evaluate(
             typer.echo(
                 f"{run.name}: --data-dir is not read, data {run.recipe.data.name} needs none", err=True
             )
-        try:
-            results = measure(run, data_dir=data_dir, device=device, progress=_follow())
-        except FileNotFoundError as error:
-            raise ValueError(str(error)) from error
+        results = measure(run, data_dir=data_dir, device=device, progress=_follow())
         _print_results(results)
         typer.echo(f"wrote {run.path / 'results.json'}\n")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -95,10 +94,7 @@ def _engine(name: str, tree: Hierarchy) -> AbstractContextManager[None]:
 
 def _value(compute: Callable[[], Any]) -> str:
     """A metric as text; one that is undefined says why."""
-    from cophenet._common.checks import UndefinedWarning
+    from cophenet._common.checks import with_reasons
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        value = compute()
-    reasons = [one.message.reason for one in caught if isinstance(one.message, UndefinedWarning)]
+    value, reasons = with_reasons(compute)
     return f"{value:.4f}" if value == value else f"undefined: {'; '.join(reasons)}"

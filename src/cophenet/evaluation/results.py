@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cophenet._common.checks import UndefinedWarning
+from cophenet._common.checks import with_reasons
 from cophenet.evaluation.keys import key_order, metric_of
 from cophenet.metrics.cards import Card, EvaluationData, Missing
 
@@ -38,22 +38,16 @@ class Numbers:
         Raises:
             ValueError: If the metric names a number otherwise than by its key.
         """
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", RuntimeWarning)
-            results = {f"{data.domain}/{name}": number for name, number in card.measure(data).items()}
-        reasons = [one.message.reason for one in caught if isinstance(one.message, UndefinedWarning)]
-        undefined = "; ".join(dict.fromkeys(reasons)) or "not finite"
-        for key, number in results.items():
+        measured, reasons = with_reasons(partial(card.measure, data))
+        undefined = "; ".join(reasons) or "not finite"
+        for name, number in measured.items():
+            key = f"{data.domain}/{name}"
             if metric_of(key) != card.key:
-                name = key.partition("/")[2]
                 raise ValueError(f"names of metric {card.key!r} must begin with its key, got {name!r}")
             if isinstance(number, Missing):
                 self._add(key, None, number.reason)
             else:
                 self._add(key, float(number), undefined)
-        for one in caught:
-            if not isinstance(one.message, UndefinedWarning):
-                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
     def add_missing(self, card: Card, domain: str, levels: Sequence[str], why: Missing) -> None:
         """Add the numbers that a metric would have, at all levels if it has one for each, as missing."""
