@@ -253,6 +253,17 @@ def test_a_wrong_output_is_reported_before_the_work(tmp_path, output, message, c
     assert "is no saved model" in capsys.readouterr().err
 
 
+def test_several_files_are_answered_by_a_model_that_is_loaded_once(fitted, tmp_path, monkeypatch):
+    loads, load = [], HierarchicalEmbedder.load
+    monkeypatch.setattr(HierarchicalEmbedder, "load", lambda folder: loads.append(folder) or load(folder))
+    fitted.save(tmp_path / "model")
+    for name in ("a.npy", "b.npy"):
+        np.save(tmp_path / name, ROWS[:5])
+    files = [tmp_path / "a.npy", tmp_path / "b.npy"]
+    assert run("predict", *files, "--model", tmp_path / "model", "-o", tmp_path / "answers") == 0
+    assert len(loads) == 1
+
+
 def test_a_target_without_its_decision_is_refused_in_a_shell(fitted, tmp_path, capsys):
     fitted.save(tmp_path / "model")
     np.save(tmp_path / "new.npy", ROWS[:5])

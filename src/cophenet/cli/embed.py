@@ -225,7 +225,7 @@ def predict(
 
     Example: cophenet predict photos/ one.jpg --model runs/folder-fastft -o answers.csv
     """
-    from cophenet.estimator.files import Answered, load_model, predict_file, predict_one
+    from cophenet.estimator.files import Answered, load_model, load_once, predict_file, predict_one
     from cophenet.estimator.image_answers import has_images, predict_images
     from cophenet.vectors import check_output
 
@@ -235,7 +235,7 @@ def predict(
     if not images and (len(files) > 1 or engine != "local"):
         work = partial(predict_one, model.resolve(), trust, decision, error_target)
         counts = _each_file(work, files, output, engine)
-        answered = Answered(load_model(model, trust=trust), *map(sum, zip(*counts, strict=True)))
+        answered = Answered(load_once(model.resolve(), trust), *map(sum, zip(*counts, strict=True)))
     elif not images:
         check_output(output)
         answered = predict_file(load_model(model, trust=trust), files[0], output, decision, error_target)

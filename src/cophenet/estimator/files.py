@@ -50,6 +50,7 @@ __all__ = [
     "index_file",
     "label_names",
     "load_model",
+    "load_once",
     "outputs_in",
     "predict_file",
     "predict_one",
@@ -98,20 +99,21 @@ def outputs_in(folder: Path, files: Sequence[Path]) -> list[tuple[Path, Path]]:
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: Path, trust: bool) -> HierarchicalEmbedder:
+def load_once(folder: Path, trust: bool) -> HierarchicalEmbedder:
+    """`load_model`, once for all files that a process works on."""
     return load_model(folder, trust=trust)
 
 
 def embed_one(model: Path, trust: bool, file: Path, output: Path) -> int:
     """`embed_file` for one of many files, with a model that a process loads once."""
-    return embed_file(_loaded(model, trust), file, output)
+    return embed_file(load_once(model, trust), file, output)
 
 
 def predict_one(
     model: Path, trust: bool, decision: str, error_target: float | None, file: Path, output: Path
 ) -> tuple[int, int, int]:
     """`predict_file` likewise; returned are the counts of `Answered`."""
-    answered = predict_file(_loaded(model, trust), file, output, decision, error_target)
+    answered = predict_file(load_once(model, trust), file, output, decision, error_target)
     return answered.rows, answered.roots, answered.unlike
 
 

@@ -93,19 +93,6 @@ class DecisionMixin:
         paths = {node: self.tree_.path(node) for node in np.unique(nodes).tolist()}
         return [paths[node] for node in nodes.tolist()]
 
-    def node_probability(self, X: Any, nodes: Any) -> NDArray[np.float64]:  # noqa: N803
-        """The summed probability of the classes below one node of `tree_` for each vector.
-
-        Args:
-            X: (n, d) vectors.
-            nodes: (n,) node numbers of `tree_`.
-
-        Returns:
-            (n,) float64.
-        """
-        chosen, found = np.asarray(nodes), self._probabilities(self._rows(X))
-        return np.concatenate([self._sums_below(chosen[part], each) for part, each in found])
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Share of vectors whose likeliest class is the label, or lies below it.
 
