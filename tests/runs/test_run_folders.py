@@ -23,7 +23,6 @@ from cophenet.runs import training as training_module
 from cophenet.runs.callbacks import EpochRecorder
 from cophenet.runs.checkpoints import list_checkpoints, read_checkpoint
 from cophenet.runs.folder import check_same_data, describe_data, wait_for_run
-from cophenet.runs.stop_signals import InterruptionError
 from evaluation.runs import make_run
 
 from .small_runs import assert_same, quick, weights
@@ -33,11 +32,11 @@ def unstarted(output, *settings, **options):
     """A run whose training ends before the first step."""
 
     def end(*_):
-        raise InterruptionError
+        raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_module, "train_seeds", end)
-        with pytest.raises(InterruptionError):
+        with pytest.raises(KeyboardInterrupt):
             quick(output, *settings, **options)
     return Run.open(output)
 
@@ -206,6 +205,14 @@ def test_a_finished_run_is_told_where_its_data_is_now(tmp_path):
     resume(run.path, data_dir=new)
     assert run.info["data_dir"] == str(new)
     assert HierarchicalEmbedder.from_run(run.path).n_features_in_ == 3
+
+
+def test_several_seeds_are_refused_as_a_model_before_data_is_read(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run", ["seeds=[0, 1]", "model.options={hidden: [4]}"])
+    write_json(run.path / "run.json", {**run.info, "data_dir": None})
+    monkeypatch.setattr("cophenet.runs.load_experiment", lambda *_: pytest.fail("has begun"))
+    with pytest.raises(ValueError, match=r"has several seeds \(0, 1\)"):
+        HierarchicalEmbedder.from_run(run.path)
 
 
 def test_files_that_changed_are_other_data_and_a_moved_folder_is_not(tmp_path):

@@ -30,7 +30,6 @@ from cophenet.runs.folder import (
 from cophenet.runs.lightning_trainer import Options, train_seeds
 from cophenet.runs.loaded_data import find_weights
 from cophenet.runs.run import Run
-from cophenet.runs.stop_signals import InterruptionError
 
 __all__ = ["resume", "train"]
 
@@ -197,7 +196,7 @@ def _without_leftovers(output: Path, is_new: bool) -> Iterator[None]:
     is_new = is_new and len(list(output.iterdir())) == 1  # the lock: no other process was quicker
     try:
         yield
-    except (ArithmeticError, InterruptionError, OSError):
+    except (ArithmeticError, OSError):
         raise  # it has begun, and its log says where it ended
     except Exception:
         if is_new and not any(output.rglob("*.ckpt")):
