@@ -170,3 +170,18 @@ def test_list_and_wrong_arguments(run):
     assert run("tables")[0] == 2
     assert run()[0] == 2
     assert run("rank", "--set", "epoch=1")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("synthetic", "--seeds", "2"), "--seeds 2 is for items that train: not for synthetic"),
+        (("data", "--set", "epochs=1"), "--set epochs=1 is for items that train: not for data"),
+        (
+            ("batch-time", "--recipe", "digits"),
+            "--recipe digits is for items that have data: not for batch-time",
+        ),
+    ],
+)
+def test_options_that_no_item_uses_are_refused(run, arguments, message):
+    assert run("--list", *arguments) == (2, "", f"error: {message}\n")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cophenet.cli.options import DataDir, Scale, Seeds, complete_recipes, parse_seeds
+from cophenet.cli.options import DataDir, Scale, Seeds, complete_recipes, parse_seeds, refuse_given
 from cophenet.cli.printing import interruptible, print_table
 
 if TYPE_CHECKING:
@@ -76,21 +76,22 @@ def reproduce(
         raise ValueError("give one or more items, or --list to see them")
     for option, path in (("--data-dir", data_dir), ("--runs", runs), ("-o", output)):
         _check_folder(option, path, there=option == "--data-dir")
+    from cophenet.paper.items import find_items, item_names
     from cophenet.paper.plan import Settings
 
+    names = tuple(items or item_names())
+    _refuse_unused(find_items(names), {"--seeds": seeds, "--set": settings}, {"--recipe": recipe})
     chosen = Settings(
         scale, tuple(recipe or ()), tuple(parse_seeds(seeds)) if seeds else (), tuple(settings or ())
     )
     if list_items:
-        from cophenet.paper.items import item_names
-
-        _print_items(tuple(items or item_names()), chosen)
+        _print_items(names, chosen)
         return
     from cophenet.paper.pipeline import reproduce as make
 
     with interruptible():
         outcome = make(
-            tuple(items or ()),
+            names,
             runs,
             output,
             settings=chosen,
@@ -100,6 +101,15 @@ def reproduce(
             tell=typer.echo,
         )
     _print_outcome(outcome)
+
+
+def _refuse_unused(items: Sequence[Item], training: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+    """Refuse options about trainings and about data where no item has any."""
+    names = ", ".join(item.name for item in items)
+    if all(item.study is not None or item.count is not None for item in items):
+        refuse_given(training, f"is for items that train: not for {names}")
+    if all(item.study is not None for item in items):
+        refuse_given(data, f"is for items that have data: not for {names}")
 
 
 def _check_folder(option: str, path: Path | None, *, there: bool) -> None:
