@@ -6,12 +6,12 @@ __all__ = ["warm_up"]
 
 
 def warm_up() -> None:
-    """Compile what the distances emd and ft plan with now, once on this machine: about 20 seconds.
+    """Compile the kernels of emd, ft, l2 and swd now, once on this machine: about 20 seconds.
 
-    Without it, that happens in the background at its first use, and slower code plans meanwhile.
+    Without it, that happens in the background when emd or ft is first used, and slower code works meanwhile.
 
     Example: cophenet warm-up
     """
     from cophenet.transport.warm_up import warm_up as compile_kernels
 
-    print(f"emd and ft: what they plan with is compiled and loaded, {compile_kernels():.1f} s")
+    print(f"emd, ft, l2 and swd: their kernels are compiled and loaded, {compile_kernels():.1f} s")

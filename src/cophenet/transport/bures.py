@@ -15,8 +15,8 @@ from torch import Tensor
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch, is_host, without_autocast
 from cophenet.transport.blocks import pair_strips
-from cophenet.transport.centroid import euclidean
 from cophenet.transport.ground import first_order
+from cophenet.transport.point_distances import euclidean
 
 __all__ = ["Bures"]
 

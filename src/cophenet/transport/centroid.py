@@ -3,101 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from cophenet._common.checks import check_number, wrong_argument
 from cophenet.transport.base import ClassDistance, register_distance
-from cophenet.transport.batch import (
-    ClassBatch,
-    is_host,
-    out_of_range,
-    times_power_of_two,
-    without_autocast,
-)
-from cophenet.transport.ground import CANCELS, first_order
-from cophenet.transport.grouping import raise_not_finite
-from cophenet.transport.means import ClassShares
+from cophenet.transport.batch import ClassBatch
+from cophenet.transport.point_distances import distances_of_means, euclidean
 
-__all__ = ["L1", "L2", "Poincare", "euclidean"]
-
-# The smallest largest squared norm that is computed with as it is; the largest is as far from 1.
-_SQUARES = {torch.float32: 2.0**-32, torch.float64: 2.0**-256}
-
-
-class _PointDistances(torch.autograd.Function):
-    """Distances of k points, given in float64 or as the means of features, from one product in their type.
-
-    At any scale: what is computed with is divided by a power of two, if it is very large or very small.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, z: Tensor, shares: ClassShares | None, flat: Tensor) -> Tensor:
-        points = z.clone() if shares is None else shares.means(z)
-        points.sub_(points.mean(0))
-        narrow = points.to(z.dtype)
-        gram = narrow @ narrow.T
-        largest, exponent = float(gram.diagonal().amax()), 0
-        if not _SQUARES[z.dtype] < largest < 1 / _SQUARES[z.dtype]:  # also NaN
-            peak = float(points.abs().amax())
-            if shares is not None and not math.isfinite(peak):
-                raise_not_finite(z)
-            exponent = out_of_range(peak, z.dtype)
-            points = times_power_of_two(points, -exponent)
-            narrow = points.to(z.dtype)
-            gram = narrow @ narrow.T
-            largest = float(gram.diagonal().amax())
-        square = gram.diagonal()
-        norms = square[:, None] + square
-        table = norms.sub(gram, alpha=2).fill_diagonal_(math.inf)
-        ctx.near = None
-        if not table.amin() > 2 * CANCELS * largest:
-            ctx.near = (table <= norms.mul_(CANCELS)).nonzero(as_tuple=True)
-        table.sqrt_()
-        if ctx.near is not None:
-            row, column = ctx.near
-            table[ctx.near] = torch.linalg.vector_norm(points[row] - points[column], dim=1).to(z.dtype)
-        ctx.shares, ctx.flat = shares, flat
-        ctx.save_for_backward(points, narrow, table)
-        distance = table.view(-1).index_select(0, flat)
-        return times_power_of_two(distance, exponent) if exponent else distance
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        points, narrow, table = ctx.saved_tensors
-        with without_autocast(points):
-            springs = torch.zeros_like(table)
-            springs.view(-1).index_add_(0, ctx.flat, grad)
-            springs = (springs + springs.T).div_(table)
-            if ctx.shares is not None:
-                springs = ctx.shares.per_row(springs)
-            if ctx.near is not None:
-                row, column = ctx.near
-                pull = springs[ctx.near].masked_fill_(table[ctx.near] == 0, 0)
-                springs[ctx.near] = 0
-                apart = (points[row] - points[column]) * pull[:, None]
-                close = torch.zeros_like(points).index_add_(0, row, apart)
-            forces = springs.sum(1).diag().sub_(springs) @ narrow
-            if ctx.near is not None:
-                forces = close.add_(forces)
-            return forces if ctx.shares is None else ctx.shares.spread(forces, narrow.dtype), None, None
-
-
-def euclidean(points: Tensor, batch: ClassBatch) -> Tensor:
-    """(P,) distances of a batch's pairs of classes, each class being a point of (k, d) in float64."""
-    if not is_host(points):  # which points are near would have to be asked
-        table = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
-        return table[batch.on_device(batch.first), batch.on_device(batch.second)]
-    return _by_product(points, batch, None)
-
-
-def _by_product(z: Tensor, batch: ClassBatch, shares: ClassShares | None) -> Tensor:
-    flat = batch.on_device(batch.first * batch.num_classes + batch.second)
-    distance: Tensor = _PointDistances.apply(z, shares, flat)  # type: ignore[no-untyped-call]
-    return distance
+__all__ = ["L1", "L2", "Poincare"]
 
 
 @register_distance
@@ -127,9 +42,7 @@ class L2(ClassDistance):
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
-        if is_host(batch.given):
-            return _by_product(batch.given, batch, batch.shares)
-        return torch.pdist(batch.means())
+        return distances_of_means(batch)
 
 
 @register_distance

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from cophenet.transport.solvers.machine_code import loops_when_hot
 
 __all__ = ["ClassShares", "class_means"]
 
 # Elements of a chunk: on the host its float64 copy stays in the cache, a device wants few calls.
 _HOST_ELEMENTS, _DEVICE_ELEMENTS = 1 << 19, 1 << 26
+_ALIKE = np.empty(0)
 
 
 def _add_rows(sums: Tensor, owner: Tensor, rows: Tensor) -> None:
@@ -38,13 +43,27 @@ class ClassShares:
     mass: Tensor | None = None
     strangers: bool = False
 
+    @property
+    def divisors(self) -> NDArray[np.int64]:
+        """(k,) what sums have to be divided by to be means, on the host; empty if they are means already."""
+        return self.counts.view(-1).numpy() if self.mass is None else np.empty(0, dtype=np.int64)
+
     def means(self, z: Tensor) -> Tensor:
-        """(k, d) float64 means of the classes: sums of chunks, each in float64 while it is in the cache."""
-        mass, size = self.mass, len(self.counts)
+        """(k, d) float64 means of the classes."""
+        sums = self.sums(z)
+        return sums if self.mass is not None else sums.div_(self.counts)
+
+    def sums(self, z: Tensor) -> Tensor:
+        """(k, d) float64 sums by class, times mass: of chunks, each in float64 while it is in the cache."""
+        mass, size, width = self.mass, len(self.counts), z.shape[1]
+        sums = z.new_zeros(size + self.strangers, width, dtype=torch.float64)
+        loops = loops_when_hot(z)
         elements = _HOST_ELEMENTS if z.device.type == "cpu" else _DEVICE_ELEMENTS
-        step = max(elements // z.shape[1], 2 * size)
-        sums = z.new_zeros(size + self.strangers, z.shape[1], dtype=torch.float64)
-        if mass is None and len(z) <= step:
+        step = max(elements // width, 2 * size)
+        if loops is not None:
+            shares = _ALIKE if mass is None else mass.contiguous().numpy()
+            loops.add_by_class(z.detach().numpy(), self.owner.numpy(), shares, sums.numpy())
+        elif mass is None and len(z) <= step:
             _add_rows(sums, self.owner, z.double())
         else:
             # One copy for all chunks: the pages of a new one cost more than its numbers.
@@ -53,8 +72,7 @@ class ClassShares:
                 part = slice(start, start + step)
                 rows = copies[: len(z) - start].copy_(z[part])
                 _add_rows(sums, self.owner[part], rows if mass is None else rows.mul_(mass[part, None]))
-        sums = sums[:size] if self.strangers else sums
-        return sums if mass is not None else sums.div_(self.counts)
+        return sums[:size] if self.strangers else sums
 
     def per_row(self, by_means: Tensor) -> Tensor:
         """What by the means is (k, ...), by a row of each class, if rows have no mass."""

@@ -17,6 +17,7 @@ from cophenet.transport.batch import ClassBatch, is_host, without_autocast
 from cophenet.transport.ground import first_order
 from cophenet.transport.layout import ClassLayout
 from cophenet.transport.plan import TransportPlan, uniform_arrays, uniform_plan, weighted_plan
+from cophenet.transport.solvers.machine_code import loops_when_hot
 
 __all__ = ["SlicedWasserstein"]
 
@@ -49,6 +50,10 @@ class _SlicedCost(torch.autograd.Function):
         ctx.plan, ctx.p, ctx.gaps = plan, p, []
         ctx.save_for_backward(x)
         power = torch.zeros_like(plan.mass)
+        loops = loops_when_hot(x) if p == 2 else None
+        if loops is not None:
+            loops.add_powers(x.detach().numpy(), plan.source.numpy(), plan.target.numpy(), power.numpy())
+            return plan.total(power.mul_(plan.mass)).div_(len(x))
         kept = ctx.needs_input_grad[0] and len(x) * len(power) <= _KEPT_ELEMENTS
         for part in _parts(x):
             gap = _gap(part, plan)
@@ -64,6 +69,11 @@ class _SlicedCost(torch.autograd.Function):
         plan: TransportPlan = ctx.plan
         strength = plan.spread(grad).mul_(plan.mass).mul_(ctx.p / len(x))
         out, back = torch.zeros_like(x), torch.zeros_like(x)
+        loops = loops_when_hot(x) if ctx.p == 2 else None
+        if loops is not None:
+            entries = plan.source.numpy(), plan.target.numpy(), strength.numpy()
+            loops.add_forces(x.detach().numpy(), *entries, out.numpy(), back.numpy())
+            return out.sub_(back), None, None
         gaps = ctx.gaps or (_gap(part, plan) for part in _parts(x))
         for gap, given, taken in zip(gaps, _parts(out), _parts(back), strict=True):
             force = (gap if ctx.p == 2 else gap.sign().mul_(gap.abs().pow_(ctx.p - 1))) * strength

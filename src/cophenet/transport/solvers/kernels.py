@@ -16,17 +16,13 @@ function that is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numpy as np
-from numba import njit
 
+from cophenet.transport.solvers.numba_kernel import inlined, kernel
 from cophenet.transport.solvers.problem import WHOLE, Floats, Indices
 
 __all__ = ["remove_cycles", "solve_pairs"]
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 # cost (m, n), u (m,), v (n,), units left (m,), units needed (n,), flow (n, m), and of every column the rows
 # that send to it (n, m), of which only as many count as the last array (n,) says.
 State = tuple[Floats, Floats, Floats, Indices, Indices, Indices, Indices, Indices]
@@ -44,17 +40,7 @@ _ROOT = -1
 _WORTHWHILE = 0.97
 
 
-def _kernel(function: _Function) -> _Function:
-    """Compile without the interpreter lock, and keep the machine code on disk."""
-    return cast(_Function, njit(nogil=True, cache=True)(function))
-
-
-def _inlined(function: _Function) -> _Function:
-    """Copy into the calling kernel, which spares counting references to the arrays that are passed."""
-    return cast(_Function, njit(nogil=True, inline="always")(function))
-
-
-@_inlined
+@inlined
 def _send(i: int, j: int, state: State) -> None:
     """Send what row i still has and column j still needs."""
     _, _, _, left, need, flow, senders, counts = state
@@ -68,7 +54,7 @@ def _send(i: int, j: int, state: State) -> None:
         need[j] -= amount
 
 
-@_inlined
+@inlined
 def _column_minima(state: State, best: Floats) -> None:
     """Set u to the row means and v to the column minima of what is left, and send along these.
 
@@ -92,7 +78,7 @@ def _column_minima(state: State, best: Floats) -> None:
         _send(int(best[j]), j, state)
 
 
-@_inlined
+@inlined
 def _two_best(i: int, cost: Floats, v: Floats) -> tuple[float, float, int, int]:
     """Smallest and second smallest of cost[i] - v, and their columns, without branches to mispredict."""
     low = second = np.inf
@@ -108,7 +94,7 @@ def _two_best(i: int, cost: Floats, v: Floats) -> tuple[float, float, int, int]:
     return low, second, at, at_second
 
 
-@_inlined
+@inlined
 def _bid(i: int, state: State) -> None:
     """Make row i's best column as costly to it as its second best, which drives other rows out of it."""
     cost, u, v, left, need, flow, senders, counts = state
@@ -126,7 +112,7 @@ def _bid(i: int, state: State) -> None:
     _send(i, at_second, state)
 
 
-@_inlined
+@inlined
 def _bids(state: State) -> None:
     """Let unfinished rows bid, pass by pass, while that finishes enough of them."""
     left = state[3]
@@ -143,7 +129,7 @@ def _bids(state: State) -> None:
                 _bid(i, state)
 
 
-@_inlined
+@inlined
 def _send_along(source: int, sink: int, state: State, row_of: Floats, column_of: Indices) -> bool:
     """Send along the tree's path to a column that needs mass; tell whether all arcs of the tree remain."""
     _, _, _, left, need, flow, senders, counts = state
@@ -175,7 +161,7 @@ def _send_along(source: int, sink: int, state: State, row_of: Floats, column_of:
         i = int(row_of[j])
 
 
-@_inlined
+@inlined
 def _reach(i: int, base: float, cost: Floats, v: Floats, key: Floats, row_of: Floats) -> None:
     """Shorten paths to columns through row i; a closed column has key NaN and is never shortened."""
     row = float(i)
@@ -187,7 +173,7 @@ def _reach(i: int, base: float, cost: Floats, v: Floats, key: Floats, row_of: Fl
         row_of[j] = (row if shorter else old_row) + 0.0
 
 
-@_inlined
+@inlined
 def _nearest(key: Floats) -> int:
     """The open column with the shortest path."""
     low = np.inf
@@ -199,7 +185,7 @@ def _nearest(key: Floats) -> int:
     return at
 
 
-@_inlined
+@inlined
 def _grow(source: int, state: State, tree: Tree) -> None:
     """Grow one tree of shortest paths, sending whenever a needy column joins, and update the duals.
 
@@ -234,7 +220,7 @@ def _grow(source: int, state: State, tree: Tree) -> None:
         v[j] -= level - reached[j]
 
 
-@_kernel
+@kernel
 def _transport(state: State, reals: Floats, integers: Indices) -> None:
     """Solve one pair with at least two columns; supplies and demands are used up."""
     m, n = state[0].shape
@@ -248,13 +234,13 @@ def _transport(state: State, reals: Floats, integers: Indices) -> None:
             _grow(i, state, tree)
 
 
-@_kernel
+@kernel
 def _arc(node: int, other: int, m: int) -> tuple[int, int]:
     """Column and row of the arc between two nodes; columns are numbered after the m rows."""
     return (other - m, node) if node < m else (node - m, other)
 
 
-@_kernel
+@kernel
 def _degrees_on_cycles(flow: Indices, degree: Indices) -> None:
     """Count arcs by node, without branches that end: at least 2 for nodes on or between cycles, else 0."""
     n, m = flow.shape
@@ -275,7 +261,7 @@ def _degrees_on_cycles(flow: Indices, degree: Indices) -> None:
                     pruned = True
 
 
-@_kernel
+@kernel
 def _find_cycle(flow: Indices, degree: Indices, seen: Indices, path: Indices) -> tuple[int, int]:
     """Walk over arcs with flow until a node comes back; the cycle is `path[start:stop]`."""
     m = flow.shape[1]
@@ -293,7 +279,7 @@ def _find_cycle(flow: Indices, degree: Indices, seen: Indices, path: Indices) ->
     return seen[node], length
 
 
-@_kernel
+@kernel
 def remove_cycles(flow: Indices) -> None:
     """Shift mass around cycles until at most m + n - 1 entries carry any.
 
@@ -316,7 +302,7 @@ def remove_cycles(flow: Indices) -> None:
             flow[_arc(path[step], following, m)] -= amount if (step - start) % 2 == 0 else -amount
 
 
-@_inlined
+@inlined
 def _write_single(block: Floats, shares: Indices, row: int, column: int, entries: Entries) -> None:
     """The plan if one class has a single sample: everything goes there."""
     source, target, mass, distance = entries
@@ -329,7 +315,7 @@ def _write_single(block: Floats, shares: Indices, row: int, column: int, entries
         distance[e] = block[e % m, e % n]
 
 
-@_inlined
+@inlined
 def _write_plan(block: Floats, flow: Indices, total: int, row: int, column: int, entries: Entries) -> bool:
     """Copy a flow's non-zeros to the pair's entries and tell whether there was room; the rest get no mass."""
     source, target, mass, distance = entries
@@ -349,7 +335,7 @@ def _write_plan(block: Floats, flow: Indices, total: int, row: int, column: int,
     return True
 
 
-@_inlined
+@inlined
 def _pose(block: Floats, shares: Indices, row: int, column: int, state: State) -> int:
     """Fill in costs, supplies and demands, the larger class as rows; return the total supply."""
     cost, _, _, left, need, flow, _, counts = state
@@ -372,7 +358,7 @@ def _pose(block: Floats, shares: Indices, row: int, column: int, state: State) -
     return total
 
 
-@_inlined
+@inlined
 def _solve_one(block: Floats, shares: Indices, row: int, column: int, entries: Entries, room: Room) -> None:
     """Solve one pair of classes with at least two samples each."""
     costs, flows, reals, integers = room
@@ -389,7 +375,7 @@ def _solve_one(block: Floats, shares: Indices, row: int, column: int, entries: E
         _write_plan(block, flow, total, row, column, entries)
 
 
-@_kernel
+@kernel
 def solve_pairs(
     cost: Floats,
     corner: tuple[int, int],

@@ -17,14 +17,21 @@ from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor
 
 from cophenet._common.locks import InUseError, locked
 
-__all__ = ["compile_once", "is_compiled", "is_compiled_meanwhile", "why_none"]
+__all__ = ["compile_once", "is_compiled", "is_compiled_meanwhile", "loops_when_hot", "why_none"]
 
 _LOCK = "cophenet-kernels.lock"
 _CODE = "from cophenet.transport.warm_up import warm_up; warm_up()"
 _compiler: subprocess.Popen[bytes] | None = None
+# Calls without the loops, which save less than a millisecond each: to load them takes a second.
+_COLD_CALLS = 64
+_calls = 0
 
 
 @cache
@@ -33,7 +40,7 @@ def why_none() -> str | None:
     if find_spec("numba") is None:
         return "the package numba is not installed: pip install cophenet[fast]"
     try:
-        from cophenet.transport.solvers import kernels, matching  # noqa: F401
+        from cophenet.transport.solvers import host_loops, kernels, matching  # noqa: F401
     except RuntimeError as error:
         return f"set NUMBA_CACHE_DIR to a folder that can be written ({error})"
     return None
@@ -45,12 +52,12 @@ def _marker() -> Path | None:
     import llvmlite.binding as llvm
     import numba
 
-    from cophenet.transport.solvers import kernels, matching
+    from cophenet.transport.solvers import host_loops, kernels, matching
 
     state = getattr(kernels.solve_pairs, "stats", None)
     if state is None:
         return None
-    sources = [Path(str(module.__file__)).stat() for module in (kernels, matching)]
+    sources = [Path(str(module.__file__)).stat() for module in (host_loops, kernels, matching)]
     features = llvm.get_host_cpu_features().flatten()
     parts = (sys.version, numba.__version__, llvm.get_host_cpu_name(), features)
     stamps = [(source.st_mtime_ns, source.st_size) for source in sources]
@@ -77,13 +84,14 @@ def compile_once(run: Callable[[], object]) -> None:
         try:
             with locked(marker.parent, _LOCK):
                 warnings.warn(
-                    "what emd and ft plan with is compiled: about 20 seconds, once on this machine",
+                    "emd and ft have their kernels compiled: about 20 seconds, once on this machine",
                     stacklevel=3,
                 )
                 run()
                 marker.touch()
         except InUseError:
             time.sleep(0.1)
+    _loops.cache_clear()
 
 
 def _let_go(compiler: subprocess.Popen[bytes]) -> None:
@@ -120,3 +128,25 @@ def is_compiled_meanwhile() -> bool:
             stacklevel=2,
         )
     return False
+
+
+@cache
+def _loops() -> ModuleType | None:
+    """The module of loops, if there is machine code of it, which is looked for once."""
+    marker = None if why_none() else _marker()
+    if marker is None or not marker.exists():
+        return None
+    from cophenet.transport.solvers import host_loops
+
+    return host_loops
+
+
+def loops_when_hot(values: Tensor) -> ModuleType | None:
+    """The kernels of `host_loops`, if they are compiled, can read the values, and were asked for often."""
+    global _calls
+    if torch.compiler.is_compiling() or type(values) is not Tensor or values.device.type != "cpu":
+        return None
+    if _calls < _COLD_CALLS:
+        _calls += 1
+        return None
+    return _loops() if values.is_contiguous() else None

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numpy as np
-from numba import njit
 
+from cophenet.transport.solvers.numba_kernel import kernel
 from cophenet.transport.solvers.problem import Floats, Indices
 
 __all__ = ["match_pairs"]
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-
-def _kernel(function: _Function) -> _Function:
-    """Compile without the interpreter lock, and keep the machine code on disk."""
-    return cast(_Function, njit(nogil=True, cache=True)(function))
-
-
-@_kernel
+@kernel
 def match_pairs(
     cells: Indices,
     order: Indices,

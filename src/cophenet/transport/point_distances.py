@@ -1,0 +1,168 @@
+"""Euclidean distances of one point per class, which are given or the means of features, by one product."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cophenet.transport.batch import (
+    ClassBatch,
+    is_host,
+    out_of_range,
+    times_power_of_two,
+    without_autocast,
+)
+from cophenet.transport.ground import CANCELS, first_order
+from cophenet.transport.grouping import raise_not_finite
+from cophenet.transport.layout import Indices
+from cophenet.transport.means import ClassShares
+from cophenet.transport.solvers.machine_code import loops_when_hot
+
+__all__ = ["distances_of_means", "euclidean"]
+
+# The smallest largest squared norm that is computed with as it is; the largest is as far from 1.
+_SQUARES = {torch.float32: 2.0**-32, torch.float64: 2.0**-256}
+
+
+def _centered(z: Tensor, shares: ClassShares | None) -> tuple[Tensor, Tensor]:
+    """(k, d) points less their mean in float64, and in the type of what is given: points, or features."""
+    points = z.clone() if shares is None else shares.means(z)
+    points.sub_(_sum_of_rows(points).div_(len(points)))
+    return points, points.to(z.dtype)
+
+
+def _sum_of_rows(rows: Tensor) -> Tensor:
+    """Added one after the other, as NumPy does and a loop can; torch has an order of its own."""
+    with np.errstate(invalid="ignore", over="ignore"):  # who is not finite is told elsewhere
+        return torch.from_numpy(rows.numpy().sum(0))
+
+
+def _springs(grad: Tensor, distance: Tensor, first: Indices, second: Indices, size: int) -> Tensor:
+    """(k, k) what pulls a point of the row to that of the column, by their distance."""
+    springs = grad.new_zeros(size * size)
+    springs.index_add_(0, torch.from_numpy(first * size + second), grad / distance)
+    springs = springs.view(size, size)
+    return springs + springs.T
+
+
+class _PointDistances(torch.autograd.Function):
+    """Distances of k points, given in float64 or as the means of features, from one product in their type.
+
+    At any scale: what is computed with is divided by a power of two, if it is very large or very small.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, shares: ClassShares | None, first: Indices, second: Indices) -> Tensor:
+        ctx.shares, ctx.first, ctx.second = shares, first, second
+        points, narrow = _centered(z, shares)
+        gram = narrow @ narrow.T
+        largest, exponent = float(gram.diagonal().amax()), 0
+        if not _SQUARES[z.dtype] < largest < 1 / _SQUARES[z.dtype]:  # also NaN
+            peak = float(points.abs().amax())
+            if shares is not None and not math.isfinite(peak):
+                raise_not_finite(z)
+            exponent = out_of_range(peak, z.dtype)
+            points = times_power_of_two(points, -exponent)
+            narrow = points.to(z.dtype)
+            gram = narrow @ narrow.T
+            largest = float(gram.diagonal().amax())
+        square = gram.diagonal()
+        norms = square[:, None] + square
+        table = norms.sub(gram, alpha=2).fill_diagonal_(math.inf)
+        ctx.near = None
+        if not table.amin() > 2 * CANCELS * largest:
+            ctx.near = (table <= norms.mul_(CANCELS)).nonzero(as_tuple=True)
+        table.sqrt_()
+        if ctx.near is not None:
+            row, column = ctx.near
+            table[ctx.near] = torch.linalg.vector_norm(points[row] - points[column], dim=1).to(z.dtype)
+            ctx.apart = table[ctx.near] > 0
+        distance = table.view(-1).index_select(0, torch.from_numpy(first * len(table) + second))
+        ctx.save_for_backward(points, narrow, distance)
+        return times_power_of_two(distance, exponent) if exponent else distance
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        points, narrow, distance = ctx.saved_tensors
+        shares: ClassShares | None = ctx.shares
+        with without_autocast(points):
+            springs = _springs(grad, distance, ctx.first, ctx.second, len(points))
+            if ctx.near is not None:
+                row, column = ctx.near
+                pull = torch.where(ctx.apart, springs[ctx.near], 0)
+                springs[ctx.near] = 0
+                force = (points[row] - points[column]) * pull[:, None]
+                close = torch.zeros_like(points).index_add_(0, row, force)
+            springs = _sum_of_rows(springs).diag().sub_(springs)
+            forces = (springs if shares is None else shares.per_row(springs)) @ narrow
+            if ctx.near is not None:
+                forces = (close if shares is None else shares.per_row(close)).add_(forces)
+            return forces if shares is None else shares.spread(forces, narrow.dtype), None, None, None
+
+
+class _PointDistancesByLoops(torch.autograd.Function):
+    """The same to the bit by compiled code, where no two means are near or out of range; see `_by_loops`."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, narrow: Tensor, squared: Tensor, parts: tuple[Any, ...]) -> Tensor:
+        _, ctx.parts = z, parts
+        distance = squared.sqrt_()
+        ctx.save_for_backward(narrow, distance)
+        return distance
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        narrow, distance = ctx.saved_tensors
+        loops, shares, first, second = ctx.parts
+        with without_autocast(narrow):
+            springs = narrow.new_empty(len(narrow), len(narrow))
+            arrays = distance.numpy(), first, second, shares.divisors, springs.numpy()
+            loops.springs_of_pairs(grad.contiguous().numpy(), *arrays)
+            return shares.spread(springs @ narrow, narrow.dtype), None, None, None
+
+
+def _by_loops(z: Tensor, shares: ClassShares, first: Indices, second: Indices) -> Tensor | None:
+    """(P,) distances of class means by compiled code; None if there is none, or it cannot tell."""
+    loops = loops_when_hot(z)
+    if loops is None:
+        return None
+    first, second = np.ascontiguousarray(first), np.ascontiguousarray(second)
+    points = shares.sums(z.detach())
+    narrow = torch.empty_like(points, dtype=z.dtype)
+    loops.center(points.numpy(), shares.divisors, narrow.numpy())
+    gram = (narrow @ narrow.T).numpy()
+    squared = narrow.new_empty(len(first))
+    arrays = first, second, _SQUARES[z.dtype], gram.dtype.type(CANCELS), squared.numpy()
+    if not loops.squared_distances(gram, *arrays):
+        return None
+    parts = loops, shares, first, second
+    distance: Tensor = _PointDistancesByLoops.apply(z, narrow, squared, parts)  # type: ignore[no-untyped-call]
+    return distance
+
+
+def euclidean(points: Tensor, batch: ClassBatch) -> Tensor:
+    """(P,) distances of a batch's pairs of classes, each class being a point of (k, d) in float64."""
+    if not is_host(points):  # which points are near would have to be asked
+        table = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
+        return table[batch.on_device(batch.first), batch.on_device(batch.second)]
+    return _by_product(points, batch, None)
+
+
+def distances_of_means(batch: ClassBatch) -> Tensor:
+    """(P,) distances of the class means of a batch's pairs, in the type of its features or in float64."""
+    if not is_host(batch.given):
+        return torch.pdist(batch.means())
+    distance = _by_loops(batch.given, batch.shares, batch.first, batch.second)
+    return _by_product(batch.given, batch, batch.shares) if distance is None else distance
+
+
+def _by_product(z: Tensor, batch: ClassBatch, shares: ClassShares | None) -> Tensor:
+    pairs = batch.first, batch.second
+    distance: Tensor = _PointDistances.apply(z, shares, *pairs)  # type: ignore[no-untyped-call]
+    return distance

@@ -1,0 +1,121 @@
+"""Numba kernels for steps that torch needs many small operations for: the same numbers, to the bit.
+
+Sums are added up in the order of torch's own operations, and nothing is contracted or reordered, so that it
+does not matter from which call on these are used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cophenet.transport.solvers.numba_kernel import kernel
+from cophenet.transport.solvers.problem import Floats, Indices
+
+__all__ = [
+    "add_by_class",
+    "add_forces",
+    "add_powers",
+    "center",
+    "springs_of_pairs",
+    "squared_distances",
+]
+
+
+@kernel
+def add_by_class(z: Floats, owner: Indices, mass: Floats, sums: Floats) -> None:
+    """Add features (N, d), times their mass (N,) unless that is empty, to the float64 sums (k, d)."""
+    for i in range(len(z)):
+        c = owner[i]
+        if len(mass):
+            for j in range(z.shape[1]):
+                sums[c, j] += np.float64(z[i, j]) * mass[i]
+        else:
+            for j in range(z.shape[1]):
+                sums[c, j] += np.float64(z[i, j])
+
+
+@kernel
+def center(points: Floats, counts: Indices, narrow: Floats) -> None:
+    """Divide float64 points (k, d) by their counts unless empty; their distance to their mean is `narrow`."""
+    size, width = points.shape
+    mean = np.zeros(width)
+    for c in range(size):
+        divisor = float(counts[c]) if len(counts) else 1.0
+        for j in range(width):
+            point = points[c, j] / divisor
+            points[c, j] = point
+            mean[j] += point
+    for j in range(width):
+        mean[j] /= size
+    for c in range(size):
+        for j in range(width):
+            narrow[c, j] = points[c, j] - mean[j]
+
+
+@kernel
+def squared_distances(
+    gram: Floats, first: Indices, second: Indices, least: float, cancels: float, squared: Floats
+) -> bool:
+    """Squared distances (P,) of points by their products (k, k); tell whether they are good.
+
+    They are not if the largest square is not between `least` and 1 / `least`, or a squared distance is at
+    most the share `cancels`, in the type of the products, of the squares it is a difference of.
+    """
+    largest = gram[0, 0]
+    for c in range(len(gram)):
+        if not gram[c, c] < 1 / least:  # also NaN
+            return False
+        largest = max(largest, gram[c, c])
+    good = bool(largest > least)
+    for p in range(len(first)):
+        a, b = first[p], second[p]
+        squares = gram[a, a] + gram[b, b]
+        product = gram[a, b]
+        squared[p] = squares - (product + product)
+        good &= squared[p] > squares * cancels
+    return good
+
+
+@kernel
+def springs_of_pairs(
+    grad: Floats, distance: Floats, first: Indices, second: Indices, counts: Indices, springs: Floats
+) -> None:
+    """Write grad / distance of pairs (P,), both ways and by counts unless empty, into a table (k, k)."""
+    springs[:] = 0
+    for p in range(len(first)):
+        a, b = first[p], second[p]
+        springs[a, b] = springs[b, a] = grad[p] / distance[p]
+    held = springs[0].copy()
+    for c in range(1, len(springs)):
+        for j in range(len(springs)):
+            held[j] += springs[c, j]
+    for c in range(len(springs)):
+        for j in range(len(springs)):
+            springs[c, j] = -springs[c, j]
+        springs[c, c] += held[c]
+        if len(counts):
+            count = springs.dtype.type(counts[c])
+            for j in range(len(springs)):
+                springs[c, j] /= count
+
+
+@kernel
+def add_powers(x: Floats, source: Indices, target: Indices, power: Floats) -> None:
+    """Add the squares of x_i - x_j over the rows of x (L, B) to what entries (E,) have."""
+    for row in x:
+        for e in range(len(source)):
+            gap = row[source[e]] - row[target[e]]
+            power[e] += gap * gap
+
+
+@kernel
+def add_forces(
+    x: Floats, source: Indices, target: Indices, strength: Floats, given: Floats, taken: Floats
+) -> None:
+    """Add (x_i - x_j) times the strength of entries (E,) to what sources (L, B) and targets (L, B) have."""
+    for r in range(len(x)):
+        row, own, other = x[r], given[r], taken[r]
+        for e in range(len(source)):
+            force = (row[source[e]] - row[target[e]]) * strength[e]
+            own[source[e]] += force
+            other[target[e]] += force

@@ -1,0 +1,107 @@
+"""Compiled loops of small steps: the same bits as torch's operations, and used only where they help."""
+
+import math
+
+import pytest
+import torch
+
+pytest.importorskip("numba")
+
+from cophenet.cpcc import CPCCLoss
+from cophenet.transport.base import class_distances, create_distance
+from cophenet.transport.solvers import host_loops, machine_code
+from cophenet.transport.warm_up import warm_up
+from cophenet.tree import Hierarchy
+from support import random_batch, random_weights
+
+SIZES = [4, 1, 6, 4, 9, 2]
+SHAPES = {
+    "spread": lambda z, _: z,
+    "tight": lambda z, labels: 1e-3 * z + 3.0 * labels[:, None],
+    "far": lambda z, _: z + 1e4,
+    "two on one spot": lambda z, labels: torch.where(labels[:, None] < 2, z[:1], z),
+    "huge": lambda z, _: 1e30 * z,
+    "tiny": lambda z, _: 1e-30 * z,
+    "all alike": lambda z, _: torch.zeros_like(z),
+}
+
+
+@pytest.fixture(autouse=True)
+def compiled():
+    warm_up()
+
+
+def states(monkeypatch):
+    """By torch's operations, then by the loops."""
+    for cold_calls in (math.inf, 0):
+        monkeypatch.setattr(machine_code, "_COLD_CALLS", cold_calls)
+        yield
+
+
+def value_and_gradient(features, labels, distance, **options):
+    z = features.clone().requires_grad_()
+    rho = class_distances(z, labels, distance, **options)[1]
+    (rho * torch.linspace(1, 2, len(rho), dtype=rho.dtype)).sum().backward()
+    return rho.detach(), z.grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["l2", "l1", "swd", "bures"])
+def test_the_same_bits_at_any_time(monkeypatch, name, shape, weighted, dtype):
+    z, labels = random_batch(3, SIZES, 37)
+    z = SHAPES[shape](z.cpu(), labels.cpu()).to(dtype)
+    weights = random_weights(3, len(labels)).cpu().to(dtype) if weighted else "uniform"
+    results = [
+        value_and_gradient(z, labels.cpu(), create_distance(name), flow_weights=weights)
+        for _ in states(monkeypatch)
+    ]
+    torch.testing.assert_close(*results, rtol=0, atol=0, equal_nan=True)
+
+
+def test_the_same_bits_with_a_memory(monkeypatch):
+    tree = Hierarchy.from_paths([(f"g{i // 2}", f"c{i}") for i in range(6)])
+    losses = []
+    for _ in states(monkeypatch):
+        criterion = CPCCLoss(tree, distance="l2", memory=12)
+        for seed in range(3):
+            z, labels = random_batch(seed, [*[3, 1, 2][seed:], 2], 5)
+            z = z.cpu().requires_grad_()
+            loss = criterion(z, labels.cpu())
+            loss.backward()
+        losses.append((loss.detach(), z.grad))
+    torch.testing.assert_close(*losses, rtol=0, atol=0)
+
+
+def test_they_are_used_when_asked_for_often(monkeypatch):
+    calls = []
+    monkeypatch.setattr(machine_code, "_calls", 0)
+    monkeypatch.setattr(host_loops, "center", lambda *arrays: calls.append(arrays))
+    z, labels = random_batch(0, [2, 3], 4)
+    while not calls:
+        before = machine_code._calls
+        class_distances(z.cpu(), labels.cpu(), "l2")
+    assert before >= machine_code._COLD_CALLS
+
+
+@pytest.mark.parametrize(
+    "values",
+    [torch.ones(3, 2).T, torch.nn.Parameter(torch.ones(2)), torch.ones(2, device="meta")],
+    ids=["strided", "another type", "elsewhere"],
+)
+def test_what_they_cannot_read_is_left_to_torch(monkeypatch, values):
+    monkeypatch.setattr(machine_code, "_COLD_CALLS", 0)
+    assert machine_code.loops_when_hot(torch.ones(2)) is host_loops
+    assert machine_code.loops_when_hot(values) is None
+
+
+def test_they_are_not_used_before_they_are_compiled(monkeypatch, tmp_path):
+    monkeypatch.setattr(machine_code, "_COLD_CALLS", 0)
+    monkeypatch.setattr(machine_code, "_loops", machine_code._loops.__wrapped__)
+    monkeypatch.setattr(machine_code, "_marker", lambda: tmp_path / "compiled")
+    assert machine_code.loops_when_hot(torch.ones(2)) is None
+    (tmp_path / "compiled").touch()
+    assert machine_code.loops_when_hot(torch.ones(2)) is host_loops
+    monkeypatch.setattr(machine_code, "_marker", lambda: None)  # Numba runs Python
+    assert machine_code.loops_when_hot(torch.ones(2)) is None
