@@ -77,7 +77,7 @@ def test_the_same_bits_with_a_memory(monkeypatch):
 def test_they_are_used_when_asked_for_often(monkeypatch):
     calls = []
     monkeypatch.setattr(machine_code, "_calls", 0)
-    monkeypatch.setattr(host_loops, "center", lambda *arrays: calls.append(arrays))
+    monkeypatch.setattr(host_loops, "centered_means", lambda *arrays: calls.append(arrays))
     z, labels = random_batch(0, [2, 3], 4)
     while not calls:
         before = machine_code._calls

@@ -44,25 +44,20 @@ class ClassShares:
     strangers: bool = False
 
     @property
-    def divisors(self) -> NDArray[np.int64]:
-        """(k,) what sums have to be divided by to be means, on the host; empty if they are means already."""
-        return self.counts.view(-1).numpy() if self.mass is None else np.empty(0, dtype=np.int64)
+    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+        """Classes (N,), masses (N,) or none, and counts (k,), on the host, for loops over the rows."""
+        mass = _ALIKE if self.mass is None else self.mass.contiguous().numpy()
+        return self.owner.numpy(), mass, self.counts.view(-1).numpy()
 
     def means(self, z: Tensor) -> Tensor:
-        """(k, d) float64 means of the classes."""
-        sums = self.sums(z)
-        return sums if self.mass is not None else sums.div_(self.counts)
-
-    def sums(self, z: Tensor) -> Tensor:
-        """(k, d) float64 sums by class, times mass: of chunks, each in float64 while it is in the cache."""
+        """(k, d) float64 means of the classes: sums of chunks, each in float64 while it is in the cache."""
         mass, size, width = self.mass, len(self.counts), z.shape[1]
         sums = z.new_zeros(size + self.strangers, width, dtype=torch.float64)
         loops = loops_when_hot(z)
         elements = _HOST_ELEMENTS if z.device.type == "cpu" else _DEVICE_ELEMENTS
         step = max(elements // width, 2 * size)
         if loops is not None:
-            shares = _ALIKE if mass is None else mass.contiguous().numpy()
-            loops.add_by_class(z.detach().numpy(), self.owner.numpy(), shares, sums.numpy())
+            loops.add_by_class(z.detach().numpy(), *self.arrays[:2], sums.numpy())
         elif mass is None and len(z) <= step:
             _add_rows(sums, self.owner, z.double())
         else:
@@ -72,7 +67,8 @@ class ClassShares:
                 part = slice(start, start + step)
                 rows = copies[: len(z) - start].copy_(z[part])
                 _add_rows(sums, self.owner[part], rows if mass is None else rows.mul_(mass[part, None]))
-        return sums[:size] if self.strangers else sums
+        sums = sums[:size] if self.strangers else sums
+        return sums if mass is not None else sums.div_(self.counts)
 
     def per_row(self, by_means: Tensor) -> Tensor:
         """What by the means is (k, ...), by a row of each class, if rows have no mass."""

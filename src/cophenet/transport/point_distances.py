@@ -122,7 +122,8 @@ class _PointDistancesByLoops(torch.autograd.Function):
         loops, shares, first, second = ctx.parts
         with without_autocast(narrow):
             springs = narrow.new_empty(len(narrow), len(narrow))
-            arrays = distance.numpy(), first, second, shares.divisors, springs.numpy()
+            _, mass, counts = shares.arrays
+            arrays = distance.numpy(), first, second, counts[: 0 if len(mass) else None], springs.numpy()
             loops.springs_of_pairs(grad.contiguous().numpy(), *arrays)
             return shares.spread(springs @ narrow, narrow.dtype), None, None, None
 
@@ -133,9 +134,8 @@ def _by_loops(z: Tensor, shares: ClassShares, first: Indices, second: Indices) -
     if loops is None:
         return None
     first, second = np.ascontiguousarray(first), np.ascontiguousarray(second)
-    points = shares.sums(z.detach())
-    narrow = torch.empty_like(points, dtype=z.dtype)
-    loops.center(points.numpy(), shares.divisors, narrow.numpy())
+    narrow = z.new_empty(len(shares.counts), z.shape[1])
+    loops.centered_means(z.detach().numpy(), *shares.arrays, narrow.numpy())
     gram = (narrow @ narrow.T).numpy()
     squared = narrow.new_empty(len(first))
     arrays = first, second, _SQUARES[z.dtype], gram.dtype.type(CANCELS), squared.numpy()

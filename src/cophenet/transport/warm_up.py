@@ -51,12 +51,13 @@ def _call_kernels() -> None:
 def _call_loops() -> None:
     from cophenet.transport.solvers import host_loops
 
-    none, ones, table = np.empty(0, dtype=np.int64), np.ones(1), np.ones((1, 1))
+    index, ones, table = np.zeros(1, dtype=np.int64), np.ones(1), np.ones((1, 1))
+    none = index[:0]
     for kind in (np.float32, np.float64):
         row, products = ones.astype(kind), table.astype(kind)
-        host_loops.add_by_class(products, np.zeros(1, dtype=np.int64), ones, table)
+        host_loops.add_by_class(products, index, ones, table)
         host_loops.squared_distances(products, none, none, 0.5, kind(0.5), row)
-        host_loops.center(table, none, products)
+        host_loops.centered_means(products, index, ones, none, products.copy())
         host_loops.springs_of_pairs(row, row, none, none, none, products)
     host_loops.add_powers(table, none, none, ones)
     host_loops.add_forces(table, none, none, ones, table, table.copy())

@@ -15,7 +15,7 @@ __all__ = [
     "add_by_class",
     "add_forces",
     "add_powers",
-    "center",
+    "centered_means",
     "springs_of_pairs",
     "squared_distances",
 ]
@@ -35,12 +35,17 @@ def add_by_class(z: Floats, owner: Indices, mass: Floats, sums: Floats) -> None:
 
 
 @kernel
-def center(points: Floats, counts: Indices, narrow: Floats) -> None:
-    """Divide float64 points (k, d) by their counts unless empty; their distance to their mean is `narrow`."""
-    size, width = points.shape
+def centered_means(z: Floats, owner: Indices, mass: Floats, counts: Indices, out: Floats) -> None:
+    """Class means (k, d) less their mean, in the type of the features (N, d).
+
+    Sums are divided by the counts (k,), unless features have a mass (N,). Rows of no class have number k.
+    """
+    size, width = out.shape
+    points = np.zeros((size + 1, width))
+    add_by_class(z, owner, mass, points)
     mean = np.zeros(width)
     for c in range(size):
-        divisor = float(counts[c]) if len(counts) else 1.0
+        divisor = 1.0 if len(mass) else float(counts[c])
         for j in range(width):
             point = points[c, j] / divisor
             points[c, j] = point
@@ -49,7 +54,7 @@ def center(points: Floats, counts: Indices, narrow: Floats) -> None:
         mean[j] /= size
     for c in range(size):
         for j in range(width):
-            narrow[c, j] = points[c, j] - mean[j]
+            out[c, j] = points[c, j] - mean[j]
 
 
 @kernel
