@@ -1,7 +1,7 @@
 """Claims of the paper, as data.
 
 A claim that is measured asks for expressions over the observations of an item (`expressions`), which the
-judge decides on every data set and at every scale (`judge`). Thresholds are ours, as the paper has none.
+judge decides on every data set and at every scale (`verdicts`). Thresholds are ours, as the paper has none.
 Those about times and errors of distances are in `cost_claims`, those beyond the paper in `beyond_claims`,
 those that need no measurement in `claims.md`, with which the page of claims begins. To add one, add an entry.
 """

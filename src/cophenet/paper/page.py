@@ -13,11 +13,11 @@ from cophenet.paper.documents import Document, read_document
 from cophenet.paper.expressions import Claim, Comparison, Criterion, value
 from cophenet.paper.figures import item_figures
 from cophenet.paper.items import find_items, item_names
-from cophenet.paper.judge import SEEDS_NEEDED, Judgement, RegimeVerdict, judge, judge_claim
 from cophenet.paper.observations import Condition, Observations
 from cophenet.paper.plan import recipe_label
 from cophenet.paper.published import TRANSFER, is_transfer
 from cophenet.paper.tables import item_tables
+from cophenet.paper.verdicts import SEEDS_NEEDED, Judgement, RegimeVerdict, judge, judge_claim
 from cophenet.recipes.recipe import Scale
 from cophenet.report import Table
 from cophenet.report.published_numbers import published_tables

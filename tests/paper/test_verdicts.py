@@ -10,12 +10,12 @@ from scipy.stats import t
 from cophenet.paper.documents import Document
 from cophenet.paper.expressions import AllOf, AnyOf, Claim, average_of, best_of, value
 from cophenet.paper.items import find_items
-from cophenet.paper.judge import judge, judge_claim
 from cophenet.paper.observations import Observations, with_breeds
 from cophenet.paper.page import evidence
 from cophenet.paper.plan import Settings, plan_runs
 from cophenet.paper.run_observations import read_runs
 from cophenet.paper.variants import BREEDS
+from cophenet.paper.verdicts import judge, judge_claim
 
 from .written import observed
 
