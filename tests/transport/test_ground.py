@@ -102,3 +102,16 @@ def test_products_above_the_diagonal_will_do(monkeypatch):
     torch.testing.assert_close(sample_distances(z, source, target), expected)
     turned = sample_distances(z, torch.cat((source, target)), torch.cat((target, source)))
     torch.testing.assert_close(turned, expected.repeat(2))
+
+
+def test_pairs_by_difference_take_the_memory_of_one_part(monkeypatch):
+    monkeypatch.setattr(ground, "_CHUNK_ELEMENTS", 12)
+    z = torch.randn(9, 4, dtype=torch.float64)
+    source, target = torch.randint(9, (2, 8))
+    places, parts = [], []
+    for gap, a, b in ground._gaps(z, source, target):
+        torch.testing.assert_close(gap, z[a] - z[b], rtol=0, atol=0)
+        places.append(gap.data_ptr())
+        parts.append(len(gap))
+    assert parts == [3, 3, 2]
+    assert len(set(places)) == 1

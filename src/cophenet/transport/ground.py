@@ -57,13 +57,24 @@ def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _chunks(z: Tensor, *parts: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Parts of tensors (E, ...) that refer to rows of z, so long that the rows are a chunk."""
+def _gaps(z: Tensor, *pairs: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Differences z_i - z_j of pairs, (e, d) for a part of them at a time, in the same memory.
+
+    Pairs are two tensors (E,), and any others of that length: their parts come with the differences. New
+    memory for every part would be worse than slow: what is freed is a few bytes too short for the next
+    aligned block, so that the host's memory grows as if nothing were freed.
+    """
     elements = _CHUNK_ELEMENTS if is_host(z) else _DEVICE_ELEMENTS
     step = max(1, elements // max(1, z.shape[1]))
-    if len(parts[0]) <= step:
-        return iter((parts,))
-    return zip(*(torch.split(part, step) for part in parts), strict=True)
+    if len(pairs[0]) <= step:
+        yield z.index_select(0, pairs[0]).sub_(z.index_select(0, pairs[1])), *pairs
+        return
+    left, right = z.new_empty(2, step, z.shape[1])
+    for parts in zip(*(torch.split(one, step) for one in pairs), strict=True):
+        own, other = left[: len(parts[0])], right[: len(parts[0])]
+        torch.index_select(z, 0, parts[0], out=own)
+        torch.index_select(z, 0, parts[1], out=other)
+        yield own.sub_(other), *parts
 
 
 def _use_gram(z: Tensor, pairs: int) -> bool:
@@ -72,10 +83,7 @@ def _use_gram(z: Tensor, pairs: int) -> bool:
 
 
 def _direct(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    lengths: list[Tensor] = [
-        torch.linalg.vector_norm(z.index_select(0, a).sub_(z.index_select(0, b)), dim=1)
-        for a, b in _chunks(z, source, target)
-    ]
+    lengths: list[Tensor] = [torch.linalg.vector_norm(gap, dim=1) for gap, _, _ in _gaps(z, source, target)]
     return lengths[0] if len(lengths) == 1 else torch.cat(lengths)
 
 
@@ -199,8 +207,8 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
 
 def pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> None:
     """Add pull * (z_i - z_j) to row i of `out` (B, d) and take it from row j, for pairs (E,)."""
-    for a, b, strength in _chunks(z, source, target, pull):
-        force = z.index_select(0, a).sub_(z.index_select(0, b)).mul_(strength.unsqueeze(1))
+    for gap, a, b, strength in _gaps(z, source, target, pull):
+        force = gap.mul_(strength.unsqueeze(1))
         out.index_add_(0, a, force)
         out.index_add_(0, b, force, alpha=-1)
 
