@@ -117,7 +117,7 @@ class EMD(PlanDistance):
     Args:
         solver: "numba", compiled code for all pairs at once (`pip install cophenet[fast]`); "pot", SciPy and
             POT pair by pair; "auto", the first if it is installed. All give the same values. Used for the
-            first time "numba" compiles for 20 seconds; "auto" has it done elsewhere, with "pot" until then.
+            first time "numba" compiles for 25 seconds; "auto" has it done elsewhere, with "pot" until then.
 
     Raises:
         ValueError: If the solver is unknown.
