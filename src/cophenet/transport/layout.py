@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cophenet.transport.solvers.machine_code import loops_when_hot
+
 __all__ = ["ClassLayout", "ClassRows", "HostArrays", "Indices", "computed_once"]
 
 Indices = NDArray[np.int64]
@@ -106,6 +108,26 @@ def _all_pairs(count: int) -> tuple[Indices, Indices]:
     return first, second
 
 
+def _present(labels: Indices) -> tuple[Indices, Indices, Indices]:
+    """Labels that occur, ascending; how often; and which of them each of the labels (B,) is."""
+    loops = loops_when_hot() if len(labels) and labels.flags.c_contiguous else None
+    if loops is not None:
+        classes, counts, owner = loops.count_labels(labels, _COUNTED)
+        if len(classes):
+            return classes, counts, owner
+    low, high = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
+    if high - low >= _COUNTED:
+        classes, owner, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        return classes, counts, owner
+    owner = labels - low
+    sizes = np.bincount(owner)
+    classes = sizes.nonzero()[0]
+    counts = sizes[classes]
+    if len(classes) < len(sizes):
+        owner = ((sizes > 0).cumsum() - 1)[owner]
+    return classes + low, counts, owner
+
+
 @dataclass(frozen=True, eq=False)
 class ClassLayout:
     """How many samples of which classes there are, and the pairs of these.
@@ -132,16 +154,6 @@ class ClassLayout:
     @classmethod
     def of(cls, labels: Indices) -> tuple[ClassLayout, ClassRows]:
         """That of labels (B,), with all pairs in `itertools.combinations` order; and where its rows are."""
-        low, high = (int(labels.min()), int(labels.max())) if len(labels) else (0, 0)
-        if high - low < _COUNTED:
-            owner = labels - low
-            sizes = np.bincount(owner)
-            classes = sizes.nonzero()[0]
-            counts = sizes[classes]
-            if len(classes) < len(sizes):
-                owner = ((sizes > 0).cumsum() - 1)[owner]
-            classes = classes + low
-        else:
-            classes, owner, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        classes, counts, owner = _present(labels)
         first, second = (side.copy() for side in _all_pairs(len(classes)))
         return cls(classes, counts, first, second), ClassRows(owner, len(classes))

@@ -119,12 +119,10 @@ class _PointDistancesByLoops(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         narrow, distance = ctx.saved_tensors
-        loops, shares, first, second = ctx.parts
+        loops, shares, *pairs = ctx.parts
         with without_autocast(narrow):
             springs = narrow.new_empty(len(narrow), len(narrow))
-            _, mass, counts = shares.arrays
-            arrays = distance.numpy(), first, second, counts[: 0 if len(mass) else None], springs.numpy()
-            loops.springs_of_pairs(grad.contiguous().numpy(), *arrays)
+            loops.springs_of_pairs(grad.contiguous().numpy(), distance.numpy(), *pairs, springs.numpy())
             return shares.spread(springs @ narrow, narrow.dtype), None, None, None
 
 
@@ -134,14 +132,15 @@ def _by_loops(z: Tensor, shares: ClassShares, first: Indices, second: Indices) -
     if loops is None:
         return None
     first, second = np.ascontiguousarray(first), np.ascontiguousarray(second)
-    narrow = z.new_empty(len(shares.counts), z.shape[1])
-    loops.centered_means(z.detach().numpy(), *shares.arrays, narrow.numpy())
+    owner, mass, counts = shares.arrays
+    narrow = z.new_empty(len(counts), z.shape[1])
+    loops.centered_means(z.detach().numpy(), owner, mass, counts, narrow.numpy())
     gram = (narrow @ narrow.T).numpy()
     squared = narrow.new_empty(len(first))
     arrays = first, second, _SQUARES[z.dtype], gram.dtype.type(CANCELS), squared.numpy()
     if not loops.squared_distances(gram, *arrays):
         return None
-    parts = loops, shares, first, second
+    parts = loops, shares, first, second, counts[:0] if len(mass) else counts
     distance: Tensor = _PointDistancesByLoops.apply(z, narrow, squared, parts)  # type: ignore[no-untyped-call]
     return distance
 

@@ -59,5 +59,6 @@ def _call_loops() -> None:
         host_loops.squared_distances(products, none, none, 0.5, kind(0.5), row)
         host_loops.centered_means(products, index, ones, none, products.copy())
         host_loops.springs_of_pairs(row, row, none, none, none, products)
+    host_loops.count_labels(index, 1)
     host_loops.add_powers(table, none, none, ones)
     host_loops.add_forces(table, none, none, ones, table, table.copy())

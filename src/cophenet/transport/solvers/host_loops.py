@@ -16,9 +16,34 @@ __all__ = [
     "add_forces",
     "add_powers",
     "centered_means",
+    "count_labels",
     "springs_of_pairs",
     "squared_distances",
 ]
+
+
+@kernel
+def count_labels(labels: Indices, limit: int) -> tuple[Indices, Indices, Indices]:
+    """Labels that occur, ascending; how often; and which each is. Nothing if they span `limit` or more."""
+    low = high = labels[0]
+    for label in labels:
+        low, high = min(low, label), max(high, label)
+    if float(high) - float(low) >= limit:  # whole numbers would overflow
+        return labels[:0], labels[:0], labels[:0]
+    sizes = np.zeros(high - low + 1, dtype=np.int64)
+    for label in labels:
+        sizes[label - low] += 1
+    number, present = np.empty_like(sizes), 0
+    for place in range(len(sizes)):
+        number[place] = present
+        present += sizes[place] > 0
+    classes, counts, owner = np.empty(present, np.int64), np.empty(present, np.int64), np.empty_like(labels)
+    for place in range(len(sizes)):
+        if sizes[place]:
+            classes[number[place]], counts[number[place]] = low + place, sizes[place]
+    for i in range(len(labels)):
+        owner[i] = number[labels[i] - low]
+    return classes, counts, owner
 
 
 @kernel

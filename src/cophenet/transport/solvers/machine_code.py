@@ -141,12 +141,15 @@ def _loops() -> ModuleType | None:
     return host_loops
 
 
-def loops_when_hot(values: Tensor) -> ModuleType | None:
+def loops_when_hot(*values: Tensor) -> ModuleType | None:
     """The kernels of `host_loops`, if they are compiled, can read the values, and were asked for often."""
     global _calls
-    if torch.compiler.is_compiling() or type(values) is not Tensor or values.device.type != "cpu":
+    if torch.compiler.is_compiling():
         return None
+    for value in values:
+        if type(value) is not Tensor or value.device.type != "cpu" or not value.is_contiguous():
+            return None
     if _calls < _COLD_CALLS:
         _calls += 1
         return None
-    return _loops() if values.is_contiguous() else None
+    return _loops()
