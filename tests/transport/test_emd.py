@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -290,6 +291,25 @@ def test_by_name_and_wrong_options(monkeypatch):
         EMD("numba")
     z = torch.tensor([[0.0], [1.0], [3.0]])
     assert EMD("auto")(group_by_class(z, torch.tensor([0, 0, 1]))).tolist() == [2.5]
+
+
+def test_a_numba_that_does_not_work_is_none(tmp_path):
+    (tmp_path / "numba.py").write_text("raise ImportError('wrong NumPy')")
+    code = """
+import torch
+from cophenet import class_distances
+from cophenet.transport.solvers import machine_code
+z, labels = torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0, 0, 1])
+machine_code._COLD_CALLS = 0
+for name in ("l2", "emd", "ft"):
+    assert class_distances(z, labels, name)[1].tolist() == [2.5]
+print(machine_code.why_none())
+"""
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert "numba does not work here (wrong NumPy)" in done.stdout, done.stderr
 
 
 def test_where_machine_code_cannot_be_kept_others_solve():

@@ -1,17 +1,24 @@
 """Compiled loops of small steps: the same bits as torch's operations, and used only where they help."""
 
+import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 pytest.importorskip("numba")
 
 from cophenet.cpcc import CPCCLoss
 from cophenet.transport.base import class_distances, create_distance
+from cophenet.transport.centroid import L2
+from cophenet.transport.grouping import group_by_class
 from cophenet.transport.layout import ClassLayout
+from cophenet.transport.means import ClassShares, class_means
 from cophenet.transport.solvers import host_loops, machine_code
+from cophenet.transport.solvers.matching import match_pairs
 from cophenet.transport.warm_up import warm_up
 from cophenet.tree import Hierarchy
 from support import random_batch, random_weights
@@ -88,6 +95,80 @@ def test_labels_are_counted_alike(monkeypatch, labels):
         found.append([layout.classes, layout.counts, rows.owner])
     for own, other in zip(*found, strict=True):
         np.testing.assert_array_equal(own, other)
+
+
+def test_the_same_bits_in_one_dimension(monkeypatch):
+    z = torch.randn(24, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    results = [value_and_gradient(z, torch.arange(24) % 8, "l2") for _ in states(monkeypatch)]
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("pairs", [([0, 0, 1], [2, 2, 3]), ([0, 2], [2, 0]), ([3, 1], [0, 0])])
+def test_pairs_may_come_in_any_way(monkeypatch, pairs):
+    gradients = []
+    for _ in states(monkeypatch):
+        z, labels = random_batch(3, SIZES, 5)
+        z = z.cpu().requires_grad_()
+        batch = group_by_class(z, labels.cpu())
+        rho = L2()(replace(batch, first=np.array(pairs[0]), second=np.array(pairs[1])))
+        rho.square().sum().backward()
+        gradients.append((rho.detach(), z.grad))
+    torch.testing.assert_close(*gradients, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("pairs", [([0, 7], [1, 2]), ([-1, 0], [1, 2])])
+def test_pairs_of_no_class_are_refused(monkeypatch, pairs):
+    for _ in states(monkeypatch):
+        z, labels = random_batch(3, SIZES, 5)
+        batch = group_by_class(z.cpu(), labels.cpu())
+        with pytest.raises(IndexError):
+            L2()(replace(batch, first=np.array(pairs[0]), second=np.array(pairs[1])))
+
+
+@pytest.mark.parametrize("owner", [[0, 1, 0], [0, 1, 2, 0, 0], [0, -1, 0, 0, 0]])
+def test_rows_of_other_classes_are_refused(monkeypatch, owner):
+    for _ in states(monkeypatch):
+        with pytest.raises((IndexError, RuntimeError)):
+            class_means(torch.randn(5, 3), ClassShares(torch.tensor(owner), torch.tensor([[2], [1]])))
+
+
+def test_the_result_may_be_changed_and_computed_again(monkeypatch):
+    monkeypatch.setattr(machine_code, "_COLD_CALLS", 6)
+    monkeypatch.setattr(machine_code, "_calls", 0)
+    z, labels = random_batch(3, SIZES, 5)
+    z, labels = z.cpu().requires_grad_(), labels.cpu()
+
+    def step(features):
+        rho = class_distances(features, labels, "l2")[1]
+        rho[0] = 0
+        return rho.mul_(2).sum()
+
+    gradients = []
+    for _ in range(3):  # the loops take over between the first pass and the second
+        z.grad = None
+        checkpoint(step, z, use_reentrant=False).backward()
+        gradients.append(z.grad)
+    torch.testing.assert_close(gradients[0], gradients[2], rtol=0, atol=0)
+
+
+def test_groups_of_another_type(monkeypatch):
+    z, labels = torch.eye(4), torch.tensor([0, 1, 2, 3])
+    for _ in states(monkeypatch):
+        batch = group_by_class(z, labels, num_classes=4, regroup=np.array([0, 0, 1, 1], dtype=np.int32))
+        assert batch.counts.tolist() == [2, 2]
+
+
+def test_every_kernel_is_compiled_ahead(monkeypatch):
+    monkeypatch.setattr(machine_code, "_COLD_CALLS", 0)
+    for dtype, weighted in itertools.product((torch.float32, torch.float64), (False, True)):
+        z, labels = random_batch(3, SIZES, 5)
+        weights = random_weights(3, len(labels)).cpu().to(dtype) if weighted else "uniform"
+        for name in ("l2", "l1", "swd", "ft"):
+            value_and_gradient(z.cpu().to(dtype), labels.cpu(), name, flow_weights=weights)
+    for kernel in (*(getattr(host_loops, name) for name in host_loops.__all__), match_pairs):
+        types = [str(signature) for signature in kernel.signatures]
+        assert len(types) <= 2, (kernel, types)
+        assert "readonly" not in str(types)
 
 
 def test_they_are_used_when_asked_for_often(monkeypatch):

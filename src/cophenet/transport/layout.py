@@ -110,7 +110,8 @@ def _all_pairs(count: int) -> tuple[Indices, Indices]:
 
 def _present(labels: Indices) -> tuple[Indices, Indices, Indices]:
     """Labels that occur, ascending; how often; and which of them each of the labels (B,) is."""
-    loops = loops_when_hot() if len(labels) and labels.flags.c_contiguous else None
+    readable = len(labels) > 0 and labels.dtype == np.int64 and labels.flags.c_contiguous
+    loops = loops_when_hot() if readable else None
     if loops is not None:
         classes, counts, owner = loops.count_labels(labels, _COUNTED)
         if len(classes):

@@ -53,7 +53,7 @@ class ClassShares:
         """(k, d) float64 means of the classes: sums of chunks, each in float64 while it is in the cache."""
         mass, size, width = self.mass, len(self.counts), z.shape[1]
         sums = z.new_zeros(size + self.strangers, width, dtype=torch.float64)
-        loops = loops_when_hot(z)
+        loops = loops_when_hot(z) if len(self.owner) == len(z) else None
         elements = _HOST_ELEMENTS if z.device.type == "cpu" else _DEVICE_ELEMENTS
         step = max(elements // width, 2 * size)
         if loops is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -79,25 +80,25 @@ class _PointDistances(torch.autograd.Function):
         table.sqrt_()
         if ctx.near is not None:
             row, column = ctx.near
-            table[ctx.near] = torch.linalg.vector_norm(points[row] - points[column], dim=1).to(z.dtype)
+            ctx.gaps = points[row] - points[column]
+            table[ctx.near] = torch.linalg.vector_norm(ctx.gaps, dim=1).to(z.dtype)
             ctx.apart = table[ctx.near] > 0
         distance = table.view(-1).index_select(0, torch.from_numpy(first * len(table) + second))
-        ctx.save_for_backward(points, narrow, distance)
+        ctx.save_for_backward(narrow, distance)  # as by loops, which may take over in between
         return times_power_of_two(distance, exponent) if exponent else distance
 
     @staticmethod
     @first_order
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        points, narrow, distance = ctx.saved_tensors
+        narrow, distance = ctx.saved_tensors
         shares: ClassShares | None = ctx.shares
-        with without_autocast(points):
-            springs = _springs(grad, distance, ctx.first, ctx.second, len(points))
+        with without_autocast(narrow):
+            springs = _springs(grad, distance, ctx.first, ctx.second, len(narrow))
             if ctx.near is not None:
-                row, column = ctx.near
                 pull = torch.where(ctx.apart, springs[ctx.near], 0)
                 springs[ctx.near] = 0
-                force = (points[row] - points[column]) * pull[:, None]
-                close = torch.zeros_like(points).index_add_(0, row, force)
+                close = torch.zeros_like(narrow, dtype=torch.float64)
+                close.index_add_(0, ctx.near[0], ctx.gaps * pull[:, None])
             springs = _sum_of_rows(springs).diag().sub_(springs)
             forces = (springs if shares is None else shares.per_row(springs)) @ narrow
             if ctx.near is not None:
@@ -105,13 +106,24 @@ class _PointDistances(torch.autograd.Function):
             return forces if shares is None else shares.spread(forces, narrow.dtype), None, None, None
 
 
+class _Parts(NamedTuple):
+    """What the loops need of a batch: they themselves, its rows, pairs (P,), and counts (k,), if alike."""
+
+    loops: ModuleType
+    shares: ClassShares
+    first: Indices
+    second: Indices
+    counts: Indices
+
+
 class _PointDistancesByLoops(torch.autograd.Function):
-    """The same to the bit by compiled code, where no two means are near or out of range; see `_by_loops`."""
+    """The same to the bit by compiled code, where no pair is near and none out of range."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, narrow: Tensor, squared: Tensor, parts: tuple[Any, ...]) -> Tensor:
-        _, ctx.parts = z, parts
-        distance = squared.sqrt_()
+    def forward(ctx: Any, z: Tensor, narrow: Tensor, squared: Tensor, parts: _Parts) -> Tensor:
+        _ = z  # what the gradient is by
+        ctx.parts = parts
+        distance = squared.sqrt()
         ctx.save_for_backward(narrow, distance)
         return distance
 
@@ -128,19 +140,21 @@ class _PointDistancesByLoops(torch.autograd.Function):
 
 def _by_loops(z: Tensor, shares: ClassShares, first: Indices, second: Indices) -> Tensor | None:
     """(P,) distances of class means by compiled code; None if there is none, or it cannot tell."""
-    loops = loops_when_hot(z)
+    # NumPy adds up a single column in another order.
+    loops = loops_when_hot(z) if z.shape[1] > 1 and len(shares.owner) == len(z) else None
     if loops is None:
         return None
     first, second = np.ascontiguousarray(first), np.ascontiguousarray(second)
     owner, mass, counts = shares.arrays
     narrow = z.new_empty(len(counts), z.shape[1])
     loops.centered_means(z.detach().numpy(), owner, mass, counts, narrow.numpy())
-    gram = (narrow @ narrow.T).numpy()
+    with without_autocast(z):
+        gram = (narrow @ narrow.T).numpy()
     squared = narrow.new_empty(len(first))
     arrays = first, second, _SQUARES[z.dtype], gram.dtype.type(CANCELS), squared.numpy()
     if not loops.squared_distances(gram, *arrays):
         return None
-    parts = loops, shares, first, second, counts[:0] if len(mass) else counts
+    parts = _Parts(loops, shares, first, second, counts[:0] if len(mass) else counts)
     distance: Tensor = _PointDistancesByLoops.apply(z, narrow, squared, parts)  # type: ignore[no-untyped-call]
     return distance
 

@@ -51,6 +51,8 @@ def add_by_class(z: Floats, owner: Indices, mass: Floats, sums: Floats) -> None:
     """Add features (N, d), times their mass (N,) unless that is empty, to the float64 sums (k, d)."""
     for i in range(len(z)):
         c = owner[i]
+        if c < 0 or c >= len(sums):
+            raise IndexError("owner must be the number of a class")
         if len(mass):
             for j in range(z.shape[1]):
                 sums[c, j] += np.float64(z[i, j]) * mass[i]
@@ -88,8 +90,9 @@ def squared_distances(
 ) -> bool:
     """Squared distances (P,) of points by their products (k, k); tell whether they are good.
 
-    They are not if the largest square is not between `least` and 1 / `least`, or a squared distance is at
-    most the share `cancels`, in the type of the products, of the squares it is a difference of.
+    They are not if the largest square is not between `least` and 1 / `least`, a squared distance is at most
+    the share `cancels`, in the type of the products, of the squares it is a difference of, or there is no
+    such point.
     """
     largest = gram[0, 0]
     for c in range(len(gram)):
@@ -99,6 +102,8 @@ def squared_distances(
     good = bool(largest > least)
     for p in range(len(first)):
         a, b = first[p], second[p]
+        if min(a, b) < 0 or max(a, b) >= len(gram):
+            return False
         squares = gram[a, a] + gram[b, b]
         product = gram[a, b]
         squared[p] = squares - (product + product)
@@ -110,11 +115,16 @@ def squared_distances(
 def springs_of_pairs(
     grad: Floats, distance: Floats, first: Indices, second: Indices, counts: Indices, springs: Floats
 ) -> None:
-    """Write grad / distance of pairs (P,), both ways and by counts unless empty, into a table (k, k)."""
+    """Write the sums of grad / distance of pairs (P,), both ways and by counts unless empty, into (k, k).
+
+    On the diagonal is what a point is held with by all others, less what it is pulled by.
+    """
     springs[:] = 0
     for p in range(len(first)):
         a, b = first[p], second[p]
-        springs[a, b] = springs[b, a] = grad[p] / distance[p]
+        pull = grad[p] / distance[p]
+        springs[a, b] += pull
+        springs[b, a] += pull
     held = springs[0].copy()
     for c in range(1, len(springs)):
         for j in range(len(springs)):

@@ -31,6 +31,7 @@ _CODE = "from cophenet.transport.warm_up import warm_up; warm_up()"
 _compiler: subprocess.Popen[bytes] | None = None
 # Calls without the loops, which save less than a millisecond each: to load them takes a second.
 _COLD_CALLS = 64
+_TYPES = (torch.float32, torch.float64)
 _calls = 0
 
 
@@ -43,6 +44,8 @@ def why_none() -> str | None:
         from cophenet.transport.solvers import host_loops, kernels, matching  # noqa: F401
     except RuntimeError as error:
         return f"set NUMBA_CACHE_DIR to a folder that can be written ({error})"
+    except Exception as error:
+        return f"the package numba does not work here ({error})"
     return None
 
 
@@ -59,7 +62,8 @@ def _marker() -> Path | None:
         return None
     sources = [Path(str(module.__file__)).stat() for module in (host_loops, kernels, matching)]
     features = llvm.get_host_cpu_features().flatten()
-    parts = (sys.version, numba.__version__, llvm.get_host_cpu_name(), features)
+    chosen = [os.environ.get(name) for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
+    parts = (sys.version, numba.__version__, llvm.get_host_cpu_name(), features, chosen)
     stamps = [(source.st_mtime_ns, source.st_size) for source in sources]
     key = hashlib.sha256(repr((*parts, stamps)).encode()).hexdigest()[:16]
     return Path(state.cache_path) / f"cophenet-kernels-{key}"
@@ -103,7 +107,7 @@ def _let_go(compiler: subprocess.Popen[bytes]) -> None:
 def is_compiled_meanwhile() -> bool:
     """Whether the kernels are compiled; if not, another process begins to, and a warning says so, once."""
     global _compiler
-    if why_none() is not None:
+    if why_none() is not None or _marker() is None:
         return False
     if is_compiled():
         return True
@@ -147,7 +151,9 @@ def loops_when_hot(*values: Tensor) -> ModuleType | None:
     if torch.compiler.is_compiling():
         return None
     for value in values:
-        if type(value) is not Tensor or value.device.type != "cpu" or not value.is_contiguous():
+        if type(value) is not Tensor or value.device.type != "cpu" or value.dtype not in _TYPES:
+            return None
+        if not value.is_contiguous() or value.is_neg():
             return None
     if _calls < _COLD_CALLS:
         _calls += 1

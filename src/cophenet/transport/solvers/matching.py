@@ -49,7 +49,7 @@ def match_pairs(
         else:
             give[: a_stop - a], take[: b_stop - b] = wholes[p] // (a_stop - a), wholes[p] // (b_stop - b)
         left, level = wholes[p], len(cells)
-        while left > 0:
+        while left > 0 and level > 0:
             level -= 1
             i, j = a, b
             while i < a_stop and j < b_stop:
