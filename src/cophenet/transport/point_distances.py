@@ -85,7 +85,8 @@ class _PointDistances(torch.autograd.Function):
             ctx.apart = table[ctx.near] > 0
         distance = table.view(-1).index_select(0, torch.from_numpy(first * len(table) + second))
         ctx.save_for_backward(narrow, distance)  # as by loops, which may take over in between
-        return times_power_of_two(distance, exponent) if exponent else distance
+        # Who gets it may change it.
+        return times_power_of_two(distance, exponent) if exponent else distance.clone()
 
     @staticmethod
     @first_order
@@ -125,7 +126,7 @@ class _PointDistancesByLoops(torch.autograd.Function):
         ctx.parts = parts
         distance = squared.sqrt()
         ctx.save_for_backward(narrow, distance)
-        return distance
+        return distance.clone()  # who gets it may change it
 
     @staticmethod
     @first_order
