@@ -1,4 +1,4 @@
-"""cophenet: teach networks the shape of a label tree.
+"""cophenet: train networks whose features follow a label tree.
 
 Importing this package is cheap: every public name is loaded on first use.
 """
@@ -53,7 +53,7 @@ def __getattr__(name: str) -> object:
 
 
 class _Package(ModuleType):
-    """Keeps `cophenet.cpcc` the function: importing the room of that name would replace it by the module."""
+    """Make `cophenet.cpcc` always the function: importing the subpackage `cpcc` would replace it."""
 
     @property
     def cpcc(self) -> object:
@@ -63,7 +63,7 @@ class _Package(ModuleType):
 
     @cpcc.setter
     def cpcc(self, room: ModuleType) -> None:
-        """What the import system does after loading the room."""
+        """Ignore the assignment that the import system makes after loading the subpackage."""
 
 
 if not TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The command `cophenet`, also as `python -m cophenet`; says what is missing if it cannot start."""
+"""Entry point of the command `cophenet` and of `python -m cophenet`; reports a missing dependency."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # `python -m` searches the current folder first, which may be anyone's; only a checkout is run from there.
+    # `python -m` puts the current folder, perhaps untrusted, on sys.path; only a checkout runs from there.
     here = os.getcwd()  # noqa: PTH109
     if sys.path[0] == here and __file__ != os.path.join(here, "cophenet", "__main__.py"):  # noqa: PTH118
         del sys.path[0]

@@ -1,14 +1,14 @@
-"""Metrics of classification, retrieval and geometry on a label tree, one file per family.
+"""Metrics of classification, retrieval and geometry on a label tree, one module per family.
 
-A file holds the function on tensors (`level_accuracy`), the torchmetrics class of the same meaning
-(`LevelAccuracy`), which only collects sums or samples between batches and processes, and what a report must
-know of it. The functions need torch alone, the classes `pip install cophenet[metrics]`.
+A module holds the function on tensors (`level_accuracy`), the equivalent torchmetrics class
+(`LevelAccuracy`), which only accumulates sums or samples over batches and processes, and the metadata that
+reports need (`cards`). The functions need only torch, the classes `pip install cophenet[metrics]`.
 
-All names in `__all__` of the files here, but those whose own name begins with an underscore, are names of
-this package; they load on first use.
+All names in `__all__` of the modules here, except modules whose name begins with an underscore, are exported
+by this package; they are imported on first use.
 """
 
-# ruff: noqa: F403, F405 - the names are listed in the files that have them
+# ruff: noqa: F403, F405 - the names are listed in `__all__` of each module
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def metric_names() -> tuple[str, ...]:
 
 @cache
 def _homes() -> dict[str, ModuleType]:
-    """Name -> the module that has it."""
+    """Exported name -> the module that defines it."""
     files = [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]
     modules = [import_module(f"{__name__}.{name}") for name in files if not name.startswith("_")]
     return {name: module for module in modules for name in module.__all__}

@@ -1,7 +1,7 @@
-"""What the metric classes share: states that add up, states that collect samples, torchmetrics on first use.
+"""Base classes of the metric classes: summed states, collected samples, torchmetrics on first use.
 
-Loading torchmetrics takes longer than loading torch, and it is optional. So a metric class is written beside
-its function without it, and `with_torchmetrics` completes the class when it is first used.
+Importing torchmetrics takes longer than importing torch, and it is optional. So a metric class is defined
+next to its function without it, and `with_torchmetrics` adds the torchmetrics base class on first use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ else:
 
 __all__ = ["METRIC_OPTIONS", "MetricClass", "SampleMetric", "SumMetric", "with_torchmetrics"]
 
-# Options of `torchmetrics.Metric`, for classes that have other options besides.
+# Options of `torchmetrics.Metric`, for classes that also take other keyword options.
 METRIC_OPTIONS = (
     "compute_on_cpu",
     "compute_with_cache",
@@ -38,7 +38,7 @@ METRIC_OPTIONS = (
 
 
 class MetricClass(Metric):
-    """A metric class without torchmetrics; `cophenet.metrics` has it complete under the same name."""
+    """A metric class without torchmetrics; `cophenet.metrics` exports the usable class by the same name."""
 
     is_differentiable = False
     full_state_update = False
@@ -49,11 +49,11 @@ class MetricClass(Metric):
         super().__init__(**kwargs)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw values with matplotlib, in torchmetrics' way.
+        """Plot values with matplotlib, as `torchmetrics.Metric.plot` does.
 
         Args:
             val: A result of `compute` or `forward`, or a list of them, one for each step; None to compute it.
-            ax: The axes to draw in; None for new ones.
+            ax: The axes to draw in; None creates new ones.
 
         Returns:
             Figure and axes.
@@ -66,10 +66,10 @@ C = TypeVar("C", bound=type[MetricClass])
 
 @cache
 def with_torchmetrics(cls: C) -> C:
-    """The same metric class as a subclass of `torchmetrics.Metric`.
+    """Return the same metric class as a subclass of `torchmetrics.Metric`.
 
     Raises:
-        ImportError: If torchmetrics is missing; says how to install it.
+        ImportError: If torchmetrics is missing; the message says how to install it.
 
     Example:
         >>> from torchmetrics import Metric
@@ -81,17 +81,17 @@ def with_torchmetrics(cls: C) -> C:
     Metric = import_optional("torchmetrics", purpose, "cophenet[metrics]").Metric  # noqa: N806
     if Metric in cls.__mro__:
         return cls
-    # It is pickled by the name that the package has it under.
+    # Pickle finds the class by the name that the package exports.
     members = {"__doc__": cls.__doc__, "__module__": "cophenet.metrics"}
     made: Any = types.new_class(cls.__name__, (cls, Metric), exec_body=lambda space: space.update(members))
     return made  # type: ignore[no-any-return]
 
 
 class SumMetric(MetricClass):
-    """A metric made of a sum over samples and their number.
+    """A metric computed from a sum over samples and the number of samples.
 
     Attributes:
-        quantity: What the warning calls a mean that is undefined.
+        quantity: Name of the metric in the warning for an undefined mean.
 
     Args:
         tree: The label tree.
@@ -110,8 +110,8 @@ class SumMetric(MetricClass):
         self.tree = tree
         self.add_state("total", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("samples", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
-        # A MetricCollection goes on with one state for metrics whose states are equal after a batch. Sums of
-        # different metrics may be equal by chance, so each also has a state of its own.
+        # A MetricCollection merges metrics whose states are equal after the first batch. Sums of different
+        # metrics may be equal by chance, so each instance also has a unique state.
         self.add_state("identity", torch.tensor(list(uuid4().bytes)), dist_reduce_fx="max")
 
     def add(self, total: Tensor, samples: int | Tensor) -> None:
@@ -120,17 +120,17 @@ class SumMetric(MetricClass):
         self.samples += samples
 
     def compute(self) -> Any:
-        """The sum per sample; NaN with a warning where there is no sample."""
+        """Return the mean per sample; NaN with a warning without samples."""
         return ratio(self.total, self.samples, self.quantity)
 
 
 class SampleMetric(MetricClass):
     """A metric that needs all samples at once: it collects features and labels.
 
-    In distributed use every process must call `update` at least once, if need be with an empty batch.
+    In distributed use every process must call `update` at least once, if necessary with an empty batch.
 
     Args:
-        num_classes: Labels must lie below it, where it is given.
+        num_classes: Labels must be smaller than this; None for no upper bound.
         **kwargs: Options of `torchmetrics.Metric`.
     """
 

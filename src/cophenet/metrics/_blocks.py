@@ -1,4 +1,4 @@
-"""Work in blocks of rows, so that memory stays bounded, and in full precision whatever goes in."""
+"""Computation in blocks of rows, so that memory stays bounded, and in full precision for any input type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCK", "full_precision", "product", "row_blocks"]
 
-# Entries of a work tensor that are made at once: 64 MB in float32.
+# Entries of a temporary tensor that are computed at once: 64 MB in float32.
 BLOCK = 1 << 24
 
 
@@ -22,7 +22,7 @@ def full_precision(values: Tensor) -> Tensor:
 
 
 def product(one: Tensor, other: Tensor) -> Tensor:
-    """Matrix product in the precision of its factors, also under autocast."""
+    """Matrix product in the precision of its factors, even under autocast."""
     with torch.autocast(one.device.type, enabled=False):
         return one @ other
 

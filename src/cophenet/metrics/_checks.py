@@ -1,4 +1,4 @@
-"""One place where the inputs of all metrics are checked, and where undefined results are announced."""
+"""Input checks of all metrics, and the warning for undefined results."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ __all__ = [
 
 
 def undefined(name: str, reason: str) -> float:
-    """NaN, announced by a warning so that it is never silent."""
+    """Return NaN and issue a warning, so that an undefined result is never silent."""
     warnings.warn(UndefinedWarning(name, reason), stacklevel=2)
     return float("nan")
 
 
 def ratio(total: Tensor, samples: int | Tensor, name: str, reason: str = "there are no samples") -> Tensor:
-    """Mean per sample in float64; NaN with a warning where there is no sample."""
+    """Mean per sample in float64; NaN with a warning without samples."""
     if int(samples) == 0:
         return torch.full_like(total, undefined(name, reason), dtype=torch.float64)
     return total.double() / samples
 
 
 def check_tree(tree: Hierarchy) -> None:
-    """Raise unless it is a label tree."""
+    """Raise unless `tree` is a `Hierarchy`."""
     if not isinstance(tree, Hierarchy):
         raise ValueError(f"tree must be a cophenet.Hierarchy, got {type(tree).__name__}")
 
@@ -52,7 +52,7 @@ def check_k(name: str, value: int | None, highest: int, lowest: int = 1) -> None
 
 
 def check_indices(name: str, indices: Tensor, length: int, bound: int | None) -> Tensor:
-    """The indices as int64; raise unless they are (length,) integers, in 0..bound-1 where it is given."""
+    """Return the indices as int64; raise unless they are (length,) integers, below `bound` if given."""
     if not isinstance(indices, torch.Tensor):
         raise ValueError(f"{name} must be a torch tensor, got {type(indices).__name__}")
     if indices.shape != (length,):
@@ -84,19 +84,19 @@ def _check_device(name: str, values: Tensor, labels_name: str, labels: Tensor) -
 
 
 def check_scores(scores: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
-    """The labels as int64; raise unless scores are (N, C) without NaN and labels classes of the tree."""
+    """Return the labels as int64; raise unless scores are (N, C) without NaN and labels in 0..C-1."""
     check_tree(tree)
     _check_matrix("scores", scores, tree.num_classes)
     classes = check_indices("labels", labels, len(scores), tree.num_classes)
     _check_device("scores", scores, "labels", labels)
-    # The smallest value is NaN if any is; infinite scores are allowed, they mask classes out.
+    # The minimum is NaN if any value is; infinite scores are allowed, they mask classes out.
     if scores.numel() and torch.isnan(scores.detach().amin()):
         raise ValueError("scores must not be NaN")
     return classes
 
 
 def check_probabilities(probabilities: Tensor, tree: Hierarchy) -> None:
-    """Raise unless rows are (C,) distributions over the classes of the tree."""
+    """Raise unless each row is a probability distribution over the C classes of the tree."""
     check_tree(tree)
     _check_matrix("probabilities", probabilities, tree.num_classes)
     if not probabilities.numel():
@@ -120,13 +120,13 @@ def check_features(
     num_classes: int | None = None,
     names: tuple[str, str] = ("features", "labels"),
 ) -> Tensor:
-    """The labels as int64; raise unless features are (N, d) and finite, and labels (N,) integers.
+    """Return the labels as int64; raise unless features are (N, d) and finite, and labels (N,) integers.
 
     Args:
         features: (N, d).
         labels: (N,).
-        num_classes: Labels must lie below it, where it is given.
-        names: What an error calls the two.
+        num_classes: Labels must be smaller than this; None for no upper bound.
+        names: Names of the two arguments in error messages.
     """
     _check_matrix(names[0], features, None)
     classes = check_indices(names[1], labels, len(features), num_classes)
@@ -137,6 +137,6 @@ def check_features(
 
 def check_finite(name: str, values: Tensor) -> None:
     """Raise unless all values are finite."""
-    # The sum is quick and finite almost always; only a sum that overflows needs the closer look.
+    # The sum is fast and almost always finite; only if it is not, every value is checked.
     if not torch.isfinite(values.sum()) and not torch.isfinite(values).all():
         raise ValueError(f"{name} must be finite, got NaN or inf")

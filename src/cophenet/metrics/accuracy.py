@@ -34,7 +34,7 @@ def _hits_by_sum(probabilities: Tensor, labels: Tensor, tables: TreeTables, top_
 def _hits_by_argmax(scores: Tensor, labels: Tensor, tables: TreeTables, top_k: int) -> Tensor:
     best = scores.topk(top_k, dim=1).indices
     shared = tables.depths[tables.class_ancestors(labels[:, None], best)].amax(1)
-    # A class above a level is its own ancestor there, so the right class is right at every level.
+    # A class above a level is its own ancestor there, so the correct class is correct at every level.
     shared[(best == labels[:, None]).any(1)] = tables.num_levels
     levels = torch.arange(1, tables.num_levels + 1, device=labels.device)
     return (shared[:, None] >= levels).sum(0)
@@ -83,8 +83,8 @@ def level_accuracy(
 
     and for `by="argmax"` the prediction is `a_l(argmax_c p_ic)` instead. A class that lies above a level is
     its own ancestor there. Ties between scores are broken as by `torch.topk`. Without samples the value is
-    NaN, with a warning. At the finest level this is plain accuracy; at coarser ones, by summed probabilities,
-    it is that of Zeng et al. 2025, arXiv:2410.03052.
+    NaN, with a warning. At the finest level this is plain accuracy; at coarser levels, with `by="sum"`, it is
+    the accuracy of Zeng et al. 2025, arXiv:2410.03052.
 
     Args:
         scores: (N, C) probabilities of the classes; with `by="argmax"` any scores, such as logits.
@@ -92,8 +92,8 @@ def level_accuracy(
         tree: The label tree.
         by: "sum" predicts at each level by the summed probabilities below its nodes; "argmax" takes the
             ancestors of the class with the highest score.
-        top_k: A prediction counts if it is among the `top_k` best. With "sum" these are nodes of the
-            level (all of them if it has fewer), with "argmax" the ancestors of the best classes.
+        top_k: A sample is correct if its true node is among the `top_k` best. With "sum" these are nodes of
+            the level (all of them if it has fewer), with "argmax" the ancestors of the best classes.
 
     Returns:
         A float64 scalar in [0, 1] for each level name, from the root down.
@@ -114,7 +114,7 @@ def level_accuracy(
 
 
 def _full_path_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> tuple[Tensor, int]:
-    """Samples that are right at every level, and the number of samples."""
+    """Number of samples that are correct at every level, and the number of samples."""
     check_probabilities(probabilities, tree)
     labels = check_scores(probabilities, labels, tree)
     tables = tree_tables(tree, labels.device)
@@ -126,14 +126,14 @@ def _full_path_update(probabilities: Tensor, labels: Tensor, tree: Hierarchy) ->
 
 
 def full_path_accuracy(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -> Tensor:
-    r"""Share of samples whose prediction by summed probabilities is right at every level.
+    r"""Share of samples whose prediction by summed probabilities is correct at every level.
 
     .. math::
 
         \frac{1}{N} \sum_i \prod_l \left[ \hat y_i^l = a_l(y_i) \right],
         \qquad \hat y_i^l \text{ the prediction at level } l, \; a_l(y_i) \text{ the ancestor there}
 
-    with the predictions of `level_accuracy`, which need not lie on one path; the exact-match ratio of
+    with the predictions of `level_accuracy`, which need not lie on one path. This is the exact-match ratio of
     multi-label classification, for the nodes of a path. Without samples the value is NaN, with a warning.
 
     Args:
@@ -163,7 +163,7 @@ class LevelAccuracy(SumMetric):
     Args:
         tree: The label tree.
         by: "sum" or "argmax".
-        top_k: A prediction counts if it is among the `top_k` best.
+        top_k: A sample is correct if its true node is among the `top_k` best.
         **kwargs: Options of `torchmetrics.Metric`.
 
     Example:
@@ -193,7 +193,7 @@ class LevelAccuracy(SumMetric):
 
 
 class FullPathAccuracy(SumMetric):
-    """Share of samples that are right at every level, as `full_path_accuracy`.
+    """Share of samples that are correct at every level, as `full_path_accuracy`.
 
     Args:
         tree: The label tree.
@@ -220,7 +220,7 @@ class FullPathAccuracy(SumMetric):
 
 
 def _measure(data: EvaluationData) -> MeasuredNumbers:
-    """At every level by summed probabilities; new classes by a new head, their groups by the trained one."""
+    """Accuracy at every level by summed probabilities; for new classes the finest by a few-shot head."""
     rates = cache(lambda labels: level_accuracy(data.probabilities, labels, data.trained_tree))
     numbers: dict[str, Tensor | float | Missing] = {}
     for level in data.levels:

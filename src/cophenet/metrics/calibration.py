@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LevelCalibrationError", "level_calibration_error"]
 
-# More bins than this hold no samples to speak of.
+# With more bins than this, hardly any bin would contain samples.
 MOST_BINS = 10_000
 
 
@@ -34,7 +34,7 @@ def _calibration_update(
         levels = tables.level_sums(full_precision(probabilities[rows]), labels[rows])
         for level, (sums, own) in enumerate(levels):
             confidence, best = sums.max(1)
-            # Bins are open on the left; a sum may exceed 1 by rounding.
+            # Bins are open on the left; a sum of probabilities may exceed 1 by rounding.
             place = (confidence.double() * bins).ceil().long().clamp(1, bins) - 1
             gaps[-1 - level].index_add_(0, place, confidence.double() - (best == own).double())
     return gaps, len(labels)
@@ -51,8 +51,8 @@ def level_calibration_error(
 ) -> dict[str, Tensor]:
     r"""Expected calibration error (ECE) at each level, by summed probabilities.
 
-    At each level the prediction is the node with the largest summed probability, its confidence. Samples go
-    into bins B_b of equal width, ((b - 1) / bins, b / bins]:
+    At each level the prediction is the node with the largest summed probability, and that sum is its
+    confidence. Samples are assigned by confidence to bins B_b of equal width, ((b - 1) / bins, b / bins]:
 
     .. math::
 
@@ -65,7 +65,7 @@ def level_calibration_error(
         probabilities: (N, C), at least 0, rows summing to 1.
         labels: (N,) classes.
         tree: The label tree.
-        bins: How many bins.
+        bins: Number of bins.
 
     Returns:
         A float64 scalar in [0, 1] for each level name, from the root down.
@@ -89,7 +89,7 @@ class LevelCalibrationError(SumMetric):
 
     Args:
         tree: The label tree.
-        bins: How many bins of equal width.
+        bins: Number of bins of equal width.
         **kwargs: Options of `torchmetrics.Metric`.
 
     Example:

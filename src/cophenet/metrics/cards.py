@@ -1,7 +1,8 @@
-"""Cards: what the rest of the package must know of a metric, and what an evaluation gives it to measure.
+"""Cards: metadata of metrics for evaluation and reports, and the data that metrics are computed from.
 
-A metric that belongs in `results.json` registers a card in its own file, or in another package under the
-group of entry points `cophenet.metrics`. Nothing else lists it: evaluation, compare and report ask the cards.
+A metric that belongs in `results.json` registers a card in its own module, or in another package with an
+entry point of the group `cophenet.metrics`. There is no other list of metrics: evaluation, compare and report
+use the registered cards.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Group:
     """Metrics that share a table in a report.
 
     Attributes:
-        title: Its heading.
-        about: What they measure, in a sentence.
+        title: Heading of the table.
+        about: What the metrics measure, in one sentence.
     """
 
     title: str
@@ -46,10 +47,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Missing:
-    """In place of a number that cannot be computed.
+    """Placeholder for a number that cannot be computed.
 
     Attributes:
-        reason: Why.
+        reason: Why it cannot be computed.
     """
 
     reason: str
@@ -60,20 +61,20 @@ MeasuredNumbers = Mapping[str, Union["Tensor", float, Missing]]
 
 @dataclass(frozen=True)
 class Card:
-    """What the rest of the package must know of a metric.
+    """Metadata of a metric for evaluation and reports.
 
     Attributes:
-        key: What its numbers are called in `results.json`, after the domain: "accuracy".
+        key: Name of its numbers in `results.json`, after the domain: "accuracy".
         title: A description, for a heading.
         short: An abbreviation, for a column.
-        higher_is_better: Which way is better.
+        higher_is_better: Whether higher values are better.
         percent: Whether it is a fraction, shown as percent.
         group: The metrics it shares a table with.
-        measure: Computes its numbers. Their names are the key, as it is or followed by "@" and a number, and
-            perhaps by "/" and a detail.
-        order: Its place in tables, among all metrics; by the key where equal.
-        by: What the detail of its names is: a level of the tree, a class distance, or None if there is none.
-        target: Whether it is measured on the target classes too.
+        measure: Computes its numbers by name. A name is the key, optionally followed by "@" and a number, and
+            optionally by "/" and a detail.
+        order: Sort key of the metric in tables; ties are sorted by `key`.
+        by: Kind of the detail in its names: a level of the tree, a class distance, or None for no detail.
+        target: Whether it is also measured on the target classes.
 
     Example:
         >>> group = Group("Size", "How long feature vectors are.")
@@ -107,16 +108,16 @@ METRICS: Registry[Card] = Registry("metric", "cophenet.metrics", "cophenet.metri
 
 
 def register_metric(card: Card) -> Card:
-    """Make a metric part of every evaluation from now on.
+    """Add a metric to all following evaluations.
 
     Raises:
-        ValueError: If there is a metric with that key, or it is no name.
+        ValueError: If a metric with that key exists, or the key is not a valid name.
     """
     return METRICS.register(card.key)(card)
 
 
 def metric_cards() -> dict[str, Card]:
-    """All cards by key, in the order of tables; those of broken packages are left out, with a warning each.
+    """All cards by key, in table order; cards of packages that fail to load are skipped with a warning each.
 
     Example:
         >>> list(metric_cards())[:3]
@@ -131,8 +132,8 @@ class FeatureSet:
 
     Attributes:
         features: (N, d) float32.
-        labels: (N,) int64, positions in the classes of the tree.
-        logits: (N, k) float32 of the head that tells the trained classes apart.
+        labels: (N,) int64, class indices in the tree.
+        logits: (N, k) float32 of the head for the trained classes.
         tree: The tree of the samples' own classes, with all levels of the data.
     """
 
@@ -142,40 +143,40 @@ class FeatureSet:
     tree: Hierarchy
 
     def __len__(self) -> int:
-        """How many samples there are."""
+        """Number of samples."""
         return len(self.labels)
 
 
 class EvaluationOptions(Protocol):
-    """What a recipe says under `evaluation`."""
+    """The `evaluation` section of a recipe."""
 
     @property
     def neighbours(self) -> Sequence[int]:
-        """The k of hierarchical distance@k."""
+        """Values of k for hierarchical distance@k."""
 
     @property
     def calibration_bins(self) -> int:
-        """Bins of the calibration error."""
+        """Number of bins of the calibration error."""
 
     @property
     def orders(self) -> int:
-        """Random orders of the samples, for distances that depend on it."""
+        """Number of random sample orders, for distances that depend on the order."""
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluationData:
-    """What is known of a run's test samples in one domain.
+    """Test data and outputs of a run in one domain, from which metrics are computed.
 
     Attributes:
         domain: "source", "target" or "full".
         test: The test samples.
-        trained_tree: The tree of the classes that the network was trained on, which the logits are for.
-        load_training: The samples it was trained on, without augmentation; or why they are missing.
-        few_shot_scores: (N, classes) scores of a new head for the classes of the test samples, trained on a
-            few samples of each; or why there are none.
-        geometry: Ways to compare classes with the true tree, the distance trained with first.
-        shuffled_geometry: The same with the tree trained on, where that was a shuffled one.
-        settings: What the recipe says under `evaluation`.
+        trained_tree: The tree of the classes that the network was trained on, to which the logits refer.
+        load_training: Loads the training samples without augmentation, or returns why they are missing.
+        few_shot_scores: Computes (N, classes) scores of a new head for the classes of the test samples,
+            trained on a few samples of each, or returns why there are none.
+        geometry: Class distances to compare with the true tree; the distance used in training comes first.
+        shuffled_geometry: The same with the shuffled tree used in training; empty if it was not shuffled.
+        settings: The `evaluation` section of the recipe.
     """
 
     domain: str
@@ -194,23 +195,23 @@ class EvaluationData:
 
     @property
     def new_classes(self) -> bool:
-        """Whether the test samples are of other classes than those trained on."""
+        """Whether the classes of the test samples differ from the trained classes."""
         return self.test.tree.classes != self.trained_tree.classes
 
     @cached_property
     def training(self) -> FeatureSet | Missing:
-        """The samples trained on; or why they are missing."""
+        """The training samples, or why they are missing."""
         return self.load_training()
 
     @cached_property
     def probabilities(self) -> Tensor:
-        """(N, k) of the classes trained on, in double precision: near 1 single ones would be equal."""
+        """(N, k) probabilities of the trained classes, in float64: near 1, float32 values would be equal."""
         return self.test.logits.double().softmax(1)
 
     def labels_as_trained(self, level: str) -> Tensor | Missing:
-        """For each test sample a class that was trained on, in the sample's own group at a level.
+        """For each test sample a trained class that has the same ancestor at a level. Shape (N,).
 
-        What is asked at that level only, as accuracy there, then needs the trained tree alone. Shape (N,).
+        With these labels, metrics of that level alone, such as its accuracy, can use the trained tree.
         """
         if self.test.tree is self.trained_tree:
             return self.test.labels
@@ -221,10 +222,10 @@ class EvaluationData:
 
 
 def _match_classes(trained: Hierarchy, tested: Hierarchy, level: str) -> list[int] | None:
-    """For each class of one tree, a class of another with the same ancestor at a level.
+    """For each class of the tested tree, a class of the trained tree with the same ancestor at a level.
 
     Returns:
-        Labels in the trained tree, one for each class of the tested one; None if a class has none.
+        Labels in the trained tree, one for each class of the tested tree; None if a class has no match.
 
     Example:
         >>> from cophenet.tree import Hierarchy

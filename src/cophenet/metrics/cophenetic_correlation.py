@@ -1,4 +1,4 @@
-"""How class distances correlate with the tree: CPCC of all samples at once."""
+"""Correlation of class distances with tree distances: CPCC over all samples at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CPCC"]
 
-# Behind the name of a distance between unit vectors.
+# Suffix of the name of a distance between unit vectors.
 UNIT = "-unit"
 
 
@@ -37,15 +37,15 @@ class ClassGeometry:
     """Distances between the classes of some samples, and between the same classes in a tree.
 
     Attributes:
-        name: What results call the distance.
+        name: Name of the distance in results.
         features: (N, d).
-        labels: (N,) positions in the classes of the tree.
+        labels: (N,) class indices in the tree.
         tree: The label tree.
-        distance: Between two classes.
-        flow_weights: How much each sample of a class weighs.
+        distance: Distance between two classes.
+        flow_weights: Scheme of the sample weights within a class.
         level: Group the samples by their ancestors at this level instead of by class.
         normalize: Compare unit vectors: each feature vector divided by its norm.
-        target: (k, k) what the classes were to be apart, in place of the tree's distances; None for those.
+        target: (k, k) target distances of the classes, used instead of tree distances; None for the tree's.
 
     Example:
         >>> from cophenet import Hierarchy
@@ -78,8 +78,8 @@ class ClassGeometry:
         from cophenet.transport.grouping import unit_rows
 
         labels = self.labels if self.level is None else level_labels(self.labels, self.tree, self.level)
-        # A copy, so that a random distance draws the same directions each time it is asked. There is no later
-        # call of it, so it must say at once if it did not converge.
+        # A copy, so that a random distance draws the same directions for every evaluation. It is called only
+        # once, so a failure to converge must be reported immediately.
         distance = copy.deepcopy(self.distance)
         distance.lazy_checks = False
         features = unit_rows(full_precision(self.features)) if self.normalize else self.features
@@ -89,14 +89,14 @@ class ClassGeometry:
 
     @property
     def distances(self) -> tuple[Tensor, Tensor]:
-        """(k,) classes present; (P,) distances of their pairs."""
+        """(k,) classes that have samples; (P,) distances of their pairs."""
         if not len(self.features):
             return self.labels, self.features.new_zeros(0)
         return self._measured.classes, self._measured.distances
 
     @property
     def tree_distances(self) -> Tensor:
-        """(P,) distances of the pairs of classes in the tree, or those of the target."""
+        """(P,) distances of the class pairs in the tree, or in `target` if given."""
         classes, _ = self.distances
         if self.target is not None:
             chosen = torch.from_numpy(self.target).to(classes.device)[classes][:, classes]
@@ -104,22 +104,22 @@ class ClassGeometry:
         return torch.from_numpy(self.level_tree.condensed(classes.cpu().numpy())).to(classes.device)
 
     def cpcc(self) -> Tensor:
-        """Correlation of both; NaN, with a warning, where it is undefined."""
+        """Correlation of both kinds of distances; NaN, with a warning, if undefined."""
         from cophenet.cpcc.pearson import cpcc
 
         with torch.autocast(self.features.device.type, enabled=False):
             if not len(self.features):
                 return cpcc(self.features.new_zeros(0), self.tree_distances)
-            # In the precision of the distances, so that rounding does not look like a difference.
+            # With the rounding error of the distances, so that rounding is not mistaken for a difference.
             return cpcc(self._measured.scaled, self.tree_distances, self._measured.rounding)
 
     def reordered(self, order: Tensor) -> ClassGeometry:
-        """The same, with the samples in another order (N,)."""
+        """Return a copy with the samples permuted by `order` (N,)."""
         return replace(self, features=self.features[order], labels=self.labels[order])
 
 
 class DistanceMetric(SampleMetric):
-    """A metric of the distances between the classes of all samples.
+    """Base class of metrics of the distances between classes, over all samples.
 
     Args:
         tree: The label tree.
@@ -151,7 +151,7 @@ class DistanceMetric(SampleMetric):
         self.distance = create_distance(distance, level_tree, also, **options)
 
     def geometry(self) -> ClassGeometry:
-        """The classes of all samples."""
+        """Class distances of all collected samples."""
         features, labels = self.collected()
         return ClassGeometry(
             self.distance.name,
@@ -168,7 +168,7 @@ class DistanceMetric(SampleMetric):
 class CPCC(DistanceMetric):
     r"""Cophenetic correlation of class distances and tree distances, over all samples at once.
 
-    Pearson's correlation over all pairs p of classes present, as `cophenet.cpcc`:
+    Pearson's correlation over all pairs p of classes that have samples, as `cophenet.cpcc`:
 
     .. math::
 
@@ -183,7 +183,7 @@ class CPCC(DistanceMetric):
         tree: The label tree.
         distance: Distance between two classes, by name or as an object.
         level: Group the samples by their ancestors at this level, by depth or name, instead of by class.
-        flow_weights: "uniform", "distance" or "inverse": how much each sample of a class weighs.
+        flow_weights: "uniform", "distance" or "inverse": scheme of the sample weights within a class.
         normalize: Compare unit vectors, each feature vector divided by its norm, as retrieval by cosine does.
         **options: The distance's own options, such as `reg=10.0` for "sinkhorn", and those of
             `torchmetrics.Metric`.
@@ -225,7 +225,7 @@ def _measure_orders(data: EvaluationData) -> MeasuredNumbers:
 
 
 def _order_spread(geometry: ClassGeometry, orders: int) -> float:
-    """Standard deviation (n - 1) of CPCC over so many random orders of the samples, two or more."""
+    """Standard deviation (n - 1) of CPCC over `orders` random orders of the samples, at least two."""
     seeds = (torch.Generator().manual_seed(seed) for seed in range(orders))
     drawn = [torch.randperm(len(geometry.labels), generator=seed) for seed in seeds]
     return float(np.std([geometry.reordered(order).cpcc().item() for order in drawn], ddof=1))

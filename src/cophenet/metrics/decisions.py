@@ -1,4 +1,4 @@
-"""Decisions that keep the expected cost of mistakes low (CRM)."""
+"""Decisions that minimize the expected cost of mistakes (conditional risk minimization, CRM)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _node_costs(tree: Hierarchy, tables: TreeTables, kind: Kind) -> tuple[Tensor
 def _block_costs(probabilities: Tensor, tables: TreeTables, nodes: Tensor, classes: Tensor) -> Tensor:
     """Expected cost of every class, by one pass up the tree and one down. (n, C) -> (n, C).
 
-    The cost of an ancestor a is paid with probability P(a) - P(child of a on the way to the class), so the
-    expected cost is u(root) P(root) + sum over the nodes a below it on the way of P(a) (u(a) - u(parent)).
+    The lowest common ancestor is a with probability P(a) - P(child of a on the path to the class), so the
+    expected cost is u(root) P(root) + sum over the other nodes a on the path of P(a) (u(a) - u(parent)).
     """
     way = list(tables.lifts())
     masses = [probabilities]
@@ -44,7 +44,7 @@ def _block_costs(probabilities: Tensor, tables: TreeTables, nodes: Tensor, class
     costs = total * nodes[0]
     down = zip(reversed(way), reversed(masses), strict=True)
     for depth, ((at, place), mass) in enumerate(down, start=1):
-        # A class above this level has taken its steps already.
+        # A class above this level repeats in deeper levels; its term was added at its own depth.
         steps = torch.where(tables.depths[at] == depth, nodes[at] - nodes[tables.parents[at]], 0.0)
         costs = costs.index_select(1, place).addcmul_(mass, steps.to(mass))
     base = product(probabilities, classes.to(probabilities))
@@ -58,10 +58,10 @@ def expected_cost(probabilities: Tensor, tree: Hierarchy, kind: Kind = "lca-heig
 
         R(k) = \sum_j p_j \, \mathrm{cost}(j, k)
 
-    Made from sums over the nodes of the tree, O(nodes) for each sample, without the table of all costs. The
-    least-cost decision, conditional risk minimization (CRM), is `expected_cost(p, tree).argmin(1)`; minus the
-    cost is a score for the other metrics. Karthik et al. 2021, No Cost Likelihood Manipulation at Test Time,
-    arXiv:2104.00795.
+    Computed from sums over the nodes of the tree, O(nodes) per sample, without the full cost matrix. The
+    least-cost decision, conditional risk minimization (CRM), is `expected_cost(p, tree).argmin(1)`; the
+    negative cost can be used as a score in the other metrics. Karthik et al. 2021, No Cost Likelihood
+    Manipulation at Test Time, arXiv:2104.00795.
 
     Args:
         probabilities: (N, C), at least 0, rows summing to 1.
@@ -97,7 +97,7 @@ def expected_cost(probabilities: Tensor, tree: Hierarchy, kind: Kind = "lca-heig
 def _decision_update(
     probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind: Kind
 ) -> tuple[Tensor, int]:
-    """Sum over samples of the cost of their least-cost decision, and their number."""
+    """Sum over samples of the cost of the least-cost decision, and the number of samples."""
     check_probabilities(probabilities, tree)
     labels = check_scores(probabilities, labels, tree)
     tables = tree_tables(tree, labels.device)
@@ -113,7 +113,7 @@ def _decision_update(
 def decision_cost(
     probabilities: Tensor, labels: Tensor, tree: Hierarchy, kind: Kind = "lca-height"
 ) -> Tensor:
-    r"""Mean cost paid when every sample is given the class of least expected cost (CRM).
+    r"""Mean cost if every sample is assigned the class of least expected cost (CRM).
 
     .. math::
 

@@ -1,4 +1,4 @@
-"""How well class distances fit a tree: distortion against a given one, hyperbolicity against any."""
+"""How well class distances fit a tree: distortion for a given tree, hyperbolicity for any tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_SAMPLES = 2**40
 
 
 def _check_condensed(name: str, values: Tensor) -> Tensor:
-    """The distances in float64; raise unless they are (P,), finite and not negative."""
+    """Return the distances in float64; raise unless they are (P,), finite and not negative."""
     if not isinstance(values, torch.Tensor) or values.ndim != 1 or not values.is_floating_point():
         tensor = isinstance(values, torch.Tensor)
         given = f"{tuple(values.shape)} {values.dtype}" if tensor else type(values).__name__
@@ -34,7 +34,7 @@ def _check_condensed(name: str, values: Tensor) -> Tensor:
 
 
 def tree_distortion(rho: Tensor, t: Tensor | NDArray[np.float64]) -> dict[str, Tensor]:
-    r"""How unevenly class distances stretch the tree metric, whatever their scale.
+    r"""How unevenly class distances stretch the tree metric, independent of their scale.
 
     With the stretch r_p = rho_p / t_p of every pair p of classes:
 
@@ -79,7 +79,7 @@ def tree_distortion(rho: Tensor, t: Tensor | NDArray[np.float64]) -> dict[str, T
 
 
 def _square(distances: Tensor) -> Tensor:
-    """Table of all distances from the upper triangle. (P,) -> (k, k)."""
+    """Symmetric distance matrix from the condensed upper triangle. (P,) -> (k, k)."""
     size = (1 + math.isqrt(1 + 8 * len(distances))) // 2
     if size * (size - 1) // 2 != len(distances):
         raise ValueError(
@@ -93,11 +93,11 @@ def _square(distances: Tensor) -> Tensor:
 
 
 def _largest_gap(table: Tensor) -> Tensor:
-    """Largest gap between the sum of one pairing and the larger other, over all quadruples."""
+    """Largest gap between the sum of one pairing and the larger of the other two, over all quadruples."""
     size = len(table)
     first, second = torch.triu_indices(size, size, 1, device=table.device)
     largest = table.new_zeros(())
-    # With these diagonals the gap of a quadruple that has a class twice is minus infinity.
+    # With these diagonals the gap of a quadruple with a repeated class is minus infinity.
     far, near = table.clone().fill_diagonal_(torch.inf), table.clone().fill_diagonal_(-torch.inf)
     for rows in row_blocks(len(first), 4 * size * size):
         i, j = far[first[rows]], far[second[rows]]
@@ -132,23 +132,24 @@ def _sampled_gap(table: Tensor, samples: int, generator: torch.Generator | None)
 def delta_hyperbolicity(
     distances: Tensor, samples: int | None = None, generator: torch.Generator | None = None
 ) -> dict[str, Tensor]:
-    r"""Gromov's four-point delta: 0 exactly for distances that some tree has.
+    r"""Gromov's four-point delta: 0 exactly if the distances are those of some tree.
 
-    Of the three ways to pair four classes w, x, y, z up, delta is half the gap between the two largest sums:
+    There are three ways to split four classes w, x, y, z into two pairs; delta is half the gap between the
+    two largest sums:
 
     .. math::
 
         \delta = \frac{1}{2} \max_{w, x, y, z} (S_1 - S_2),
         \qquad S_1 \ge S_2 \ge S_3 \text{ the sums } d_{wx} + d_{yz}, \; d_{wy} + d_{xz}, \; d_{wz} + d_{xy}
 
-    Exact in O(k^4) time and bounded memory: for k = 100 classes below a second. Fewer than four classes fit
-    a tree always: 0. Gromov 1987, Hyperbolic Groups, doi:10.1007/978-1-4613-9586-7_3; relative to the
+    Exact in O(k^4) time and bounded memory: less than a second for k = 100 classes. Fewer than four classes
+    always fit a tree: 0. Gromov 1987, Hyperbolic Groups, doi:10.1007/978-1-4613-9586-7_3; relative to the
     largest distance as in Khrulkov et al. 2020, arXiv:1904.02239.
 
     Args:
         distances: (k (k - 1) / 2,) in the order of `itertools.combinations`.
-        samples: Draw this many quadruples instead of taking all; the result is then a lower bound.
-        generator: Of the draws, on the CPU; torch's global one by default.
+        samples: Draw this many quadruples instead of using all; the result is then a lower bound.
+        generator: Random generator of the draws, on the CPU; torch's global one by default.
 
     Returns:
         Float64 scalars: "delta", and "relative", 2 delta over the largest distance, in [0, 1] for a

@@ -54,18 +54,18 @@ def _best_sums(
 def precision_curve(
     ranked: Tensor, labels: Tensor, counts: Tensor, itself: int, tree: Hierarchy, kind: Similarity
 ) -> Tensor:
-    """Hierarchical precision at every rank: similarity of the answers over the most there could be.
+    """Hierarchical precision at every rank: summed similarity of the results over the largest possible sum.
 
     Args:
-        ranked: (n, K) classes of the answers, best first.
+        ranked: (n, K) classes of the results, best first.
         labels: (n,) classes of the queries.
         counts: (C,) samples of each class in the gallery.
-        itself: 1 if the counts hold the query, which is no answer, else 0.
+        itself: 1 if the counts include the query itself, which is never a result, else 0.
         tree: The label tree.
         kind: Similarity of two classes.
 
     Returns:
-        (n, K), 1 where nothing similar could be found.
+        (n, K), 1 where the gallery has nothing similar.
     """
     tables = tree_tables(tree, labels.device)
     reached = _class_similarity(labels[:, None], ranked, tables, kind).cumsum(1)
@@ -79,7 +79,7 @@ def precision_curve(
 
 
 def _check_precision_options(tree: Hierarchy, k: int | None, similarity: str, average: bool) -> None:
-    """Raise if an option is not allowed; the size of the gallery is checked when it is known."""
+    """Raise if an option is invalid; `k` is compared with the size of the gallery later, when it is known."""
     check_tree(tree)
     check_choice("similarity", similarity, ("lca-height", "wu-palmer"))
     if k is not None or not average:
@@ -112,15 +112,15 @@ def hierarchical_precision_at_k(
     similarity: Similarity = "lca-height",
     gallery: Gallery | None = None,
 ) -> Tensor:
-    r"""HP@k: similarity of the k nearest samples to the query's class, over the most k samples could have.
+    r"""HP@k: summed similarity of the k nearest samples to the query's class, over the largest possible sum.
 
     .. math::
 
         \mathrm{HP@}k = \frac{1}{Q} \sum_q
         \frac{\sum_{i=1}^k s(y_q, y_i)}{\text{the largest such sum}}
 
-    Samples are ranked by cosine, equal ones in any order. Where nothing similar could be found every
-    answer is as good as the best and the value is 1. Without a query or anything to find it is NaN, with a
+    Samples are ranked by cosine, ties in any order. If the gallery has nothing similar to the query, every
+    ranking is optimal and the value is 1. Without queries or with an empty gallery it is NaN, with a
     warning. Deng, Berg and Fei-Fei 2011, Hierarchical Semantic Indexing for Large Scale Image Retrieval;
     Barz and Denzler 2019, arXiv:1809.09924, with the similarity "lca-height". "wu-palmer": Wu and Palmer
     1994, doi:10.3115/981732.981751.
@@ -130,8 +130,8 @@ def hierarchical_precision_at_k(
         labels: (N,) classes.
         tree: The label tree.
         k: How many samples to retrieve, at most the size of the gallery.
-        similarity: Of two classes: "lca-height", one minus the height of the lowest common ancestor over
-            that of the root; or "wu-palmer", as `tree.distances` has it.
+        similarity: Similarity of two classes: "lca-height", one minus the height of the lowest common
+            ancestor over the height of the root; or "wu-palmer", as in `tree.distances`.
         gallery: Features (M, d) and labels (M,) to search in; None for all other samples.
 
     Returns:
@@ -196,7 +196,7 @@ def average_hierarchical_precision(
 
 
 class _PrecisionMetric(SampleMetric):
-    """HP@k of samples searching each other, or its average up to k."""
+    """HP@k with every sample as a query for the others, or its average up to k."""
 
     higher_is_better = True
     average: bool
@@ -215,11 +215,11 @@ class _PrecisionMetric(SampleMetric):
 
 
 class HierarchicalPrecisionAtK(_PrecisionMetric):
-    """HP@k of samples searching each other, as `hierarchical_precision_at_k`.
+    """HP@k with every sample as a query for the others, as `hierarchical_precision_at_k`.
 
     Args:
         tree: The label tree.
-        k: How many samples to retrieve, fewer than there are samples.
+        k: How many samples to retrieve, less than the number of samples.
         similarity: "lca-height" or "wu-palmer".
         **kwargs: Options of `torchmetrics.Metric`.
 
@@ -237,11 +237,11 @@ class HierarchicalPrecisionAtK(_PrecisionMetric):
 
 
 class AverageHierarchicalPrecision(_PrecisionMetric):
-    """AHP of samples searching each other, as `average_hierarchical_precision`.
+    """AHP with every sample as a query for the others, as `average_hierarchical_precision`.
 
     Args:
         tree: The label tree.
-        k: The last rank, at least 2 and fewer than there are samples; None for all.
+        k: The last rank, at least 2 and less than the number of samples; None for all.
         similarity: "lca-height" or "wu-palmer".
         **kwargs: Options of `torchmetrics.Metric`.
 

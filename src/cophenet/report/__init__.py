@@ -1,7 +1,7 @@
-"""The report room: tables, pictures and the HTML page, from result files only.
+"""Reports: tables, charts and the HTML page, made from result files only.
 
-Nothing is trained or measured here. The paper's own numbers are data in `published_numbers.json`; charts of
-the page are drawn in the browser from `page_data`, and matplotlib figures elsewhere have the look of `style`.
+Nothing is trained or measured here. The paper's numbers are stored in `published_numbers.json`. Charts of the
+page are drawn in the browser from `page_data`; matplotlib figures of other packages use the style of `style`.
 """
 
 from __future__ import annotations

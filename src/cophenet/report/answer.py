@@ -1,4 +1,4 @@
-"""The answer in a few sentences: does the tree help, at what, by how much, and at what price?"""
+"""A summary in a few sentences: does the tree help, at what, by how much, and at what cost?"""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Verdict = Literal["helps", "does not help", "cannot be told", ""]
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedRun:
-    """An evaluated run, as an answer needs it.
+    """An evaluated run, input of `answer`.
 
     Attributes:
-        name: What it is called.
-        measured: Its numbers.
-        control: Whether the tree was shuffled.
+        name: Name of the run.
+        measured: Its metrics.
+        control: Whether it was trained on a shuffled tree.
     """
 
     name: str
@@ -45,19 +45,19 @@ class EvaluatedRun:
 
     @property
     def objective(self) -> str:
-        """Name of its objective."""
+        """Name of the objective of the run."""
         return str(self.measured.results["objective"])
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A difference of two runs in one respect.
+    """The difference between two runs in one metric.
 
     Attributes:
-        about: What was measured.
+        about: Name of the metric in words.
         key: Key of the metric.
         gap: The difference with its interval.
-        better: 1 if better by more than noise, -1 if worse, 0 if it may be noise.
+        better: 1 if better by more than noise, -1 if worse by more than noise, else 0.
     """
 
     about: str
@@ -67,7 +67,7 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """The difference as it is said."""
+        """The difference in words."""
         scale, unit = (100, " points") if describe(self.key).percent else (1, " levels")
         digits = 1 if scale == 100 else 2
         mean, low, high = (signed(scale * end, digits) for end in self.gap)
@@ -76,12 +76,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Answer:
-    """What runs on the same data and tree say.
+    """Conclusion from runs on the same data and tree.
 
     Attributes:
-        verdict: Whether the tree helps; empty where nothing was compared.
-        sentences: The answer.
-        chosen: Name of the run to take; empty if none is better than the one without a tree.
+        verdict: Whether the tree helps; empty if nothing could be compared.
+        sentences: The conclusion in sentences.
+        chosen: Name of the recommended run; empty if none is better than the run without a tree.
     """
 
     verdict: Verdict
@@ -90,11 +90,11 @@ class Answer:
 
 
 def aspects(domain: str, tree: Hierarchy) -> dict[str, str]:
-    """What a tree is asked to help at: key of the metric -> what it is called; the price comes first.
+    """Metrics that decide whether a tree helps: key -> name in words; the accuracy of classes comes first.
 
     Args:
         domain: Domain of the classes that were trained on.
-        tree: That of these classes; its headline levels stand for all above the classes.
+        tree: Tree of these classes; its headline levels represent all levels above the classes.
     """
     coarse = tree.headline_levels()
     named = {f"{domain}/accuracy/{tree.level_names[-1]}": "accuracy of classes"}
@@ -106,7 +106,7 @@ def aspects(domain: str, tree: Hierarchy) -> dict[str, str]:
 
 
 def new_class_aspects(tree: Hierarchy) -> dict[str, str]:
-    """What a tree is asked to help at for classes that were not trained on; see `aspects`."""
+    """Like `aspects`, for classes that were not trained on."""
     named = {f"target/accuracy/{tree.level_names[-1]}": "new classes from one example each"}
     for level in tree.headline_levels()[-1:]:
         named[f"target/accuracy/{level}"] = "new classes put under the right known group"
@@ -114,12 +114,12 @@ def new_class_aspects(tree: Hierarchy) -> dict[str, str]:
 
 
 def find_gaps(one: Measured, other: Measured, named: Mapping[str, str]) -> list[Finding]:
-    """The differences of two runs in all respects in which noise is known.
+    """The differences between two runs in all metrics for which an interval can be computed.
 
     Args:
         one: A run.
-        other: What it is compared with.
-        named: Keys with what they are called, as `aspects` gives.
+        other: The run it is compared with.
+        named: Keys and names of metrics, as returned by `aspects`.
     """
     findings = []
     for key, about in named.items():
@@ -133,15 +133,15 @@ def find_gaps(one: Measured, other: Measured, named: Mapping[str, str]) -> list[
 def recommend(
     candidates: Sequence[EvaluatedRun], flat: EvaluatedRun, named: Mapping[str, str]
 ) -> EvaluatedRun | None:
-    """The run with a tree that is better than Flat in the most respects, less those in which it is worse.
+    """The run with the largest number of metrics better than Flat, minus those that are worse.
 
     Args:
-        candidates: Runs with the tree as it is.
+        candidates: Runs with the unshuffled tree.
         flat: The run without a tree.
-        named: As `aspects` gives.
+        named: Keys and names of metrics, as returned by `aspects`.
 
     Returns:
-        None if no run is better in more respects than it is worse in.
+        The run; None if no run is better in more metrics than it is worse in.
     """
 
     def rank(candidate: EvaluatedRun) -> tuple[int, float]:
@@ -158,12 +158,12 @@ def recommend(
 
 
 def answer(candidates: Sequence[EvaluatedRun], named: Mapping[str, str], guess: Mapping[str, Any]) -> Answer:
-    """The answer of runs on the same data and tree.
+    """Summarize runs on the same data and tree: does the tree help?
 
     Args:
         candidates: The evaluated runs.
-        named: What the tree is asked to help at, as `aspects` gives.
-        guess: The accuracy of guessing classes, the last of `level_chances`.
+        named: Keys and names of the metrics that decide, as returned by `aspects`.
+        guess: The accuracy of guessing classes, the last entry of `level_chances`.
     """
     finest = next(iter(named))
     guessing = (
@@ -199,7 +199,7 @@ def _gained(
     named: Mapping[str, str],
     base: str,
 ) -> Answer:
-    """The answer where a run is better than Flat: whether it is the tree, and at what price."""
+    """The answer if a run is better than Flat: whether the tree is the reason, and at what cost."""
     gaps = find_gaps(chosen.measured, flat.measured, named)
     better = f"{chosen.name} against Flat is better at: {_texts(gaps, 1)}."
     sentences = ["The tree helps here.", better]
@@ -221,7 +221,7 @@ def _gained(
 
 
 def _control(chosen: EvaluatedRun, candidates: Sequence[EvaluatedRun]) -> EvaluatedRun | None:
-    """The run with a shuffled tree to compare with, of the same objective if there is one."""
+    """The run with a shuffled tree to compare with, preferably with the same objective; None without one."""
     controls = [one for one in candidates if one.control]
     same = [one for one in controls if one.objective == chosen.objective]
     return next(iter(same or controls), None)
@@ -245,7 +245,7 @@ def _no_gain(trained: Sequence[EvaluatedRun], flat: EvaluatedRun, named: Mapping
 
 
 def _slower(one: Measured, other: Measured) -> str:
-    """How much longer an epoch takes, where that is a tenth or more."""
+    """How much longer an epoch takes, in words; empty if it is less than a tenth."""
     mine, others = _best_epoch(one), _best_epoch(other)
     if not mine or not others or mine < 1.1 * others:
         return ""
@@ -253,7 +253,7 @@ def _slower(one: Measured, other: Measured) -> str:
 
 
 def _best_epoch(measured: Measured) -> float | None:
-    """Seconds of the shortest epoch of all seeds, which other work on the machine changes least."""
+    """Seconds of the shortest epoch over all seeds: the value least affected by other load on the machine."""
     if measured.run is None:
         return measured.results.get("seconds_per_epoch")
     return min((s for part in measured.run.parts for s in part.info["seconds_per_epoch"] if s), default=None)

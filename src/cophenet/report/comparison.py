@@ -1,4 +1,4 @@
-"""Runs side by side: their numbers, the best of them, and what the paper printed."""
+"""Tables that compare runs: their metrics, the best values, and the numbers of the paper."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ __all__ = [
     "unit_of",
 ]
 
-# What is shown of any run, beside its numbers.
+# Entries of results.json, besides metrics, that are shown for every run.
 _SHOWN = ("data", "objective", "scale", "seeds", "epochs", "seconds_per_epoch", "samples")
 
 
 def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = None) -> Table:
-    """Put evaluated runs side by side.
+    """Compare evaluated runs in a table.
 
     Args:
         runs: Runs or their folders, of one seed or several.
-        metrics: Keys of `results.json` for the columns; None for all that any run has.
+        metrics: Keys of `results.json` for the columns; None for every metric that any run has.
 
     Raises:
-        ValueError: If a folder is no run, a run was not evaluated, or no run has a metric.
+        ValueError: If a folder is not a run, a run was not evaluated, or a metric is in no run.
 
     Example:
         >>> compare([])
@@ -61,7 +61,7 @@ def compare(runs: Sequence[Run | str | Path], metrics: Iterable[str] | None = No
 
 
 def measure_run(run: Run) -> Measured | None:
-    """The numbers of a run, with the identity of its data and of its levels; None before it is evaluated."""
+    """The metrics of a run, with ids of its data and of its tree levels; None before it is evaluated."""
     results = results_of(run)
     if results is None:
         return None
@@ -73,12 +73,12 @@ def results_of(run: Run) -> dict[str, Any] | None:
     """The results of a run; None before it is evaluated.
 
     Raises:
-        ValueError: If they are damaged, or of a metric that is not known; names the file.
+        ValueError: If the file is damaged or has an unknown metric; the message names the file.
     """
     results = run.results
     if results is not None:
         for name in (*_SHOWN, "metrics", "missing"):
-            _ = results[name]  # an error that names the file if it is not there
+            _ = results[name]  # raises an error that names the file if the entry is missing
         with reading(run.path / "results.json"):
             for key in (*results["metrics"], *results["missing"]):
                 key_order(key)
@@ -86,7 +86,7 @@ def results_of(run: Run) -> dict[str, Any] | None:
 
 
 def open_runs(runs: Sequence[Run | str | Path]) -> list[Run]:
-    """Runs as they are or from their folders, at least one."""
+    """Open the runs that are given as folders; there must be at least one."""
     from cophenet.runs.run import Run
 
     opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
@@ -96,7 +96,7 @@ def open_runs(runs: Sequence[Run | str | Path]) -> list[Run]:
 
 
 def distinct_names(runs: Sequence[Run]) -> list[str]:
-    """Names of runs; their paths where names are the same."""
+    """Names of runs, or their paths where several have the same name."""
     names = [run.name for run in runs]
     return [escaped(str(run.path)) if names.count(run.name) > 1 else run.name for run in runs]
 
@@ -104,14 +104,14 @@ def distinct_names(runs: Sequence[Run]) -> list[str]:
 def make_table(
     names: Sequence[str], runs: Sequence[Measured | Mapping[str, Any]], metrics: Iterable[str] | None = None
 ) -> Table:
-    """The table of runs, from the content of their `results.json`.
+    """Make a table of runs from the content of their `results.json`.
 
-    A value is the best of its data set if it differs from every other one by more than noise. Levels of
-    different trees have columns of their own.
+    A value is marked as the best of its data set if it is better than every other one by more than noise.
+    Levels of different trees have separate columns.
 
     Args:
-        names: What to call them.
-        runs: Runs, or the content of `results.json` alone.
+        names: Names of the runs.
+        runs: Runs with their metrics, or just the content of `results.json`.
         metrics: As for `compare`.
 
     Example:
@@ -147,12 +147,12 @@ def make_table(
 
 
 def reference(results: Sequence[Mapping[str, Any]]) -> int | None:
-    """Place of the run that others are compared with: the first with the objective flat; None without one."""
+    """Index of the run that others are compared with: the first with objective flat; None without one."""
     return next((place for place, one in enumerate(results) if one["objective"] == "flat"), None)
 
 
 def _references(results: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> dict[str, int]:
-    """For each data set that has one, the run without a tree."""
+    """Index of the run without a tree, by data set; data sets without such a run are left out."""
     found = {}
     for label in dict.fromkeys(labels):
         places = [place for place, own in enumerate(labels) if own == label]
@@ -163,7 +163,7 @@ def _references(results: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> 
 
 
 def _tree_labels(results: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> list[str]:
-    """What to call the tree of each run, where there are several: by its data, or by a number."""
+    """A label for the tree of each run: the name of its data if that is unambiguous, else a number."""
     trees = [tuple(result.get("level_ids", {}).items()) for result in results]
     distinct = list(dict.fromkeys(trees))
     data = [
@@ -192,7 +192,7 @@ def _columns(
 
 
 def _trees_of(key: str, results: Sequence[Mapping[str, Any]], trees: Sequence[str]) -> list[str]:
-    """The trees that need columns of their own, as the level of a metric is another in each; else [""]."""
+    """Labels of trees with separate columns, because the metric's level differs between them; else [""]."""
     if metric_cards()[metric_of(key)].by != "level":
         return [""]
     level = split_key(key)[2]
@@ -209,7 +209,7 @@ def unit_of(key: str) -> Unit:
 
 
 def _units(columns: Sequence[Column]) -> str:
-    """Sentence of the legend about units."""
+    """The part of the legend about units."""
     units = {unit_of(column.key) for column in columns}
     if "percent" not in units:
         return ""
@@ -223,7 +223,7 @@ def _numbers(result: Mapping[str, Any], key: str) -> tuple[float | None, float |
 
 
 def _setup(columns: Sequence[Column], result: Mapping[str, Any]) -> Setup:
-    """How a run differs from the paper's setup, where the paper has numbers for it."""
+    """How a run differs from the paper's setup; empty if the paper has no numbers for it."""
     known = any(published(result["data"], result["objective"], column.key) for column in columns)
     return compare_setup(result) if known else Setup()
 
@@ -231,7 +231,7 @@ def _setup(columns: Sequence[Column], result: Mapping[str, Any]) -> Setup:
 def _best(
     column: Column, runs: Sequence[Measured], labels: Sequence[str], trees: Sequence[str]
 ) -> frozenset[int]:
-    """Places of the runs, at most one for each data set, that are better than all others beyond noise."""
+    """Indices of runs, at most one per data set, that are better than all others by more than noise."""
     sign = 1 if column.higher_is_better else -1
     by_data: dict[str, list[int]] = {}
     for place, (run, label) in enumerate(zip(runs, labels, strict=True)):
@@ -264,7 +264,7 @@ def _notes(
     trees: Sequence[str],
     setups: Sequence[Setup],
 ) -> Iterator[str]:
-    """Which runs have which of several data sets and trees, what is missing, misprinted or changed."""
+    """Notes on data sets and trees of runs, missing metrics, errors in the paper and changed settings."""
     by_data: dict[str, list[str]] = {}
     for row, result in zip(rows, results, strict=True):
         if row.data != result["data"]:

@@ -1,6 +1,6 @@
-"""Features laid out in the plane.
+"""Two-dimensional projections of features.
 
-UMAP or t-SNE is computed once and saved beside the features; PCA replaces it where it is not possible.
+UMAP or t-SNE is computed once and saved beside the features; PCA is used if neither is possible.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cophenet.vectors import map_arrays
 __all__ = ["Embedding", "embed"]
 
 MOST_POINTS = 2000
-# t-SNE takes longer with more, UMAP takes long to begin.
+# t-SNE is slow for more points; UMAP is slow to start.
 _MOST_FOR_TSNE = 1000
 _FEWEST = 5
 Method = Literal["UMAP", "t-SNE"]
@@ -33,14 +33,14 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """Samples in the plane.
+    """Samples projected to two dimensions.
 
     Attributes:
-        points: Their places, shape (n, 2).
-        labels: Their classes, shape (n,).
-        samples: How many there are in the file, of which at most 2000 are shown, by t-SNE 1000.
+        points: Coordinates, shape (n, 2).
+        labels: Classes, shape (n,).
+        samples: Number of samples in the file; at most 2000 are shown, for t-SNE at most 1000.
         method: "UMAP", "t-SNE" or "PCA".
-        note: Why it is not the method that was asked for; empty if it is.
+        note: Why another method than the requested one was used; empty otherwise.
     """
 
     points: Floats
@@ -51,19 +51,19 @@ class Embedding:
 
 
 def embed(path: Path, num_classes: int, method: Method = "UMAP") -> Embedding:
-    """Lay out the features of a file, the same every time.
+    """Project the features of a file to two dimensions, deterministically.
 
-    The result is written beside the file, of UMAP as `umap-<its name>`, and read again as long as the
-    features are the same; a folder that cannot be written to only costs the time again.
+    The result is cached beside the file, for UMAP as `umap-<file name>`, and reused while the features are
+    unchanged. In a folder that is not writable it is computed again each time.
 
     Args:
         path: A safetensors file with `features` (N, d) and `labels` (N,).
-        num_classes: How many classes the labels are of.
-        method: "UMAP" (McInnes et al. 2018), or "t-SNE" (van der Maaten and Hinton 2008), which is quicker
+        num_classes: Number of classes.
+        method: "UMAP" (McInnes et al. 2018), or "t-SNE" (van der Maaten and Hinton 2008), which is faster
             for few points.
 
     Raises:
-        ValueError: If the file cannot be read, or holds numbers that are not finite, or other labels.
+        ValueError: If the file cannot be read, or has non-finite features or labels out of range.
     """
     features, labels = _load(path, num_classes)
     rows = _chosen(len(features), MOST_POINTS if method == "UMAP" else _MOST_FOR_TSNE)
@@ -109,7 +109,7 @@ def _chosen(count: int, most: int) -> npt.NDArray[np.int64]:
 
 def _umap(features: Floats) -> Floats:
     with warnings.catch_warnings():
-        # It warns that a seed means one thread, and that few samples have few neighbours: both are known.
+        # UMAP warns that a seed forces one thread, and about few neighbours: both are intended.
         warnings.simplefilter("ignore")
         from umap import UMAP
 
@@ -122,7 +122,7 @@ def _umap(features: Floats) -> Floats:
 def _tsne(features: Floats) -> Floats:
     from sklearn.manifold import TSNE
 
-    # Thirty components hold what neighbours are told by.
+    # Thirty principal components are enough to find the neighbours.
     width = min(30, *features.shape)
     centred = features.astype(np.float64) - features.mean(axis=0, keepdims=True)
     left, singular, _ = np.linalg.svd(centred, full_matrices=False)
@@ -147,26 +147,26 @@ def _pca(features: Floats) -> Floats:
 
 
 def _cached(cache: Path, digest: str, count: int) -> Floats | None:
-    """The points saved for the same features; None if there are none that can be read."""
+    """Points cached for the same features; None if there are none, or the file is damaged."""
     if not cache.is_file():
         return None
     try:
         if read_metadata(cache).get("features") != digest:
             return None
         points: Floats = read_tensors(cache)["points"].numpy()
-    except Exception:  # damaged files fail in any way; it is made again
+    except Exception:  # a damaged file may raise anything; the points are computed again
         return None
     good = points.shape == (count, 2) and points.dtype == np.float32 and np.isfinite(points).all()
     return points if good else None
 
 
 def _save(cache: Path, digest: str, points: Floats) -> None:
-    if not cache.parent.is_symlink():  # which leads out of the run folder
+    if not cache.parent.is_symlink():  # a link may lead out of the run folder
         with suppress(OSError):
             write_bytes(cache, dump_tensors({"points": torch.from_numpy(points)}, {"features": digest}))
 
 
-# Name of the file, what lays out, and the package it needs.
+# Prefix of the cache file, the projection, and the package that it needs.
 _METHODS: dict[Method, tuple[str, Callable[[Floats], Floats], str]] = {
     "UMAP": ("umap", lambda features: _umap(features), "umap-learn"),
     "t-SNE": ("tsne", lambda features: _tsne(features), "scikit-learn"),

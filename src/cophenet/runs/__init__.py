@@ -1,4 +1,4 @@
-"""The run folder: made, trained, checkpointed and resumed. What needs torch loads on first use."""
+"""Run folders: create, train, checkpoint and resume. Modules that need torch are loaded on first use."""
 
 from __future__ import annotations
 

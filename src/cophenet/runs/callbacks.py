@@ -1,4 +1,4 @@
-"""What happens around the steps of a training: checkpoints, metrics.csv, log.txt and the progress display."""
+"""Training callbacks: checkpoints, metrics.csv, log.txt and the progress display."""
 
 from __future__ import annotations
 
@@ -31,43 +31,43 @@ __all__ = ["CheckpointFiles", "CheckpointSaver", "EpochRecorder", "ProgressCallb
 
 
 class CheckpointFiles(CheckpointIO):
-    """How Lightning writes and reads the checkpoints of a run."""
+    """Writes and reads the checkpoints of a run for Lightning."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Write one; the last part of the path is the number of the step."""
+        """Write a checkpoint; the last part of the path is the step number."""
         _ = storage_options
         write_checkpoint(Path(path).parent, int(Path(path).name), checkpoint)
 
     def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> dict[str, Any]:
-        """Read one, on the CPU: Lightning moves what belongs on a device."""
+        """Read a checkpoint on the CPU; Lightning moves tensors to their device."""
         return read_checkpoint(Path(path))
 
     def remove_checkpoint(self, path: Any) -> None:
-        """Remove one."""
+        """Remove a checkpoint."""
         Path(path).unlink()
 
 
 class _TrainingCallback(Callback):
-    """A callback that knows what is trained.
+    """Base class of callbacks that use the training module.
 
     Attributes:
-        module: What is trained.
+        module: The training module.
     """
 
     module: TrainingModule
 
     def setup(self, trainer: pl.Trainer, module: pl.LightningModule, stage: str) -> None:
-        """Before anything else."""
+        """Store the training module."""
         _ = trainer, stage
         assert isinstance(module, TrainingModule)
         self.module = module
 
 
 class CheckpointSaver(_TrainingCallback, Checkpoint):
-    """A checkpoint after every epoch, after so many minutes, and before the training stops on request.
+    """Saves a checkpoint after every epoch, at intervals within an epoch, and before stopping on request.
 
     Args:
-        run: Where they go.
+        run: The run whose folder gets the checkpoints.
         minutes: Time between two checkpoints within an epoch.
         stop: The request to stop.
     """
@@ -77,11 +77,11 @@ class CheckpointSaver(_TrainingCallback, Checkpoint):
         self._last = time.monotonic()
 
     def on_train_start(self, *_: Any) -> None:
-        """Handle SIGTERM here: Lightning's handler waits for processes that may not have got the signal."""
+        """Handle SIGTERM here: Lightning's handler waits for processes that may not have received it."""
         self.stop.listen()
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        """In the middle of an epoch; its end has a checkpoint of its own."""
+        """Save within an epoch if it is time or on request; the last step is left to `on_train_epoch_end`."""
         if self.module.step == self.module.steps_per_epoch:
             return
         stop = _any_process(trainer, self.stop.wanted)
@@ -91,7 +91,7 @@ class CheckpointSaver(_TrainingCallback, Checkpoint):
             raise InterruptionError
 
     def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        """At the end of an epoch."""
+        """Save at the end of an epoch."""
         self._save(trainer)
         if _any_process(trainer, self.stop.wanted) and not self.module.ends:
             raise InterruptionError
@@ -103,20 +103,20 @@ class CheckpointSaver(_TrainingCallback, Checkpoint):
 
 
 def _any_process(trainer: pl.Trainer, wish: bool) -> bool:
-    """Whether one of the processes wishes it, so that all do the same."""
+    """Return whether `wish` is true on any process, so that all processes act alike."""
     if trainer.world_size == 1:
         return wish
     return bool(trainer.strategy.reduce_boolean_decision(wish, all=False))
 
 
 class EpochRecorder(_TrainingCallback):
-    """Writes what an epoch came to: a row of metrics.csv, the other loggers, and features now and then.
+    """Records each epoch: a row of metrics.csv, values for other loggers, and features if requested.
 
-    A row is written before the checkpoint of its epoch: after a crash between the two, the epoch and its row
-    are made again.
+    A row is written before the checkpoint of its epoch: after a crash between the two, the epoch is trained
+    again and its row replaced.
 
     Args:
-        run: Where it goes.
+        run: The run whose folder gets the files.
     """
 
     def __init__(self, run: Run) -> None:
@@ -125,21 +125,21 @@ class EpochRecorder(_TrainingCallback):
         self._began = 0.0
 
     def on_fit_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Forget the rows of epochs that are done again."""
+        """Drop the rows of epochs that will be trained again."""
         self.rows = [row for row in self.run.metrics if int(row["epoch"] or 0) <= self.module.epoch]
         if trainer.is_global_zero:
             _write_rows(self.run.path / "metrics.csv", self.rows)
 
     def on_train_epoch_start(self, *_: Any) -> None:
-        """Start the clock, at what the epoch took before it was interrupted."""
+        """Start the timer, including the time of the epoch before an interruption."""
         self._began = time.monotonic() - self.module.seconds
 
     def on_train_batch_end(self, *_: Any) -> None:
-        """Keep the time for checkpoints."""
+        """Update the elapsed time, which checkpoints store."""
         self.module.seconds = time.monotonic() - self._began
 
     def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Write the row."""
+        """Write the row and the features of the epoch."""
         losses = _loss_values(self.module, self.module.meter.means())
         row: Row = {
             "epoch": self.module.epoch + 1,
@@ -168,11 +168,12 @@ class EpochRecorder(_TrainingCallback):
 
 
 def _loss_values(module: TrainingModule, terms: Mapping[str, float]) -> dict[str, float]:
-    """The loss, its terms, and the correlation where CPCC is one of them.
+    """Return the loss, its terms, and the correlation if CPCC is one of the terms.
 
     Args:
-        module: Whose objective made the terms.
-        terms: Values by name; the term `cpcc` is a loss and becomes `cpcc_loss`, beside the `cpcc` itself.
+        module: The module whose objective computed the terms.
+        terms: Values by name; the term `cpcc` is a loss: it is returned as `cpcc_loss`, the correlation as
+            `cpcc`.
     """
     values = {"loss": sum(terms.values()), **terms}
     criterion = module.objective.cpcc
@@ -184,9 +185,9 @@ def _loss_values(module: TrainingModule, terms: Mapping[str, float]) -> dict[str
 
 
 def _write_rows(path: Path, rows: list[Row]) -> None:
-    """All rows; phases may have different terms, so the columns are those of all of them.
+    """Write all rows; the columns are the union over all rows, because phases may have different terms.
 
-    Without rows there are no columns either, and no file: an empty one is no table for other readers.
+    Without rows the file is removed: other programs cannot read an empty file as a table.
     """
     if not rows:
         path.unlink(missing_ok=True)
@@ -207,14 +208,14 @@ def _cell(value: float | str | None) -> float | str:
 
 
 class RunLog:
-    """Lines about the training, on the screen and in log.txt; only the first process writes any.
+    """Writes log lines to log.txt and the screen, in the first process only.
 
     Args:
-        path: The file, which is appended to.
-        shown: Whether lines go to the screen too.
+        path: The file to append to.
+        shown: Whether to print lines on the screen too.
 
     Attributes:
-        progress: The display that lines go above, while there is one.
+        progress: The active progress display, above which lines are printed; None if there is none.
     """
 
     def __init__(self, path: Path, *, shown: bool) -> None:
@@ -222,14 +223,14 @@ class RunLog:
         self.progress: Progress | None = None
 
     def record(self, line: str) -> None:
-        """One line for the file alone."""
+        """Write a line to the file only."""
         if is_first_process():
             descriptor = open_in_place(self.path, os.O_WRONLY | os.O_APPEND)
             with os.fdopen(descriptor, "a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
     def write(self, line: str) -> None:
-        """One line."""
+        """Write a line to the file and the screen."""
         self.record(line)
         if not self.shown or not is_first_process():
             return
@@ -240,11 +241,11 @@ class RunLog:
 
 
 class ProgressCallback(_TrainingCallback):
-    """Shows how the training goes: a line for every epoch, and a bar on a terminal.
+    """Shows the progress of the training: a line for every epoch, and optionally a bar.
 
     Args:
-        recorder: Has the rows of the epochs; comes before this one.
-        log: Where lines go.
+        recorder: The source of the rows of the epochs; must run before this callback.
+        log: The log that gets the lines.
         bar: Whether to draw a bar.
     """
 
@@ -252,7 +253,7 @@ class ProgressCallback(_TrainingCallback):
         self.recorder, self.run_log, self._bar = recorder, log, bar
 
     def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Start the clock and the bar, for the whole training."""
+        """Start the timer and the bar of the whole training."""
         self.progress = Progress(
             "",
             self.module.total_epochs * self.module.steps_per_epoch,
@@ -264,7 +265,7 @@ class ProgressCallback(_TrainingCallback):
         self.run_log.progress = self.progress
 
     def on_train_batch_end(self, *_: Any) -> None:
-        """Move the bar; values are those of the step before, which are on the host already."""
+        """Update the bar, with the values of the previous step, which are on the host already."""
         if not self.progress.is_bar:
             return
         latest = self.module.meter.latest
@@ -274,7 +275,7 @@ class ProgressCallback(_TrainingCallback):
         )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        """One line."""
+        """Write the line of the epoch."""
         if trainer.is_global_zero:
             left = self.progress.time_left((self.module.epoch + 1) * self.module.steps_per_epoch)
             self.run_log.write(_line(self.recorder.rows[-1], self.module, left))
@@ -284,7 +285,7 @@ class ProgressCallback(_TrainingCallback):
         self._close()
 
     def on_exception(self, *_: Any) -> None:
-        """Remove the bar, so that the error has the screen to itself."""
+        """Remove the bar before the error is printed."""
         self._close()
 
     def _close(self) -> None:
@@ -306,7 +307,7 @@ def _line(row: Mapping[str, float | str | None], module: TrainingModule, left: s
 
 
 def _values(values: Mapping[str, float]) -> list[str]:
-    """Loss, terms and correlation; a single term is the loss, and said once."""
+    """Format loss, terms and correlation; a single term equals the loss and is omitted."""
     shown = {name: value for name, value in values.items() if name != "cpcc_loss"}
     if len(values) == 2:
         shown = {"loss": values["loss"]}

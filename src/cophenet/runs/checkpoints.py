@@ -1,4 +1,4 @@
-"""Checkpoint files: whole or absent, with their checksum in the name; only the two newest stay."""
+"""Checkpoint files: written atomically, with a checksum in the name; only the two newest are retained."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _NAME = re.compile(r"step(\d+)-([0-9a-f]{16})\.ckpt")
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a folder, the newest first; damaged ones too."""
+    """List the checkpoints of a folder, newest first, including damaged ones."""
     named = [(path, _NAME.fullmatch(path.name)) for path in folder.glob("*.ckpt") if path.is_file()]
     steps = {path: int(match[1]) for path, match in named if match is not None}
     return sorted(steps, key=steps.__getitem__, reverse=True)
 
 
 def is_good(path: Path) -> bool:
-    """Whether the bytes of a checkpoint are those that were written."""
+    """Return whether the content of a checkpoint matches its checksum."""
     match = _NAME.fullmatch(path.name)
     return match is not None and file_checksum(path)[:16] == match[2]
 
 
 def newest_good(folder: Path) -> tuple[Path | None, list[Path]]:
-    """The newest checkpoint that is whole, and the damaged ones that are newer."""
+    """Return the newest intact checkpoint, and the damaged ones that are newer."""
     damaged: list[Path] = []
     for path in list_checkpoints(folder):
         if is_good(path):
@@ -47,16 +47,16 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
     """Write a checkpoint, then remove all but the two newest.
 
     Args:
-        folder: Where they lie.
-        step: How many steps it has seen.
+        folder: Folder of the checkpoints.
+        step: Number of completed steps.
         content: Tensors and plain values.
 
     Raises:
-        OSError: If it cannot be written; the older ones are then untouched.
+        OSError: If it cannot be written; the older ones are then left untouched.
     """
     import torch
 
-    # In memory first: torch's own writer can end the process when the disk is full.
+    # Serialize in memory first: torch's file writer can abort the process when the disk is full.
     buffer = io.BytesIO()
     torch.save(content, buffer)
     data = buffer.getvalue()
@@ -69,10 +69,10 @@ def write_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """What a checkpoint holds; nothing in it is executed.
+    """Load a checkpoint without executing any code in it.
 
     Raises:
-        ValueError: If it holds anything but tensors and plain values, or is no checkpoint.
+        ValueError: If it is not a checkpoint, or holds anything but tensors and plain values.
     """
     try:
         content = load_torch(path, old_format=False)
@@ -82,8 +82,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise
     except TooLargeError as error:
         raise ValueError(f"checkpoint {path}: {error}") from error
-    except Exception:  # damaged files fail in any way
-        # Without torch's words, which advise to read such a file with less care.
+    except Exception:  # damaged files can raise anything
+        # Hide torch's message, which suggests loading the file with weights_only=False.
         raise ValueError(
             f"checkpoint {path} is damaged, or asks for more than tensors and plain values: "
             "it was not loaded, and nothing in it was run"

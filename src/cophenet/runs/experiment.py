@@ -1,4 +1,4 @@
-"""What a recipe needs before it can be trained or evaluated: data, tree, objective and network."""
+"""Build the data, tree, objective and network of a recipe, for training and evaluation."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _VALIDATION_SEED, _STOPPING_SEED = 0, 1
 
 
 class Preprocessing(NamedTuple):
-    """What comes before a trained network.
+    """The preprocessing from raw inputs of the data set to inputs of a trained network.
 
     Attributes:
         shape: Shape of one input of the data set.
-        is_bytes: Whether inputs are images of uint8, which are scaled to 0..1.
-        images: How they are normalized and resized then.
-        size: Side to which images are resized; None for those that have it.
-        trunk: The frozen backbone, which comes last; None for none.
-        view: What is seen of an image file to be such an input; None if inputs are no colour images.
+        is_bytes: Whether inputs are uint8 images, which are scaled to 0..1.
+        images: How the images are then normalized and resized.
+        size: Side length to which images are resized; None if no resizing is needed.
+        trunk: The frozen backbone, applied last; None if there is none.
+        view: The crop that turns an image file into such an input; None if inputs are not colour images.
     """
 
     shape: tuple[int, ...]
@@ -56,20 +56,20 @@ class Preprocessing(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """A recipe with its data, made once and used by training and evaluation.
+    """A recipe with its data, shared by training and evaluation.
 
     Attributes:
         recipe: All settings.
-        data: The data set, for other parts and domains than those trained on.
-        tree: The tree that is trained on: that of the domain, as the recipe shapes it.
-        objective: The loss on that tree, in its first state; training takes `fresh_objective`.
-        train: What is trained on.
-        test: What is tested on: the test part, or the part set aside if the recipe has `data.validation`.
-        validation: By which the best epoch is chosen, if the recipe has `stopping`: a part of the training
-            samples that is not trained on.
-        trunk: The frozen backbone of the recipe, whose vectors the samples then are; None if the backbone is
-            trained.
-        images: The data set before the trunk; None if there is none.
+        data: The data set, with all parts and domains.
+        tree: The tree used in training: the tree of the domain, modified by the tree settings of the recipe.
+        objective: The loss on that tree, in its initial state; training uses `fresh_objective`.
+        train: The training samples.
+        test: The test samples, or the held-out training samples if the recipe has `data.validation`.
+        validation: Held-out training samples by which the best epoch is chosen, if the recipe has `stopping`;
+            else None.
+        trunk: The frozen backbone of the recipe, whose output vectors are then the inputs of the samples;
+            None if the backbone is trained.
+        images: The data set before the trunk; None without a trunk.
     """
 
     recipe: Recipe
@@ -85,22 +85,22 @@ class Experiment:
 
     @property
     def mean(self) -> tuple[float, ...]:
-        """Per channel, for normalization."""
+        """Mean per channel, for normalization."""
         return self._image_inputs.mean
 
     @property
     def std(self) -> tuple[float, ...]:
-        """Per channel, for normalization."""
+        """Standard deviation per channel, for normalization."""
         return self._image_inputs.std
 
     @cached_property
     def _image_inputs(self) -> ImageInputs:
-        # A trunk has normalized the images.
+        # With a trunk, the inputs are vectors: the trunk normalizes the images.
         return ImageInputs() if self.trunk is not None else image_settings(self.recipe, self.data)
 
     @cached_property
     def _reading(self) -> DataSettings:
-        """How the samples are read; vectors of a trunk are neither resized nor read by workers."""
+        """The data settings of the loaders; vectors of a trunk are neither resized nor loaded by workers."""
         settings = self.recipe.data
         if self.trunk is None:
             return settings
@@ -109,7 +109,7 @@ class Experiment:
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """What inputs of the data set are, and what is done to them before the network of `load_network`."""
+        """The preprocessing from inputs of the data set to inputs of the network of `load_network`."""
         raw = (self.images or self.data).samples("train", self.recipe.data.domain)
         is_bytes = raw.take(np.zeros(1, dtype=np.int64))[0].dtype == torch.uint8
         if self.trunk is None:
@@ -120,11 +120,11 @@ class Experiment:
 
     @property
     def raw_test(self) -> Samples:
-        """What is tested on as the data set has it, before any trunk, in the order of `test`."""
+        """The test samples before any trunk, in the order of `test`."""
         return replace(self.test, inputs=self.test.inputs.originals)
 
     def prepare(self) -> None:
-        """Compute what is computed once before any training: the vectors of a frozen backbone."""
+        """Compute the vectors of a frozen backbone, once before any training."""
         for samples in (self.train, self.test):
             samples.inputs.prepare()
 
@@ -136,20 +136,20 @@ class Experiment:
         return shape if size is None else (shape[0], size, size)
 
     def fresh_objective(self) -> Objective:
-        """The objective for one training, which may change its state.
+        """Return an independent objective for one training, which may change its state.
 
-        One with parameters of its own is made anew, so that they are drawn from torch's random state now.
+        An objective with parameters is created anew, so that they are drawn from the current random state.
         """
         if any(True for _ in self.objective.parameters()):
             return self.recipe.create_objective(self.tree)
         return copy.deepcopy(self.objective)
 
     def evaluation_loader(self, samples: Samples, *, device: torch.device | str = "cpu") -> Loader:
-        """Samples in their order, as they are: no augmentation, every one once.
+        """Return a loader of all samples in order, without augmentation.
 
         Args:
-            samples: `test`, `train`, or those of another part and domain of `data`.
-            device: Where the batches are wanted.
+            samples: `test`, `train`, or samples of another part or domain of `data`.
+            device: Device of the batches.
         """
         size = self.recipe.evaluation.batch_size
         return Loader(samples, size, device=device, **self._arguments(samples))
@@ -157,16 +157,16 @@ class Experiment:
     def training_loader(
         self, seed: int, *, device: torch.device | str = "cpu", rank: int = 0, world_size: int = 1
     ) -> Loader:
-        """Batches to train on, in another order in every epoch.
+        """Return a loader of training batches, in a different order in every epoch.
 
-        The last batch of an epoch is left out where it would give a process a single sample or none, which
-        have no variance to normalize by. The loader is made once, and then the same for the same arguments.
+        The last batch of an epoch is dropped if a process would get less than two samples of it, because
+        batch normalization needs two. The loader is cached by its arguments.
 
         Args:
-            seed: Decides order and augmentation.
-            device: Where the inputs are wanted; labels stay on the host.
-            rank: Which share of every batch.
-            world_size: How many processes share a batch.
+            seed: Seed of order and augmentation.
+            device: Device of the inputs; labels stay on the CPU.
+            rank: Rank of the process, which gets its share of every batch.
+            world_size: Number of processes that share a batch.
         """
         key = (seed, torch.device(device), rank, world_size)
         if key not in self._loaders:
@@ -192,7 +192,7 @@ class Experiment:
         )
 
     def _sampler(self, seed: int) -> HierarchicalBatchSampler | None:
-        """What chooses the batches, all of them: the loader takes the shares of them."""
+        """Create the sampler of whole batches, which the loader divides among the processes."""
         if self.recipe.data.sampler is None:
             return None
         options = self.recipe.data.sampler.model_dump()
@@ -221,21 +221,21 @@ def load_experiment(
     trust: bool = False,
     progress: bool | None = None,
 ) -> Experiment:
-    """Read the data of a recipe and make its tree and objective.
+    """Load the data of a recipe and create its tree and objective.
 
     Args:
         recipe: All settings.
         data_dir: Folder of the data; None for data that needs none.
         trust: Whether the recipe of a run folder may name a data set or an objective that the running program
-            has registered; one from elsewhere may.
-        progress: Whether to show a bar when vectors of a frozen backbone are computed: None for a bar on a
+            has registered; recipes from elsewhere are always trusted.
+        progress: Whether to show a bar while vectors of a frozen backbone are computed: None for a bar on a
             terminal and lines elsewhere.
 
     Raises:
         FileNotFoundError: If files are missing.
         ImportError: If the package of the weights of a frozen backbone is not installed.
-        TrustError: If it names such code and may not.
-        ValueError: If the data is wrong, or the recipe does not fit it.
+        TrustError: If the recipe names such code and is not trusted.
+        ValueError: If the data is invalid, or the recipe does not match it.
 
     Example:
         >>> from cophenet.recipes import load_recipe
@@ -255,12 +255,12 @@ def load_experiment(
         train, validation = _set_aside(train, "stopping.share", recipe.stopping.share, _STOPPING_SEED)
     tree = shaped_tree(train.tree, recipe.tree)
     objective = recipe.create_objective(tree)
-    phase_lengths(objective.phases, recipe.epochs)  # refuses too few epochs before a folder is made
+    phase_lengths(objective.phases, recipe.epochs)  # raises if epochs are too few, before there is a folder
     return Experiment(recipe, data, tree, objective, train, test, validation, trunk, images)
 
 
 def _set_aside(samples: Samples, setting: str, share: float, seed: int) -> tuple[Samples, Samples]:
-    """Training samples without a share of every class, and that share, which a setting asks for."""
+    """Split training samples into the rest and a held-out share of every class; `setting` is for messages."""
     single = np.flatnonzero(samples.counts() == 1)
     if single.size:
         name = samples.tree.classes[single[0]]
@@ -272,18 +272,18 @@ def _set_aside(samples: Samples, setting: str, share: float, seed: int) -> tuple
 def build_network(
     recipe: Recipe, objective: Objective, input_shape: Sequence[int], weights: str | Path | None = None
 ) -> Network:
-    """What a recipe trains, with the heads of its objective, from torch's random state.
+    """Create the trainable network of a recipe with the heads of its objective, from torch's random state.
 
-    That is the backbone with its neck; of a frozen backbone the neck alone, which takes its vectors.
+    It is the backbone with its neck; if the backbone is frozen, only the neck, which takes its vectors.
 
     Args:
         recipe: All settings.
-        objective: Says which heads.
+        objective: The objective, which defines the heads.
         input_shape: Shape of one input; of one vector, if the backbone is frozen.
-        weights: The backbone's parameters to begin with, as for `create_backbone`.
+        weights: Initial weights of the backbone, as for `create_backbone`.
 
     Raises:
-        TrustError: If the recipe names code of a user's own, and is not trusted.
+        TrustError: If the recipe names custom code and is not trusted.
     """
     check_trust(recipe)
     settings, shape, trust = recipe.model, tuple(input_shape), recipe.untrusted is None
@@ -300,17 +300,17 @@ def build_network(
 def load_network(
     run: Run | str | Path, device: torch.device | str = "cpu", *, trust: bool = False
 ) -> Network:
-    """The network of a run of one seed, as its newest checkpoint has it, in evaluation mode.
+    """Load the network of a single-seed run from its newest checkpoint, in evaluation mode.
 
-    The data is not needed. If the backbone is frozen, this is what was trained on its vectors.
+    The data is not needed. If the backbone is frozen, this is the network that was trained on its vectors.
 
     Args:
-        run: The run, or its folder; of several seeds, that of one, such as ``"runs/x/seed0"``.
-        device: Where the network shall be.
-        trust: Whether code of a user's own that the run names may run, if the run was opened without.
+        run: The run, or its folder; for a run of several seeds the folder of one, such as ``"runs/x/seed0"``.
+        device: Device of the network.
+        trust: Whether custom code that the run names may run, even if the run was opened without trust.
 
     Raises:
-        TrustError: If the run names such code and may not.
+        TrustError: If the run names custom code and is not trusted.
         ValueError: If there is no run, or it has several seeds, no checkpoint, or a damaged one.
 
     Example:
@@ -335,11 +335,11 @@ def load_network(
 
 
 def _network_state(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of the network in a checkpoint."""
+    """Read the state dict of the network from a checkpoint."""
     prefix = "network."
     state = read_checkpoint(path).get("state_dict")
     named = {str(name): value for name, value in state.items()} if isinstance(state, dict) else {}
-    # Others have what is no tensor: a memory has several.
+    # Only entries of the network: others need not be tensors, such as the state of a sample memory.
     own = {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
     if not own or not all(isinstance(value, torch.Tensor) for value in own.values()):
         raise ValueError(f"checkpoint {path} holds no tensors of a network")
@@ -347,13 +347,13 @@ def _network_state(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _check_shapes(path: Path, state: dict[str, torch.Tensor], recipe: Recipe, run: Run) -> None:
-    """Refuse a checkpoint that is not of the recipe's network, before memory is taken for that."""
+    """Raise if a checkpoint does not match the network of the recipe, before allocating that network."""
     try:
         with torch.random.fork_rng(devices=[]):
             objective = recipe.create_objective(run.tree)
             with torch.device("meta"):
                 expected = build_network(recipe, objective, run.info["input_shape"]).state_dict()
-    except Exception:  # a backbone that cannot be made without its numbers; or it is wrong, then that is next
+    except Exception:  # not possible on "meta", or invalid: then building it raises
         return
     for name in (*expected, *state):
         one, other = (tuple(group[name].shape) if name in group else None for group in (state, expected))

@@ -1,4 +1,4 @@
-"""The run folder: whether a place is free for one, making it, restoring it, and noticing changed data."""
+"""Run folders on disk: check that a folder is free, create, restore and lock it, and detect changed data."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ __all__ = [
     "wait_for_run",
 ]
 
-# The last is where wandb writes if it is there.
+# wandb writes into .wandb if it exists.
 _FOLDERS = ("checkpoints", "features", "tensorboard", "wandb", ".wandb")
 _PACKAGES = ("cophenet", "torch", "lightning", "numpy", "scipy", "POT", "numba")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a run is computed on.
+    """The hardware settings of a run.
 
     Attributes:
-        accelerator: Lightning's name, such as "cpu" or "gpu".
-        devices: How many, or which.
-        strategy: How they work together, by Lightning's name.
-        num_nodes: How many machines.
-        threads: Of torch on the CPU; part of the result, because sums depend on it in their last digits.
+        accelerator: Lightning's name of the accelerator, such as "cpu" or "gpu".
+        devices: Number of devices, or which ones.
+        strategy: Lightning's name of the strategy.
+        num_nodes: Number of machines.
+        threads: Number of torch's CPU threads; recorded because it changes the last digits of sums.
     """
 
     accelerator: str = "auto"
@@ -67,17 +67,17 @@ class Machine:
 
 
 def check_free(recipe: Recipe, output: Path, data_dir: Path | None = None) -> None:
-    """Refuse to write over something.
+    """Raise if a new run would overwrite something.
 
-    A run of the same recipe and data that has no checkpoint yet has nothing to lose, and may begin again.
+    A run of the same recipe and data folder that has no checkpoint yet may be started again.
 
     Args:
         recipe: All settings.
         output: The folder.
-        data_dir: Where the data is.
+        data_dir: Folder of the data.
 
     Raises:
-        ValueError: If the folder holds a run, or anything else; says what to do.
+        ValueError: If the folder holds a run or other files; the message says what to do.
     """
     if not output.exists():
         return
@@ -94,10 +94,10 @@ def check_free(recipe: Recipe, output: Path, data_dir: Path | None = None) -> No
 
 
 def _check_seed_free(recipe: Recipe, folder: Path) -> None:
-    """Refuse a folder for one seed in which anything was trained, or that holds anything else.
+    """Raise if the folder of one seed holds a started training or other files.
 
     Raises:
-        ValueError: If it does; says what to do.
+        ValueError: If it does; the message says what to do.
     """
     if not folder.exists():
         return
@@ -109,7 +109,7 @@ def _check_seed_free(recipe: Recipe, folder: Path) -> None:
 
 
 def recipe_of_seed(recipe: Recipe, seed: int) -> Recipe:
-    """The recipe of one seed of several."""
+    """Return the recipe with a single seed."""
     return recipe.model_copy(update={"seeds": (seed,)})
 
 
@@ -144,7 +144,7 @@ def _check_equal(recipe: Recipe, run: Run) -> None:
 
 
 def _check_place_of_data(run: Run, data_dir: Path | None) -> None:
-    """Refuse a run on data of another folder: the settings do not say what it holds."""
+    """Raise if the run used another data folder: the settings do not show whether the data is the same."""
     now, before = None if data_dir is None else str(data_dir.resolve()), run.info["data_dir"]
     if before != now:
         places = f"in {before or 'no folder'}, not in {now or 'none'}"
@@ -156,7 +156,7 @@ def _check_place_of_data(run: Run, data_dir: Path | None) -> None:
 
 
 def _check_entries(folder: Path, names: set[str]) -> None:
-    """Refuse what is not left of a run that was interrupted while its folder was made."""
+    """Raise if there are files other than those of a run interrupted while its folder was created."""
     first = {"lock"}
     if _is_new(folder / "run.json"):
         first |= {"run.json", "tree.json"}  # written in this order
@@ -166,7 +166,7 @@ def _check_entries(folder: Path, names: set[str]) -> None:
 
 
 def _is_new(path: Path) -> bool:
-    """Whether a file is that of a run which has not been trained to its end."""
+    """Return whether a file is the run.json of an unfinished run."""
     try:
         info = read_json(path)
     except (OSError, ValueError):
@@ -175,20 +175,20 @@ def _is_new(path: Path) -> bool:
 
 
 def _difference(old: Recipe, new: Recipe) -> str:
-    """The first setting that is another."""
+    """Describe the first setting that differs."""
     before, after = flatten(old.model_dump()), flatten(new.model_dump())
     key = next(key for key in [*after, *before] if before.get(key) != after.get(key))
     return f"{key} is {before.get(key)!r} there and {after.get(key)!r} here"
 
 
 def make_run_folder(experiment: Experiment, output: Path, data_dir: Path | None, machine: Machine) -> None:
-    """Write the folder of a run, of one seed or of several; the recipe last, which makes it a run.
+    """Create a run folder for one seed or several; the recipe is written last and marks it as complete.
 
     Args:
-        experiment: What is to be trained.
+        experiment: Data and settings.
         output: The folder.
-        data_dir: Where the data is.
-        machine: What it will be computed on.
+        data_dir: Folder of the data.
+        machine: The hardware settings.
     """
     recipe = experiment.recipe
     info: dict[str, Any] = {
@@ -211,10 +211,10 @@ def make_run_folder(experiment: Experiment, output: Path, data_dir: Path | None,
 
 
 def restore_seed_folders(run: Run, experiment: Experiment) -> None:
-    """Make the folders of seeds anew that were lost from a run of several.
+    """Create the missing seed folders of a run of several seeds.
 
     Raises:
-        ValueError: If something else lies there.
+        ValueError: If other files are in their place.
     """
     info = {key: value for key, value in run.info.items() if key != "seeds"}
     for seed in run.missing_seeds:
@@ -223,7 +223,7 @@ def restore_seed_folders(run: Run, experiment: Experiment) -> None:
 
 
 def record_data_dir(run: Run, data_dir: Path) -> None:
-    """Record that the data is in another folder now."""
+    """Record the current folder of the data."""
     folders = [run.path] if run.is_single else [run.path, *(part.path for part in run.parts)]
     for folder in folders:
         info = Run(folder).info
@@ -233,16 +233,16 @@ def record_data_dir(run: Run, data_dir: Path) -> None:
 
 @contextmanager
 def lock_run_folder(folder: Path) -> Iterator[None]:
-    """Keep a run folder to this process and thread, without temporary files that a killed training left.
+    """Lock a run folder for this process and thread; remove temporary files of a killed training.
 
     Raises:
         InUseError: If another process or thread trains there.
-        ValueError: If lock, log or a folder inside is a link: nothing is written or removed elsewhere.
+        ValueError: If lock, log or a subfolder is a link: nothing outside the folder is written or removed.
     """
     with locked(folder, what="run folder"):
         for name in _FOLDERS:
             check_real_folder(folder / name)
-        # Lightning writes into the second, and would write where a link leads.
+        # Lightning writes into the tensorboard folder and would follow links there.
         for path in (folder / "log.txt", *(folder / "tensorboard").glob("*")):
             check_file_place(path)
         for place in (folder, folder / "checkpoints", folder / "features"):
@@ -253,10 +253,10 @@ def lock_run_folder(folder: Path) -> Iterator[None]:
 
 
 def check_wandb_settings(folder: Path) -> None:
-    """Refuse settings of wandb in a run folder: they may name another server, which is sent the user's key.
+    """Raise if a run folder holds wandb settings: they may send the user's API key to another server.
 
     Raises:
-        ValueError: If there are any.
+        ValueError: If there is a settings file.
 
     Example:
         >>> check_wandb_settings(Path("runs/mine"))
@@ -269,24 +269,24 @@ def check_wandb_settings(folder: Path) -> None:
 
 
 def wait_for_run(output: Path, recipe: Recipe, seconds: float = 600.0, notice_after: float = 3.0) -> Run:
-    """The run that the first process makes, for others which a cluster starts at the same time.
+    """Wait for the run folder created by the first process, in the other processes of a distributed run.
 
     Args:
-        output: Where it will be.
-        recipe: Its settings.
+        output: Folder of the run.
+        recipe: Settings of the run.
         seconds: How long to wait.
-        notice_after: Seconds after which a line on stderr says what it waits for.
+        notice_after: Seconds after which a line on stderr explains the wait.
 
     Raises:
-        ValueError: If there is none after the time; at once if the first process will not make it, because
-            something else is there.
+        ValueError: If there is no run after this time; at once if the folder is occupied, so that the first
+            process will not create it.
     """
     began = time.monotonic()
     end, noticed, refused = began + seconds, False, False
     while True:
         try:
             run = Run.open(output, trust=recipe.untrusted is None)
-        except ValueError:  # not there, or not yet whole
+        except ValueError:  # missing, or not yet complete
             refused = _is_refused(recipe, output, again=refused)
         else:
             _check_equal(recipe, run)
@@ -308,7 +308,7 @@ def wait_for_run(output: Path, recipe: Recipe, seconds: float = 600.0, notice_af
 
 
 def _is_refused(recipe: Recipe, output: Path, again: bool) -> bool:
-    """Whether the first process will not write there; raised the second time, as it may be writing now."""
+    """Return whether the folder is occupied; raise at the second time: at first it may be half written."""
     try:
         check_free(recipe, output)
     except ValueError:
@@ -332,7 +332,7 @@ def _write(folder: Path, recipe: Recipe, info: dict[str, Any], experiment: Exper
 
 
 def describe_data(experiment: Experiment) -> dict[str, Any]:
-    """How many samples there are, and checksums of their labels and inputs."""
+    """Return sample counts, and checksums of labels and inputs, for the training and test part."""
     described: dict[str, Any] = {}
     for part, samples in (("train", experiment.train), ("test", experiment.test)):
         digest = hashlib.sha256(samples.labels.tobytes()).hexdigest()[:16]
@@ -341,13 +341,13 @@ def describe_data(experiment: Experiment) -> dict[str, Any]:
 
 
 def check_same_data(run: Run, experiment: Experiment) -> None:
-    """Refuse to go on with other data than the run began with.
+    """Raise if the data differs from the data at the start of the run.
 
     Raises:
-        ValueError: If samples were added, removed, replaced or labelled otherwise, or the tree is another.
+        ValueError: If samples were added, removed, replaced or relabelled, or the tree differs.
     """
     before, now = run.info["samples"], describe_data(experiment)
-    # What was not recorded, by an earlier version, is not compared.
+    # Values that an earlier version did not record are not compared.
     changed = [(part, key) for part in before for key in before[part] if before[part][key] != now[part][key]]
     if not changed and experiment.tree == run.tree:
         return

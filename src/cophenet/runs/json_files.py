@@ -1,4 +1,4 @@
-"""What the JSON files of a run folder hold, checked when they are read: a folder may come from anywhere."""
+"""Schemas of the JSON files in a run folder, validated on reading: the folder may be untrusted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Document", "details_tree", "read_details", "read_results", "read_run
 
 
 def _must(what: str, test: Callable[[Any], object], shown: int = 200) -> AfterValidator:
-    """That a value passes a test, else an error that says what it must and shows some of it."""
+    """Return a validator: if `test` fails, the error says what the value must do and shows it, cut."""
 
     def check(value: Any) -> Any:
         if not test(value):
@@ -51,7 +51,7 @@ _Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 _Count = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 _Seed = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 _Flag = Annotated[bool, Strict()]
-# Names that Lightning is asked for, and no others.
+# Names passed to Lightning: no paths, no import strings.
 _Name = Annotated[str, Strict(), _must("be a name of letters, digits and underscores", _NAME.fullmatch)]
 _Devices = (
     Annotated[int, Strict(), Field(ge=-1, le=4096)]
@@ -67,14 +67,14 @@ class _Samples(TypedDict, total=False):
 
 
 class _Kept(TypedDict):
-    """The epoch whose weights were kept, where it was chosen on a part of the training samples."""
+    """The epoch whose weights were selected, if the recipe has `stopping`."""
 
     epoch: _Count
     validation_accuracy: _Number
 
 
 class _Info(TypedDict, total=False):
-    """`run.json`."""
+    """Content of `run.json`."""
 
     seed: _Seed
     seeds: Annotated[
@@ -101,7 +101,7 @@ class _Metric(TypedDict):
 
 
 class _Results(TypedDict, total=False):
-    """`results.json`."""
+    """Content of `results.json`."""
 
     name: _Text
     recipe_name: _Text
@@ -144,7 +144,7 @@ class _Mistake(TypedDict):
 
 
 class _Details(TypedDict):
-    """`details.json`."""
+    """Content of `details.json`."""
 
     tree: _Nodes
     classes: list[_Text]
@@ -157,11 +157,11 @@ class _Details(TypedDict):
 
 
 class Document(dict[str, Any]):
-    """A mapping read from a file; a key that it lacks is an error which names the file.
+    """A mapping read from a file; accessing a missing key raises an error that names the file.
 
     Args:
         path: The file.
-        content: What it holds.
+        content: Content of the file.
 
     Example:
         >>> Document(Path("run.json"), {"seed": 0})["threads"]
@@ -174,18 +174,18 @@ class Document(dict[str, Any]):
         self.path = path
 
     def __missing__(self, key: str) -> Any:
-        """The error."""
+        """Raise the error."""
         raise ValueError(f"{self.path} has no {key!r}: damaged, or of another version")
 
 
 @cache
 def _schema(kind: Any) -> TypeAdapter[Any]:
-    """What a file must hold; made when it is first needed."""
+    """Return the cached validator of a type."""
     return TypeAdapter(kind)
 
 
 def _read(path: Path, kind: type) -> Document:
-    """The document, of which keys may be missing, and others are left alone."""
+    """Read and validate a file; keys may be missing, and unknown keys are ignored."""
     content = read_json(path)
     try:
         _schema(kind).validate_python(content)
@@ -200,7 +200,7 @@ def _read(path: Path, kind: type) -> Document:
 
 
 def _place(content: Any, loc: Sequence[int | str]) -> Iterator[str]:
-    """The keys down to a problem, without the kinds of values that pydantic tried there."""
+    """Yield the keys that lead to a problem, without the type names that pydantic adds for unions."""
     for part in loc:
         count = len(content) if isinstance(content, list) else 0
         if part not in (content if isinstance(content, dict) else range(count)):
@@ -210,28 +210,28 @@ def _place(content: Any, loc: Sequence[int | str]) -> Iterator[str]:
 
 
 def read_run_info(path: Path) -> Document:
-    """`run.json`: how a run was made.
+    """Read `run.json`: how a run was made.
 
     Raises:
-        ValueError: If it is no such file; names the file and the key.
+        ValueError: If the content is invalid; the message names the file and the key.
     """
     return _read(path, _Info)
 
 
 def read_results(path: Path) -> Document:
-    """`results.json`: the numbers of an evaluation.
+    """Read `results.json`: the results of an evaluation.
 
     Raises:
-        ValueError: If it is no such file; names the file and the key.
+        ValueError: If the content is invalid; the message names the file and the key.
     """
     return _read(path, _Results)
 
 
 def read_details(path: Path) -> Document:
-    """`details.json`: what a report draws.
+    """Read `details.json`: the data of a report.
 
     Raises:
-        ValueError: If it is no such file, or its parts do not belong together; names the file.
+        ValueError: If the content is invalid or inconsistent; the message names the file.
     """
     details = _read(path, _Details)
     with reading(path):
@@ -240,7 +240,7 @@ def read_details(path: Path) -> Document:
 
 
 def details_tree(details: Mapping[str, Any]) -> Hierarchy:
-    """The tree in `details.json`; its nodes have the numbers that are used there."""
+    """Return the tree in `details.json`, with the same node numbers as in the file."""
     nodes = details["tree"]
     return Hierarchy.from_parents(
         nodes["parents"], nodes["names"], classes=details["classes"], level_names=details["levels"]
@@ -248,7 +248,7 @@ def details_tree(details: Mapping[str, Any]) -> Hierarchy:
 
 
 def _check_details(details: Document) -> None:
-    """Refuse numbers that are not about the tree they come with."""
+    """Raise if the values do not match the tree in the same file."""
     tree = details_tree(details)
     count = tree.num_classes
     for name, distances in details["class_distances"].items():

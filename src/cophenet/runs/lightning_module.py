@@ -1,4 +1,4 @@
-"""The LightningModule: one step of any objective, and its position in the training."""
+"""The LightningModule: training steps for any objective, and the position in the training."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ Outputs = tuple[Tensor, dict[str, Tensor]]
 
 
 def derive_seed(*keys: int) -> int:
-    """A seed for torch that depends on all the keys.
+    """Derive a torch seed from all the keys and their order.
 
     Example:
         >>> derive_seed(0, 1) == derive_seed(0, 1), derive_seed(0, 1) == derive_seed(1, 0)
         (True, False)
     """
-    # With their number in front, because zeros at the end count for nothing.
+    # SeedSequence ignores trailing zeros: put the number of keys in front.
     return int(np.random.SeedSequence((len(keys), *keys)).generate_state(1, np.uint64)[0])
 
 
 def _seed_torch(seed: int) -> None:
-    """Seed the devices in use; for a GPU that is not, `torch.manual_seed` queues a call in every step."""
+    """Seed the devices in use; before CUDA is initialized, each `torch.manual_seed` call would be queued."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.manual_seed(seed)
     else:
@@ -49,25 +49,25 @@ def _seed_torch(seed: int) -> None:
 
 
 class TrainingModule(pl.LightningModule):
-    """Trains a network for an objective, of which it knows only terms, heads and phases.
+    """Trains a network with any objective, through the terms, heads and phases of the objective.
 
-    Position, order of the samples and random numbers are its own and not Lightning's: a training that goes
-    on from a checkpoint in the middle of an epoch is then the same with every version of Lightning.
+    Position, sample order and random numbers are managed here and not by Lightning, so that resuming from a
+    checkpoint in the middle of an epoch gives the same result with every version of Lightning.
 
     Args:
         experiment: Data and settings.
-        network: What is trained.
-        objective: The loss, with a state of its own in some cases.
-        seed: Decides everything random.
+        network: The network to train.
+        objective: The loss; may have a state.
+        seed: Seed of all random numbers.
 
     Attributes:
-        epoch: Epochs that are complete.
-        step: Steps of the present epoch that are complete.
-        seconds: Time spent in the present epoch before the checkpoint it goes on from.
-        meter: Loss terms of the present epoch.
-        accuracy: Of the last evaluation on `watched`; None in phases that do not train the classes.
-        best: Of the best epoch so far its number, accuracy and weights, if the recipe has `stopping`.
-        saved: Features and logits of that evaluation, batch by batch, if asked for.
+        epoch: Number of completed epochs.
+        step: Number of completed steps of the current epoch.
+        seconds: Time spent in the current epoch, including the time before an interruption.
+        meter: Loss terms of the current epoch.
+        accuracy: Accuracy of the last evaluation on `watched`; None in phases that do not train the classes.
+        best: Epoch number, accuracy and weights of the best epoch so far, if the recipe has `stopping`.
+        saved: Features, logits and labels of the last evaluation, by batch, if features are saved.
     """
 
     def __init__(self, experiment: Experiment, network: Network, objective: Objective, seed: int) -> None:
@@ -85,49 +85,49 @@ class TrainingModule(pl.LightningModule):
 
     @property
     def total_epochs(self) -> int:
-        """Of all phases together."""
+        """Number of epochs of all phases."""
         return self.stages[-1].end
 
     @cached_property
     def steps_per_epoch(self) -> int:
-        """Batches of a whole epoch."""
+        """Number of batches of a whole epoch."""
         return len(self.experiment.training_loader(self.seed, world_size=self.trainer.world_size))
 
     @property
     def total_step(self) -> int:
-        """Steps that are complete, in all epochs."""
+        """Number of completed steps, over all epochs."""
         return self.epoch * self.steps_per_epoch + self.step
 
     @property
     def stage(self) -> Stage:
-        """The phase that is trained now."""
+        """The stage of the current epoch."""
         return stage_at(self.stages, self.epoch)
 
     @property
     def learning_rate(self) -> float:
-        """Of the present epoch; every phase begins anew."""
+        """Learning rate of the current epoch; the schedule restarts in every phase."""
         start, end = self.stage.start, self.stage.end
         return learning_rate(self.recipe.optimizer, self.recipe.schedule, self.epoch - start, end - start)
 
     @property
     def watched(self) -> Samples:
-        """What is looked at after every epoch: the test part, unless an epoch is to be chosen."""
+        """Samples evaluated after every epoch: the validation samples, or the test samples without any."""
         return self.experiment.test if self.experiment.validation is None else self.experiment.validation
 
     @property
     def watched_part(self) -> str:
-        """What it is called: "test" or "validation"."""
+        """Name of the `watched` samples: "test" or "validation"."""
         return "test" if self.experiment.validation is None else "validation"
 
     @property
     def warmup(self) -> float:
-        """The share of its weight that the CPCC term has in the present step."""
+        """Factor of the CPCC weight in the current step, which rises linearly to 1 during warmup."""
         steps = self.recipe.objective.cpcc.warmup * self.total_epochs * self.steps_per_epoch
         return min(1.0, (self.total_step + 1) / steps) if steps else 1.0
 
     @property
     def ends(self) -> bool:
-        """Whether no epoch is left, or `stopping.patience` is at its end."""
+        """Whether the training is over: no epoch is left, or `stopping.patience` is exhausted."""
         stopping = self.recipe.stopping
         patience = None if stopping is None else stopping.patience
         tired = patience is not None and self.best and self.epoch - self.best["epoch"] >= patience
@@ -135,16 +135,16 @@ class TrainingModule(pl.LightningModule):
 
     @property
     def saves_features(self) -> bool:
-        """Whether the features after the present epoch are to be saved."""
+        """Whether to save features after the current epoch."""
         every = self.recipe.save_features_every
         return every > 0 and (self.epoch + 1) % every == 0
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """All weights in one optimizer; those without a gradient, heads of other phases, stay as they are."""
+        """One optimizer for all weights; heads of other phases have no gradient and are not updated."""
         return create_optimizer(self.parameters(), self.recipe.optimizer)
 
     def train_dataloader(self) -> EpochRest:
-        """The rest of the present epoch; asked for anew in every epoch, before anything is prefetched."""
+        """Return the remaining batches of the current epoch; Lightning calls this in every epoch."""
         trainer = self.trainer
         loader = self.experiment.training_loader(
             self.seed,
@@ -155,29 +155,29 @@ class TrainingModule(pl.LightningModule):
         return EpochRest(loader, self.epoch, self.step)
 
     def val_dataloader(self) -> EpochRest:
-        """What is watched, whole on every device."""
+        """Return all `watched` samples, on every device."""
         device = self.trainer.strategy.root_device
         return EpochRest(self.experiment.evaluation_loader(self.watched, device=device), 0, 0)
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
-        """As it is: the loader has put everything where it is wanted."""
+        """Return the batch unchanged: the loader has already placed it on the right devices."""
         _ = device, dataloader_idx
         return batch
 
     def on_train_epoch_start(self) -> None:
-        """The learning rate of the epoch; a phase begins with an optimizer that remembers nothing."""
+        """Set the learning rate of the epoch; clear the optimizer state at the start of a phase."""
         (optimizer,) = self.trainer.optimizers
         set_learning_rate(optimizer, self.learning_rate)
         if self.step == 0 and self.epoch == self.stage.start:
             optimizer.state.clear()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Random numbers of a step depend on seed and step alone."""
+        """Seed the step: its random numbers depend only on seed, step and rank."""
         _ = batch, batch_idx
         _seed_torch(derive_seed(self.seed, self.total_step, self.global_rank))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor | None:
-        """The loss of a batch; with chunks the whole step, because Lightning's own has one backward pass."""
+        """Return the loss of a batch; with `chunk_size` do the whole step, with several backward passes."""
         _ = batch_idx
         inputs, labels = batch
         if self.automatic_optimization:
@@ -194,7 +194,7 @@ class TrainingModule(pl.LightningModule):
         return None
 
     def _backward_in_chunks(self, inputs: Tensor, labels: Tensor) -> None:
-        """Add the gradient of a batch to the parameters, averaged over DDP's processes."""
+        """Accumulate the gradient of a batch in the parameters, averaged over the DDP processes."""
         assert self.recipe.chunk_size is not None
         strategy = self.trainer.strategy if isinstance(self.trainer.strategy, DDPStrategy) else None
         network = _TrainedOutputs(self.network, self.stage.phase.heads, strategy)
@@ -209,7 +209,7 @@ class TrainingModule(pl.LightningModule):
         cached_backward(network, inputs, loss, self.recipe.chunk_size, backward=backward)
 
     def _terms(self, features: Tensor, logits: Mapping[str, Tensor], labels: Tensor) -> dict[str, Tensor]:
-        """The loss terms of a batch, counted."""
+        """Compute the loss terms of a batch and add them to the meter."""
         step = StepOutput(features, logits, labels, self.network.heads, self.stage.index)
         try:
             terms: dict[str, Tensor] = self.objective(step)
@@ -219,11 +219,11 @@ class TrainingModule(pl.LightningModule):
                 raise
             problem = f"the network's features became NaN or inf in step {self.total_step}"
             raise DivergenceError(problem) from error
-        self.meter.add(self.total_step, terms, len(labels))  # with the whole weight, to be compared
+        self.meter.add(self.total_step, terms, len(labels))  # without warmup, so that epochs can be compared
         return {**terms, "cpcc": self.warmup * terms["cpcc"]} if "cpcc" in terms else terms
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Count right answers, and collect features if they are to be saved."""
+        """Count correct predictions, and collect features if they are to be saved."""
         _ = batch_idx
         inputs, labels = batch
         features, logits = self.network(inputs)
@@ -234,18 +234,18 @@ class TrainingModule(pl.LightningModule):
             self.saved.append({name: values.cpu() for name, values in outputs.items()})
 
     def on_validation_epoch_start(self) -> None:
-        """Count from nothing."""
+        """Reset the counts and the collected features."""
         self._correct, self.saved = [], []
 
     def on_validation_epoch_end(self) -> None:
-        """The share of right answers, if the phase trains the classes."""
+        """Compute the accuracy, if the phase trains the classes."""
         if self.objective.finest not in self.stage.phase.heads:
             self.accuracy = None
             return
         self.accuracy = int(torch.stack(self._correct).sum()) / len(self.watched)
 
     def on_train_epoch_end(self) -> None:
-        """The epoch is complete; callbacks that record it come before this, checkpoints after."""
+        """Advance to the next epoch; recording callbacks run before this, the checkpoint callback after."""
         self.epoch, self.step, self.seconds = self.epoch + 1, 0, 0.0
         self.meter.reset()
         self.saved = []
@@ -253,7 +253,7 @@ class TrainingModule(pl.LightningModule):
             self._keep_best()
 
     def _keep_best(self) -> None:
-        """Remember the weights if they are the best so far; at the end, go back to the best."""
+        """Store the weights if they are the best so far; at the end of training, restore the best."""
         if self.accuracy is not None and self.accuracy > self.best.get("accuracy", -1.0):
             state = {name: value.detach().cpu().clone() for name, value in self.state_dict().items()}
             self.best = {"epoch": self.epoch, "accuracy": self.accuracy, "state": state}
@@ -262,7 +262,7 @@ class TrainingModule(pl.LightningModule):
             self.trainer.should_stop = True
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """The position in the training, in place of Lightning's own."""
+        """Save the position in the training, in place of Lightning's loop state."""
         del checkpoint["loops"]
         checkpoint["epoch"], checkpoint["global_step"] = self.epoch, self.total_step
         epoch = self.total_epochs if self.ends else self.epoch
@@ -273,10 +273,10 @@ class TrainingModule(pl.LightningModule):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """Set all parameters.
+        """Set all parameters and buffers.
 
         Raises:
-            ValueError: If they are not those of this network.
+            ValueError: If names or shapes do not match this module.
         """
         try:
             return super().load_state_dict(state_dict, strict, assign)
@@ -284,7 +284,7 @@ class TrainingModule(pl.LightningModule):
             raise ValueError(f"the checkpoint is not of this training: {one_line(error)}") from error
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Go on at the position of the checkpoint."""
+        """Continue at the position of the checkpoint."""
         position = checkpoint["position"]
         self.epoch, self.step, self.seconds = position["epoch"], position["step"], position["seconds"]
         self.best = checkpoint.get("best", {})
@@ -292,10 +292,10 @@ class TrainingModule(pl.LightningModule):
 
 
 class EpochRest:
-    """The batches of an epoch from a step on.
+    """The remaining batches of an epoch, from a given step.
 
     Args:
-        loader: Makes them.
+        loader: The source of the batches.
         epoch: Number of the epoch, from 0.
         start: The first step.
     """
@@ -304,23 +304,23 @@ class EpochRest:
         self.loader, self.epoch, self.start = loader, epoch, start
 
     def __len__(self) -> int:
-        """How many they are."""
+        """Return the number of batches."""
         return len(self.loader) - self.start
 
     def __iter__(self) -> Iterator[Batch]:
-        """The batches."""
+        """Iterate over the batches."""
         return self.loader.batches(self.epoch, self.start)
 
 
 class _TrainedOutputs(nn.Module):
-    """Features, and logits of the heads that a phase trains: others get no gradient, not even zeros.
+    """Features, and logits of the heads trained in a phase; the gradients of other heads stay None.
 
-    In Lightning's DDP gradients are averaged over the processes once, with the last chunk.
+    With DDP, gradients are averaged over the processes once, with the last chunk.
 
     Args:
-        network: From inputs to features and the logits of all heads.
-        heads: Those that are trained.
-        strategy: The DDP strategy, if that is used.
+        network: Maps inputs to features and the logits of all heads.
+        heads: Names of the trained heads.
+        strategy: The DDP strategy; None without DDP.
     """
 
     def __init__(self, network: nn.Module, heads: Sequence[str], strategy: DDPStrategy | None) -> None:
@@ -330,10 +330,10 @@ class _TrainedOutputs(nn.Module):
             self.no_sync = strategy.block_backward_sync
 
     def forward(self, inputs: Tensor) -> Outputs:
-        """The outputs of a chunk."""
+        """Compute the outputs of a chunk."""
         features, logits = self.network(inputs)
         outputs = features, {name: logits[name] for name in self._heads}
         if self._strategy is not None and torch.is_grad_enabled():
-            # Does nothing within no_sync; it finds the tensors of the outputs itself.
+            # Has no effect within no_sync; searches the nested outputs for tensors.
             self._strategy.pre_backward(outputs)  # type: ignore[arg-type]
         return outputs

@@ -1,4 +1,4 @@
-"""Training the seeds of a run with Lightning, one after the other, each from its newest checkpoint."""
+"""Train the seeds of a run with Lightning, one after the other, each from its newest checkpoint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Options", "build_module", "train_seeds"]
 
 
-# What may be a mistake, and does not stop the training.
+# A warning: likely a mistake, but the training goes on.
 _CONSTANT = (
     "warning: all classes are equally far apart in the tree, so the cpcc term is constant and "
     "teaches nothing: give a tree with groups, or train with --objective flat"
@@ -44,10 +44,10 @@ _CONSTANT = (
 
 @dataclass(frozen=True)
 class Options:
-    """How a training is followed and saved; none of it changes the result.
+    """Logging and checkpoint options of a training; they do not change the result.
 
     Attributes:
-        loggers: By name.
+        loggers: Names of the loggers.
         minutes: Time between two checkpoints within an epoch.
         progress: None for a bar on a terminal and lines elsewhere, True for the bar, False for nothing.
     """
@@ -61,13 +61,13 @@ def train_seeds(run: Run, experiment: Experiment, machine: Machine, options: Opt
     """Train all seeds that are not finished, or whose last checkpoint is damaged.
 
     Raises:
-        KeyboardInterrupt: If it was asked to stop; says how to go on.
-        DivergenceError: If the loss is no longer finite; says what may help.
+        KeyboardInterrupt: If it was interrupted by a signal; the message says how to resume.
+        DivergenceError: If the loss is no longer finite; the message says what may help.
     """
     from cophenet.runs.callbacks import RunLog
 
     if experiment.objective.cpcc is not None:
-        experiment.objective.cpcc.distance.warm_up()  # all steps are computed by the same code
+        experiment.objective.cpcc.distance.warm_up()  # compile first, so that all steps use the same code
     constant = experiment.objective.cpcc is not None and experiment.tree.is_equidistant
     if constant and is_first_process() and options.progress is not False:
         print(_CONSTANT, file=sys.stderr, flush=True)
@@ -81,9 +81,9 @@ def train_seeds(run: Run, experiment: Experiment, machine: Machine, options: Opt
             if part.finished and not part.damaged:
                 continue
             log = RunLog(part.path / "log.txt", shown=options.progress is not False)
-            locks = is_first_process() and part is not run  # which is locked already
+            locks = is_first_process() and part is not run  # a single-seed run is locked already
             with lock_run_folder(part.path) if locks else nullcontext(), _explained_end(part, run, log, stop):
-                if stop.wanted:  # since the last step of the seed before
+                if stop.wanted:  # requested after the last step of the previous seed
                     raise InterruptionError
                 if constant:
                     log.record(_CONSTANT)
@@ -92,7 +92,7 @@ def train_seeds(run: Run, experiment: Experiment, machine: Machine, options: Opt
 
 @contextmanager
 def _explained_end(part: Run, run: Run, log: RunLog, stop: StopRequest) -> Iterator[None]:
-    """An end of the training before its time says what to do next, also in the log."""
+    """Add advice to the error that ends a training early, and write it to the log."""
     going_on = command("train", "--resume", run.path, *(("--trust",) if own_code(run.recipe) else ()))
     try:
         try:
@@ -100,7 +100,7 @@ def _explained_end(part: Run, run: Run, log: RunLog, stop: StopRequest) -> Itera
         except InterruptionError as error:
             raise KeyboardInterrupt(f"stopped and saved; continue with {going_on}") from error
         except (KeyboardInterrupt, SystemExit) as error:
-            # At a second signal, which Lightning turns into an exit.
+            # At a second signal, for which Lightning exits.
             if isinstance(error, SystemExit) and not stop.wanted:
                 raise
             raise KeyboardInterrupt(
@@ -110,13 +110,13 @@ def _explained_end(part: Run, run: Run, log: RunLog, stop: StopRequest) -> Itera
             raise DivergenceError(f"{error}: {_advice(part)}") from error
     except BaseException as error:
         line = str(error) if isinstance(error, KeyboardInterrupt) else f"error: {error}"
-        with suppress(OSError):  # the disk may be what is full
+        with suppress(OSError):  # the error may be that the disk is full
             log.record(" ".join(line.split()))
         raise
 
 
 def _advice(part: Run) -> str:
-    """What may help against a loss that diverges."""
+    """Suggest what may help against a diverging loss."""
     written = list_checkpoints(part.path / "checkpoints")
     saved = f"{written[0].name} is from before" if written else "no checkpoint was written before"
     precision = "" if part.recipe.precision == "32-true" else ", or precision=32-true"
@@ -173,10 +173,10 @@ def _train_one(
 
 
 def _choose_checkpoint(run: Run, log: RunLog) -> Path | None:
-    """The newest whole checkpoint; damaged ones are named in the log and put aside."""
+    """Return the newest intact checkpoint; log damaged ones and rename them."""
     checkpoint, damaged = newest_good(run.path / "checkpoints")
     if damaged and run.info["finished"] and is_first_process():
-        # Before the file is put aside, after which nothing else shows that epochs are lost.
+        # Before the damaged file is renamed: afterwards nothing else would show that epochs are missing.
         write_json(run.path / "run.json", {**run.info, "finished": False})
     for path in damaged:
         if is_first_process():
@@ -195,10 +195,10 @@ def _choose_checkpoint(run: Run, log: RunLog) -> Path | None:
 
 
 def _next_epoch(path: Path) -> int:
-    """The epoch in which a checkpoint left off.
+    """Read the epoch at which a checkpoint resumes.
 
     Raises:
-        ValueError: If it does not say so.
+        ValueError: If the checkpoint has no valid position.
     """
     position: Any = read_checkpoint(path).get("position")
     keys = ("epoch", "step", "seconds")
@@ -209,12 +209,12 @@ def _next_epoch(path: Path) -> int:
 
 
 def build_module(run: Run, experiment: Experiment, *, fresh: bool) -> TrainingModule:
-    """What Lightning trains, from the seed of a run.
+    """Create the LightningModule of a run, initialized from the seed of the run.
 
     Args:
-        run: Of one seed.
+        run: A single-seed run.
         experiment: Data and settings.
-        fresh: Whether it begins with the recipe's `model.weights`, rather than with a checkpoint.
+        fresh: Whether to load the recipe's `model.weights`; False if a checkpoint will be loaded.
     """
     from cophenet.runs.lightning_module import TrainingModule, derive_seed
 
@@ -226,12 +226,12 @@ def build_module(run: Run, experiment: Experiment, *, fresh: bool) -> TrainingMo
 
 
 def _make_trainer(run: Run, machine: Machine, phases: int, **options: Any) -> pl.Trainer:
-    """A trainer that writes into the run folder only, and asks for the data anew in every epoch."""
+    """Create a trainer that writes only into the run folder, and reloads the data loaders in every epoch."""
     import lightning.pytorch as pl
 
     strategy = machine.strategy
     if phases > 1 and (strategy == "ddp" or (strategy == "auto" and machine.devices != 1)):
-        strategy = "ddp_find_unused_parameters_true"  # there are always heads without gradient
+        strategy = "ddp_find_unused_parameters_true"  # heads of other phases never have gradients
     return pl.Trainer(
         accelerator=machine.accelerator,
         devices=machine.devices,
@@ -249,12 +249,12 @@ def _make_trainer(run: Run, machine: Machine, phases: int, **options: Any) -> pl
 
 
 def _make_loggers(run: Run, names: Sequence[str], epoch: int) -> list[Logger]:
-    """Lightning's loggers by name, for a run that begins after some epochs."""
+    """Create Lightning loggers by name, for a run that has completed `epoch` epochs."""
     loggers: list[Logger] = []
     if "tensorboard" in names:
         from lightning.pytorch.loggers import TensorBoardLogger
 
-        # What was logged after the checkpoint is logged again.
+        # Steps logged after the checkpoint are trained and logged again: remove the old events.
         loggers.append(TensorBoardLogger(run.path, name="", version="tensorboard", purge_step=epoch + 1))
     if "wandb" in names:
         from lightning.pytorch.loggers import WandbLogger
@@ -265,14 +265,14 @@ def _make_loggers(run: Run, names: Sequence[str], epoch: int) -> list[Logger]:
         from lightning.pytorch.loggers import MLFlowLogger
         from mlflow import get_tracking_uri
 
-        # Where MLflow logs by itself, all runs together: its server, or a database in the current folder.
+        # MLflow's default location, shared by all runs: its server, or a database in the current folder.
         loggers.append(MLFlowLogger("cophenet", run.name, tracking_uri=get_tracking_uri()))
     return loggers
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Lightning's banners, tips and warnings about how it is used here."""
+    """Suppress Lightning's banners, tips and warnings."""
     import lightning.pytorch  # noqa: F401  (sets the levels of its loggers)
 
     loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]

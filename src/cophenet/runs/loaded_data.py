@@ -1,4 +1,4 @@
-"""The data of a recipe as it is trained on: read, and through the trunk if the backbone is frozen."""
+"""Load the data of a recipe, as vectors of the trunk if the backbone is frozen."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from cophenet.recipes.own_code import check_trust
 
 __all__ = ["find_weights", "image_settings", "load_data", "resized_to", "shared_data"]
 
-# Data set, images before the trunk, trunk.
+# Data set; images before the trunk, and trunk, if there is one.
 _Loaded: TypeAlias = tuple[DataSet, DataSet | None, Trunk | None]
 _SHARED: ContextVar[dict[str, _Loaded] | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
 def shared_data() -> Iterator[None]:
-    """Within it, experiments on the data of the one before use what that one has read.
+    """Within this context, experiments reuse the data of the previous one if their data settings are equal.
 
-    For many runs in a row: files that change meanwhile are not noticed.
+    For many runs in a row; changes of the files in the meantime are not detected.
     """
     token = _SHARED.set({})
     try:
@@ -41,7 +41,7 @@ def shared_data() -> Iterator[None]:
 
 
 def load_data(recipe: Recipe, folder: Path | None, progress: bool | None) -> _Loaded:
-    """The data set of a recipe, as vectors if its backbone is frozen."""
+    """Load the data set of a recipe, as vectors if its backbone is frozen."""
     source, shared = recipe.create_source(), _SHARED.get()
     data, model = recipe.data, recipe.model
     parts = (data.name, data.options, data.domain, data.image_size, data.augment, data.workers)
@@ -69,17 +69,17 @@ def load_data(recipe: Recipe, folder: Path | None, progress: bool | None) -> _Lo
 
 
 def _load_trunk(recipe: Recipe, data: DataSet, data_dir: Path | None) -> Trunk:
-    """The frozen backbone of a recipe, for the images of a data set.
+    """Create the frozen backbone of a recipe, for the images of a data set.
 
     Args:
         recipe: All settings.
         data: The images.
-        data_dir: Their folder, where files of weights are looked for.
+        data_dir: Folder of the data, which is also searched for weight files.
 
     Raises:
-        FileNotFoundError: If there is no such file of weights.
-        ImportError: If their package is not installed.
-        TrustError: If the recipe names code of a user's own, and is not trusted.
+        FileNotFoundError: If the weight file is missing.
+        ImportError: If the package of the weights is not installed.
+        TrustError: If the recipe names custom code and is not trusted.
     """
     check_trust(recipe)
     name, settings = recipe.model.backbone, recipe.model
@@ -87,29 +87,29 @@ def _load_trunk(recipe: Recipe, data: DataSet, data_dir: Path | None) -> Trunk:
     size = resized_to(recipe.data.image_size, shape)
     shape = shape if size is None else (shape[0], size, size)
     weights, trust = find_weights(recipe, data_dir), recipe.untrusted is None
-    with torch.random.fork_rng(devices=[]):  # weights that are drawn first and then loaded
+    with torch.random.fork_rng(devices=[]):  # random weights are drawn before the given ones are loaded
         backbone = create_backbone(name, input_shape=shape, weights=weights, trust=trust, **settings.options)
     return Trunk(name, backbone, image_settings(recipe, data), size)
 
 
 def image_settings(recipe: Recipe, data: DataSet) -> ImageInputs:
-    """Images as the weights of the backbone want them, with the mean of the data if they want none."""
+    """Return the image settings of the backbone's weights, or mean and std of the data if it has none."""
     wanted = image_inputs(recipe.model.backbone, recipe.model.weights)
     return wanted if wanted.mean else wanted._replace(mean=data.mean, std=data.std)
 
 
 def resized_to(size: int | None, shape: tuple[int, ...]) -> int | None:
-    """The side that images in memory are resized to; None for those that have it, files and vectors."""
+    """Return the side length to resize images to; None if no size is given or they already have it."""
     return None if size is None or shape[1:] == (size, size) else size
 
 
 def find_weights(recipe: Recipe, data_dir: str | Path | None) -> str | Path | None:
-    """The file of `model.weights`, in the data folder if there is one, else in the current folder.
+    """Return the path of `model.weights`, relative to the data folder if given, else to the current folder.
 
-    Pretrained weights are no such file, and returned by that name.
+    None and "pretrained" are returned unchanged.
 
     Raises:
-        FileNotFoundError: If it is not there; says where it was looked for.
+        FileNotFoundError: If the file is missing; the message names the path.
     """
     if recipe.model.weights in (None, PRETRAINED):
         return recipe.model.weights

@@ -1,4 +1,4 @@
-"""Means of the loss terms over an epoch, and the watch over them."""
+"""Means of the loss terms over an epoch, and detection of non-finite losses."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["DivergenceError", "Meter"]
 
 
 class DivergenceError(ArithmeticError):
-    """The loss is not a number, or not finite."""
+    """The loss is NaN or infinite."""
 
 
 class Meter:
-    """Adds up the loss terms of an epoch on the device, and reads each step's once, a step later.
+    """Accumulates the loss terms of an epoch on the device, and checks each step's terms one step later.
 
-    A loss is looked at when the next one has been computed, from a copy that is made behind the work of the
-    device: nothing is waited for. Weights made from a bad loss are never saved, because `check` comes before
-    every checkpoint. On several processes all have the same numbers, those of the whole batch.
+    The terms of a step are copied to the host asynchronously and checked when the next step has been
+    computed, so that the host does not wait for the device. Weights from a non-finite loss are never saved,
+    because `check` is called before every checkpoint. All processes have the values of the whole batch.
 
     Example:
         >>> meter = Meter()
@@ -36,21 +36,21 @@ class Meter:
 
     def __init__(self) -> None:
         self.names: tuple[str, ...] = ()
-        self.sums: Tensor | None = None  # of the terms, weighted by samples; the last is that of the samples
+        self.sums: Tensor | None = None  # of terms weighted by samples; last: number of samples
         self.latest: dict[str, float] = {}
         self._waiting: tuple[int, LateRead] | None = None
 
     def add(self, step: int, terms: Mapping[str, Tensor], samples: int) -> None:
-        """Count the terms of a step.
+        """Add the terms of a step.
 
         Args:
             step: Number of the step in the training, for messages.
             terms: Scalars by name.
-            samples: Size of the batch, of this process's share of it.
+            samples: Number of samples in this process's share of the batch.
 
         Raises:
-            DivergenceError: If a term of the step before was not finite, on all processes alike.
-            ValueError: If the terms have other names than before.
+            DivergenceError: If a term of the previous step was not finite; raised on all processes.
+            ValueError: If the names of the terms differ from the previous step.
         """
         if self.names and tuple(terms) != self.names:
             had, got = ", ".join(self.names), ", ".join(terms)
@@ -70,10 +70,10 @@ class Meter:
         self._waiting = (step, LateRead(values[:-1]))
 
     def check(self) -> None:
-        """Look at the last step's terms.
+        """Check the terms of the last step.
 
         Raises:
-            DivergenceError: If one is not finite; says the step and the term.
+            DivergenceError: If one is not finite; the message names step and term.
         """
         if self._waiting is None:
             return
@@ -85,22 +85,22 @@ class Meter:
                 raise DivergenceError(f"loss term {name!r} became {value} in step {step}")
 
     def means(self) -> dict[str, float]:
-        """Means over the samples seen so far, by term."""
+        """Return the mean of each term over the samples so far."""
         self.check()
         if self.sums is None:
             return {}
         return dict(zip(self.names, (self.sums[:-1] / self.sums[-1]).tolist(), strict=True))
 
     def reset(self) -> None:
-        """Begin a new epoch."""
+        """Start a new epoch."""
         self.names, self.sums = (), None
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint needs to go on in the middle of an epoch."""
+        """Return the state for a checkpoint in the middle of an epoch."""
         return {"names": list(self.names), "sums": self.sums}
 
     def restore(self, state: Mapping[str, Any], device: torch.device) -> None:
-        """Go on from a `state`."""
+        """Restore a `state`."""
         sums: Tensor | None = state["sums"]
         self.names = tuple(state["names"])
         self.sums = None if sums is None else sums.to(device)

@@ -1,4 +1,4 @@
-"""The optimizer and the learning rate that settings ask for, of whole networks and of heads alike."""
+"""Create optimizers and learning rates from settings, for whole networks and for heads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["create_optimizer", "learning_rate", "set_learning_rate"]
 def create_optimizer(
     parameters: Iterable[nn.Parameter], settings: OptimizerSettings
 ) -> torch.optim.Optimizer:
-    """The optimizer of some parameters, at the learning rate of the start.
+    """Create the optimizer of some parameters, with the initial learning rate.
 
     Example:
         >>> from cophenet.recipes.settings import OptimizerSettings
@@ -28,7 +28,7 @@ def create_optimizer(
     """
     weights = list(parameters)
     if settings.name == "adamw":
-        # One pass over the weights in place of ten, where torch has it.
+        # The fused kernel makes one pass over the weights instead of about ten; only CPU and CUDA have it.
         fused = all(weight.device.type in ("cpu", "cuda") for weight in weights)
         return torch.optim.AdamW(weights, settings.lr, weight_decay=settings.weight_decay, fused=fused)
     return torch.optim.SGD(
@@ -39,16 +39,16 @@ def create_optimizer(
 def learning_rate(
     settings: OptimizerSettings, schedule: ScheduleSettings | None, epoch: int, epochs: int
 ) -> float:
-    """The learning rate of an epoch, counted from where the schedule begins.
+    """Compute the learning rate of an epoch.
 
-    One cycle (Smith and Topin 2018, arXiv:1708.07120) rises from nothing to the rate of the settings and
-    falls to nothing, both as half a cosine; an epoch has the rate of its middle.
+    One cycle (Smith and Topin 2018, arXiv:1708.07120) rises from zero to `settings.lr` and falls back to
+    zero, both as half a cosine; the rate of an epoch is that of its midpoint.
 
     Args:
-        settings: Of the optimizer.
-        schedule: How the rate changes; None for not at all.
-        epoch: From 0.
-        epochs: How many there are.
+        settings: Settings of the optimizer.
+        schedule: How the rate changes; None for a constant rate.
+        epoch: Number of the epoch, 0 at the start of the schedule.
+        epochs: Number of epochs of the schedule.
 
     Example:
         >>> from cophenet.recipes.settings import OptimizerSettings, ScheduleSettings
@@ -71,7 +71,7 @@ def learning_rate(
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Let all parameters of an optimizer have a learning rate.
+    """Set the learning rate of all parameters of an optimizer.
 
     Example:
         >>> optimizer = torch.optim.SGD(nn.Linear(2, 1).parameters(), lr=1.0)

@@ -1,4 +1,4 @@
-"""A run folder: what training leaves, and what every other command reads."""
+"""Run folders: written by training, read by all other commands."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Row: TypeAlias = "dict[str, float | str | None]"
 
 
 class Run:
-    """A folder that `train` has made, of one seed or of several.
+    """A folder written by `train`, for one seed or several.
 
-    Make it with `Run.open`. What it gives is read when first asked for.
+    Open it with `Run.open`. Files are read on access.
 
     Args:
         path: The folder.
-        trust: Whether code of a user's own that its recipe names may run, such as a backbone by import path.
-            A folder is data: without it nothing that it names is imported or called.
+        trust: Whether custom code that its recipe names may run, such as a backbone by import path. If
+            False, no code named in the folder is imported or called.
 
     Attributes:
         path: The folder.
@@ -50,14 +50,14 @@ class Run:
 
     @classmethod
     def open(cls, path: str | Path, *, trust: bool = False) -> Run:
-        """The run in a folder.
+        """Open the run in a folder.
 
         Args:
             path: The folder.
             trust: As for the class.
 
         Raises:
-            ValueError: If there is none; says what is missing.
+            ValueError: If the folder is not a run; the message says what is missing.
         """
         if not isinstance(path, str | os.PathLike):
             hint = ", which is open already" if isinstance(path, Run) else ""
@@ -74,12 +74,12 @@ class Run:
         return run
 
     def __repr__(self) -> str:
-        """The run with its folder."""
+        """Show the folder."""
         return f"Run({str(self.path)!r})"
 
     @property
     def name(self) -> str:
-        """Name of the folder, what cannot be shown escaped; with the one above for one seed of several."""
+        """Escaped name of the folder; for one seed of several, with the name of the parent folder."""
         path = self.path.resolve()
         inside = path.name == f"seed{self.info.get('seed')}" and (path.parent / "recipe.yaml").is_file()
         return escaped(f"{path.parent.name}/{path.name}" if inside else path.name)
@@ -91,7 +91,7 @@ class Run:
 
     @cached_property
     def parts(self) -> tuple[Run, ...]:
-        """The runs of single seeds; itself if it is one.
+        """The single-seed runs; only itself if it is one.
 
         Raises:
             ValueError: If the folder of a seed is missing.
@@ -105,7 +105,7 @@ class Run:
 
     @property
     def present_parts(self) -> tuple[Run, ...]:
-        """The runs of those seeds of several whose folder is there."""
+        """The single-seed runs whose folders exist; empty for a run of one seed."""
         parts, missing = [], self.missing_seeds
         for seed in self.info.get("seeds", ()):
             if seed not in missing:
@@ -118,12 +118,12 @@ class Run:
 
     @property
     def is_single(self) -> bool:
-        """Whether it has one seed, and no folders for several."""
+        """Whether the run has one seed, and no subfolders for seeds."""
         return "seeds" not in self.info
 
     @property
     def missing_seeds(self) -> tuple[int, ...]:
-        """Seeds of several whose folder is lost, or was never completed."""
+        """Seeds whose folder is missing or incomplete; empty for a run of one seed."""
         files = ("recipe.yaml", "run.json")
         folders = {seed: self.path / f"seed{seed}" for seed in self.info.get("seeds", ())}
         return tuple(
@@ -132,10 +132,10 @@ class Run:
 
     @property
     def seed(self) -> int:
-        """Its seed.
+        """The seed.
 
         Raises:
-            ValueError: If it has several.
+            ValueError: If the run has several.
         """
         if not self.is_single:
             seeds = ", ".join(map(str, self.info["seeds"]))
@@ -144,12 +144,12 @@ class Run:
 
     @property
     def info(self) -> dict[str, Any]:
-        """How it was made: versions, threads, data folder, times; as the file says now."""
+        """How the run was made: versions, threads, data folder, times. Read from run.json on every access."""
         return read_run_info(self.path / "run.json")
 
     @cached_property
     def tree(self) -> Hierarchy:
-        """The tree it was trained on."""
+        """The tree used in training."""
         path = self.parts[0].path / "tree.json"
         if not path.is_file():
             raise ValueError(f"run {self.path} has no tree: {path} is missing, or no file")
@@ -157,34 +157,34 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether all of it is trained."""
+        """Whether all seeds are fully trained."""
         return all(bool(part.info.get("finished")) for part in self.parts)
 
     @property
     def damaged(self) -> bool:
-        """Whether the newest checkpoint of one of its seeds is damaged: resuming makes it again."""
+        """Whether the newest checkpoint of any seed is damaged; resuming trains it again."""
         return any(newest_good(part.path / "checkpoints")[1] for part in self.parts)
 
     @property
     def results(self) -> dict[str, Any] | None:
-        """The results of evaluation; None before it."""
+        """The evaluation results; None before evaluation."""
         path = self.path / "results.json"
         return read_results(path) if path.is_file() else None
 
     @property
     def details(self) -> dict[str, Any] | None:
-        """What a report draws; None before evaluation, and above several seeds."""
+        """Data for reports; None before evaluation, and for a run of several seeds."""
         path = self.path / "details.json"
         return read_details(path) if path.is_file() else None
 
     @property
     def metrics(self) -> list[Row]:
-        """The rows of the training, one for every epoch; of a single seed.
+        """The rows of metrics.csv, one per epoch; for single-seed runs.
 
-        Numbers are floats (the epoch and the phase too where they are numbers); an empty cell is None.
+        All numbers are floats, including epochs and numeric phase names; an empty cell is None.
 
         Raises:
-            ValueError: If it has several seeds.
+            ValueError: If the run has several seeds.
         """
         _ = self.seed
         path = self.path / "metrics.csv"
@@ -197,21 +197,21 @@ class Run:
             return [_row(row, rows.line_num) for row in rows]
 
     def features_path(self, name: str, epoch: int | None = None) -> Path:
-        """Where features are saved.
+        """Return the path of saved features.
 
         Args:
             name: Domain and part, such as "source-test".
-            epoch: After how many epochs; None for those of the trained network.
+            epoch: Number of completed epochs; None for the features of the trained network.
         """
         stem = name if epoch is None else f"epoch{epoch:04d}-{name}"
         return self.path / "features" / f"{stem}.safetensors"
 
     def checkpoint(self) -> Path:
-        """The newest checkpoint; of a single seed.
+        """Return the newest checkpoint; for single-seed runs.
 
         Raises:
-            ValueError: If it has several seeds, there is none, or it is damaged; an older one is never loaded
-                in its place.
+            ValueError: If the run has several seeds, there is no checkpoint, or the newest is damaged; an
+                older one is never used in its place.
         """
         _ = self.seed
         path, damaged = newest_good(self.path / "checkpoints")

@@ -1,4 +1,4 @@
-"""The phases of an objective as stages of a training: which epochs are whose."""
+"""Assign the epochs of a training to the phases of its objective."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Stage", "plan_stages", "stage_at"]
 
 @dataclass(frozen=True)
 class Stage:
-    """A phase with its place in the training.
+    """A phase and the range of epochs that it is trained in.
 
     Attributes:
         index: Position of the phase in `objective.phases`.
@@ -29,11 +29,11 @@ class Stage:
 
 
 def plan_stages(phases: Sequence[Phase], epochs: int) -> tuple[Stage, ...]:
-    """The phases one after the other, which share the epochs in proportion to their own lengths.
+    """Divide the epochs among the phases, in order and in proportion to the lengths of the phases.
 
     Args:
         phases: `objective.phases`.
-        epochs: Of all phases together.
+        epochs: Total number of epochs of all phases.
 
     Example:
         >>> from cophenet.objectives import Phase
@@ -47,5 +47,5 @@ def plan_stages(phases: Sequence[Phase], epochs: int) -> tuple[Stage, ...]:
 
 
 def stage_at(stages: Sequence[Stage], epoch: int) -> Stage:
-    """The stage of an epoch; the last one for what comes after it."""
+    """Return the stage that an epoch belongs to; the last stage if the epoch is past the end."""
     return next((stage for stage in stages if epoch < stage.end), stages[-1])

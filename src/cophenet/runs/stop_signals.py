@@ -1,4 +1,4 @@
-"""SIGINT (Ctrl-C) and SIGTERM as a request to stop, which a training follows after it has saved."""
+"""Treat SIGINT (Ctrl-C) and SIGTERM as requests to stop, after which the training saves and stops."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class InterruptionError(Exception):
-    """The training was asked to stop, and has written a checkpoint."""
+    """The training was stopped by a signal, after writing a checkpoint."""
 
 
 class StopRequest:
-    """Whether somebody asked to stop, by a signal while it is needed: a context.
+    """Context manager that records SIGINT and SIGTERM as a request to stop.
 
     Attributes:
-        wanted: True from the first signal on.
+        wanted: Whether a signal has been received.
     """
 
     def __init__(self) -> None:
@@ -28,18 +28,18 @@ class StopRequest:
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopRequest:
-        """Begin to listen."""
+        """Install the signal handlers."""
         self.listen()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let signals do what they did before."""
+        """Restore the previous signal handlers."""
         self.ignore()
 
     def listen(self) -> None:
-        """Let SIGINT and SIGTERM become the request; a second one acts at once, as always.
+        """Install handlers for SIGINT and SIGTERM; after the first signal the previous handlers are restored.
 
-        In other threads than the main one, which get no signals, nothing is changed.
+        Does nothing in threads other than the main one, which cannot handle signals.
         """
         if self.wanted or threading.current_thread() is not threading.main_thread():
             return
@@ -48,7 +48,7 @@ class StopRequest:
             signal.signal(number, self._ask)
 
     def ignore(self) -> None:
-        """Let signals do what they did before."""
+        """Restore the previous signal handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

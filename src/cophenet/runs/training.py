@@ -1,4 +1,4 @@
-"""Training a recipe, and going on with a training that was interrupted."""
+"""Train a recipe, and resume an interrupted training."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ def train(
     """Train a recipe, once for each of its seeds.
 
     Args:
-        recipe: All settings; its batch size is that of all devices together.
-        output: Folder to make; an existing one must be empty.
+        recipe: All settings; its batch size is the total over all devices.
+        output: Folder to create; an existing one must be empty.
         data_dir: Folder of the data; None for data that needs none.
-        accelerator: What to compute on, by Lightning's name.
-        devices: How many of them, or which.
-        strategy: How they work together, by Lightning's name.
-        num_nodes: How many machines.
-        threads: Of torch on the CPU; None for as many as torch has now.
-        loggers: "tensorboard", "wandb" and "mlflow" as wanted; "csv" is always written.
+        accelerator: Lightning's name of the accelerator.
+        devices: Number of devices, or which ones.
+        strategy: Lightning's name of the strategy.
+        num_nodes: Number of machines.
+        threads: Number of torch's CPU threads; None for the current number.
+        loggers: Any of "tensorboard", "wandb" and "mlflow"; "csv" is always written.
         progress: None for a bar on a terminal and a line for every epoch elsewhere, True for the bar, False
             for nothing.
         checkpoint_minutes: Time between two checkpoints within an epoch.
@@ -70,9 +70,9 @@ def train(
         The finished run.
 
     Raises:
-        KeyboardInterrupt: If it was asked to stop; a checkpoint is written before.
+        KeyboardInterrupt: If it was interrupted by a signal; at the first signal, after saving a checkpoint.
         ArithmeticError: If the loss is no longer finite.
-        ValueError: If the folder is not free, or recipe and data do not fit.
+        ValueError: If the folder is occupied, or recipe and data do not match.
 
     Example:
         >>> import tempfile
@@ -110,27 +110,27 @@ def resume(
     checkpoint_minutes: float = 10.0,
     trust: bool = False,
 ) -> Run:
-    """Go on with a training from its newest whole checkpoint; a finished one is left as it is.
+    """Resume a training from its newest intact checkpoint; a finished run is left unchanged.
 
-    Where the data has moved, the new folder is recorded, also in a finished run.
+    If the data has moved, the new folder is recorded, also in a finished run.
 
-    Of a finished run too, epochs are trained again if the newest checkpoint is damaged, and a seed whose
-    folder is lost.
+    A finished run is trained again where it was damaged: the epochs after the newest intact checkpoint, if a
+    newer one is damaged, and every seed whose folder is missing.
 
-    Recipe, threads and devices are those it began with. On a CPU it ends with the very same weights as a
-    training that was never interrupted.
+    Recipe, threads and devices are those of the original training. On a CPU the final weights are identical
+    to those of an uninterrupted training.
 
     Args:
         path: The run folder, of one seed or of several.
-        data_dir: Folder of the data, if it is no longer where it was.
+        data_dir: Folder of the data, if it has moved.
         loggers: As for `train`.
         progress: As for `train`.
         checkpoint_minutes: As for `train`.
-        trust: Whether code of a user's own that the folder names may run, such as a backbone by import path.
+        trust: Whether custom code that the folder names may run, such as a backbone by import path.
 
     Raises:
-        TrustError: If the folder names such code and may not.
-        ValueError: If there is no run, another process has it, or the data has changed.
+        TrustError: If the folder names custom code and `trust` is False.
+        ValueError: If there is no run, another process is using it, or the data has changed.
     """
     run = Run.open(path, trust=trust)
     options = _checked(loggers, checkpoint_minutes, progress)
@@ -162,10 +162,10 @@ def resume(
 
 
 def _prepared(recipe: Recipe, data_dir: Path | None, machine: Machine, progress: bool | None) -> Experiment:
-    """Data and network of a new run: all that may be refused or takes time before it has a folder."""
+    """Load and check the data of a new run, before its folder is created."""
     experiment = load_experiment(recipe, data_dir, progress=progress)
     find_weights(recipe, data_dir)
-    experiment.training_loader(recipe.seeds[0])  # refuses batches that the data cannot give
+    experiment.training_loader(recipe.seeds[0])  # raises if the data does not allow such batches
     if is_first_process() and progress is not False and recipe.model.weights == PRETRAINED:
         frozen = ", frozen" if recipe.model.frozen else ""
         print(f"{recipe.model.backbone} with pretrained weights{frozen}", flush=True)
@@ -176,7 +176,7 @@ def _prepared(recipe: Recipe, data_dir: Path | None, machine: Machine, progress:
 
 @contextmanager
 def _new_run(experiment: Experiment, output: Path, data_dir: Path | None, machine: Machine) -> Iterator[Run]:
-    """The run in its new folder, which the first process makes and locks, and the others wait for."""
+    """Create and lock the run folder in the first process; wait for it in the other processes."""
     recipe = experiment.recipe
     if not is_first_process():
         yield wait_for_run(output, recipe)
@@ -184,20 +184,20 @@ def _new_run(experiment: Experiment, output: Path, data_dir: Path | None, machin
     is_new = not output.exists()
     output.mkdir(parents=True, exist_ok=True)
     with lock_run_folder(output), _without_leftovers(output, is_new):
-        check_free(recipe, output, data_dir)  # again: another process may have been quicker
+        check_free(recipe, output, data_dir)  # again: another process may have created it meanwhile
         make_run_folder(experiment, output, data_dir, machine)
-        # The recipe is that of the caller, whose code may run.
+        # The recipe was given by the caller: it is trusted if the caller trusts it.
         yield Run.open(output, trust=recipe.untrusted is None)
 
 
 @contextmanager
 def _without_leftovers(output: Path, is_new: bool) -> Iterator[None]:
-    """Remove a new folder again, while it is locked, if an error comes before anything is saved."""
-    is_new = is_new and len(list(output.iterdir())) == 1  # the lock: no other process was quicker
+    """Remove a new folder, while it is locked, if an error occurs before the first checkpoint."""
+    is_new = is_new and len(list(output.iterdir())) == 1  # only the lock file: no other process wrote there
     try:
         yield
     except (ArithmeticError, OSError):
-        raise  # it has begun, and its log says where it ended
+        raise  # the training has started: leave its log for the user
     except Exception:
         if is_new and not any(output.rglob("*.ckpt")):
             shutil.rmtree(output, ignore_errors=True)

@@ -1,8 +1,8 @@
 """Distances between the classes of a batch, one file per distance.
 
-A distance turns a `ClassBatch` into the distances of all its class pairs. Most are a *plan*, which
-sample is matched with which, and a *ground cost*, how far apart they are; what is shared lives in
-`batch`, `plan`, `ground` and `base`, and each distance in a file of its own.
+A distance maps a `ClassBatch` to the distances of all its class pairs. Most combine a *plan* (which sample
+is matched with which) and a *ground cost* (the distance between two samples). Shared code is in `batch`,
+`plan`, `ground` and `base`; each distance has its own file.
 
 In all formulas class u has the samples z_i with masses a_i, class v the samples z'_j with masses b_j, masses
 of a class adding up to one (1/m and 1/n unless given). D_ij = |z_i - z'_j|_2 is their ground cost, and a plan

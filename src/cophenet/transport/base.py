@@ -1,4 +1,4 @@
-"""What a class distance is, how one is made by name, and the distances of a batch in one call."""
+"""Base classes and registry of class distances; `class_distances` computes those of a batch in one call."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ class ClassDistance(nn.Module, ABC):
         name: The name it is registered under.
         order_dependent: Whether the order of samples within a class changes the value.
         needs_tree: Whether it must be given the label tree, as the argument `tree`.
-        plans_on_host: Whether it reads the features on the host, as `batch.on_host`.
-        pair_cost: What the work of a pair grows with, the sum or the product of its class sizes, by which
-            several processes share the pairs; "none" where pairs cost little beside what they have in
-            common, so that every process computes them all.
-        degree: What the distances do as all features are multiplied by c > 0: 1, they are multiplied by c;
-            0, nothing; None, something else. Unless it is None, very large and very small features are
-            divided by a power of two (see `ClassBatch.rescaled`) before `forward` sees them.
-        wide: Whether with uniform weights float32 features of any size are in range: on an accelerator it
-            computes in float64 and returns that, on the host it refuses those that are not finite itself.
+        plans_on_host: Whether it reads the features on the host, through `batch.on_host`.
+        pair_cost: Whether the cost of a pair scales with the sum or the product of its class sizes; used to
+            balance the pairs over several processes. "none" if most of the cost is shared by all pairs:
+            every process then computes all of them.
+        degree: Degree of homogeneity. If all features are multiplied by c > 0, the distances are multiplied
+            by c (1), do not change (0), or neither (None). Unless it is None, very large and very small
+            features are divided by a power of two (see `ClassBatch.rescaled`) before `forward`.
+        wide: Whether, with uniform weights, it accepts float32 features of any size: on an accelerator it
+            computes in float64 and returns float64, on the host it checks itself that they are finite.
         traceable: Whether `torch.compile` can trace it, with uniform weights and a batch planned ahead.
-        lazy_checks: Whether to read on an accelerator what shows convergence only in the next call, so that
-            a training step does not wait for it; `CPCCLoss` sets it.
+        lazy_checks: Whether convergence on an accelerator is read only in the next call, so that a training
+            step does not wait for the device; `CPCCLoss` sets it.
     """
 
     name: ClassVar[str]
@@ -82,19 +82,19 @@ class ClassDistance(nn.Module, ABC):
         """(P,) distances of the batch's pairs, differentiable in its features."""
 
     def in_range(self, batch: ClassBatch) -> ClassBatch:
-        """The batch as `forward` wants it."""
+        """The batch as passed to `forward`: rescaled if its features are very large or very small."""
         return batch if self.degree is None else batch.rescaled(straight=self.degree == 1)
 
     def back_from_range(self, rho: Tensor, batch: ClassBatch) -> Tensor:
-        """What distances (P,) of the batch `in_range` are in the batch itself."""
+        """Undo the rescaling of `in_range` in distances (P,)."""
         return times_power_of_two(rho, batch.excess, straight=True) if self.degree and batch.excess else rho
 
     def rounding(self, batch: ClassBatch) -> Tensor:
-        """How far apart rounding of the features alone can set the distances of two pairs, a scalar."""
+        """Largest difference of two distances that rounding of the features alone can cause, a scalar."""
         return self.magnitude(batch) * batch.resolution
 
     def magnitude(self, batch: ClassBatch) -> Tensor:
-        """How large the features are, as the distance measures them: a scalar, 0 if it is of no matter."""
+        """Size of the largest features in the norm of the distance, a scalar; 0 unless `degree` is 1."""
         return batch.largest_norm() if self.degree else batch.given.new_zeros(())
 
     def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
@@ -111,25 +111,25 @@ class ClassDistance(nn.Module, ABC):
         )
 
     def arrays(self, layout: ClassLayout) -> Mapping[str, NDArray[np.generic]]:
-        """What it makes of class sizes alone, with uniform weights, and looks for in `batch.ahead`."""
+        """Arrays that depend on class sizes only (uniform weights), for `forward` in `batch.ahead`."""
         _ = layout
         return {}
 
     def skip(self, batch: ClassBatch) -> None:
-        """What a call would change in the distance's state, without its value: nothing, unless it draws."""
+        """Change the state as a call would, without computing: a no-op unless it draws random numbers."""
 
     def warm_up(self) -> None:
-        """Do now what takes long at the first call: nothing, unless something is compiled."""
+        """Do the slow one-time work of the first call now, such as compiling; a no-op by default."""
 
 
 class PlanDistance(ClassDistance):
-    """A distance that is the cost of a plan which is constant in the backward pass."""
+    """A distance that is the cost of a transport plan; the plan is constant in the backward pass."""
 
     degree = 1
 
     @abstractmethod
     def plan(self, batch: ClassBatch) -> TransportPlan:
-        """The plan of every pair, in the batch's rows."""
+        """The plan of every pair; its samples are row numbers of the grouped batch."""
 
     def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
         """The distances and the plan behind them."""
@@ -142,10 +142,10 @@ class PlanDistance(ClassDistance):
 
 
 class SeededDistance(ClassDistance):
-    """A distance that draws random numbers, from a generator of its own.
+    """A distance that draws random numbers from its own generator.
 
-    Drawn on the host, so that every device and every rank sees the same numbers; its state is
-    part of `state_dict`, so that a resumed run goes on where it stopped.
+    The numbers are drawn on the host, so that they are the same on every device and rank. The generator's
+    state is part of `state_dict`, so that a resumed run continues with the same numbers.
     """
 
     def __init__(self, generator: torch.Generator | None = None) -> None:
@@ -162,7 +162,7 @@ class SeededDistance(ClassDistance):
         """The random numbers of one call for features of some width."""
 
     def skip(self, batch: ClassBatch) -> None:
-        """Draw all the same, so that ranks that see other batches go on alike."""
+        """Draw and discard, so that the generators of all ranks stay in step."""
         self.draw(batch.given.shape[1])
 
     def get_extra_state(self) -> Tensor:
@@ -174,7 +174,7 @@ class SeededDistance(ClassDistance):
         self.generator.set_state(state.cpu())
 
     def __getstate__(self) -> dict[str, Any]:
-        """State for pickling and copying; a generator itself does neither everywhere."""
+        """State for pickling and copying, with the generator's state in place of the generator."""
         return {**self.__dict__, "generator": self.generator.get_state()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -197,10 +197,10 @@ DISTANCES = Registry[type[ClassDistance]](
 def register_distance(cls: _Distance) -> _Distance:
     """Class decorator: make a distance available under its `name`.
 
-    Other packages do without it: they declare an entry point of the group `cophenet.distances`.
+    Other packages do not need it: they declare an entry point of the group `cophenet.distances`.
 
     Raises:
-        ValueError: If it has no name, or that of another distance.
+        ValueError: If it has no name, or another distance has the same name.
     """
     name = getattr(cls, "name", None)
     if not isinstance(name, str):
@@ -226,8 +226,8 @@ def create_distance(
 
     Args:
         distance: A registered name, or a distance object (then without options).
-        tree: The label tree, handed to distances that need one.
-        also: Arguments that the caller takes itself, named in errors about options.
+        tree: The label tree, passed to distances that need one.
+        also: The caller's own arguments, listed in error messages about unknown options.
         **options: The distance's own options.
 
     Raises:
@@ -242,7 +242,7 @@ def create_distance(
             raise ValueError(f"distance {distance.name!r} was made for another tree; give its name instead")
         return distance
     cls = DISTANCES.get(distance)
-    if options:  # looking at a signature takes longer than a small batch
+    if options:  # inspecting a signature takes longer than a small batch
         check_options(f"distance {distance!r}", cls, options, also)
     given = {"tree": tree, **options} if cls.needs_tree else options
     return cls(**given)
@@ -292,12 +292,12 @@ def class_distances(
         distance: One of `distance_names()`, such as "l2", "emd" or "fastft", or a distance object.
         flow_weights: "uniform", "distance", "inverse", or masses (B,), scaled to sum to one in each class.
         tree: The label tree, for distances with `needs_tree`, such as "twd".
-        return_plan: Also return the transport plans, in the batch's sample numbers.
+        return_plan: Also return the transport plans; their samples are positions in `features`.
         **options: The distance's own options, such as `reg=10.0` for "sinkhorn".
 
     Returns:
         (k,) the classes present, ascending; (k(k-1)/2,) the distances in the order of
-        `itertools.combinations`; and the plans if asked for.
+        `itertools.combinations`; and the plans if requested.
 
     Raises:
         ValueError: If an argument is wrong, or the distance has no plan to return.
@@ -323,13 +323,13 @@ def class_distances(
 
 @dataclass(frozen=True, eq=False)
 class MeasuredClasses:
-    """Distances between the classes of a batch, with what a correlation of them must know.
+    """Distances between the classes of a batch, with the data that a correlation of them needs.
 
     Attributes:
         classes: (k,) the classes present, ascending.
         scaled: (P,) distances of their pairs divided by 2^exponent, so that they are finite at any scale.
         exponent: 0 unless the features are very large or very small.
-        rounding: How far apart rounding of the features alone can set two of the scaled distances.
+        rounding: Largest difference of two scaled distances that rounding of the features alone can cause.
     """
 
     classes: Tensor
@@ -364,7 +364,7 @@ def measure_classes(
     with without_autocast(features):
         if distance.degree is not None:
             batch = batch.rescaled()
-        assert isinstance(batch.exponent, int)  # as the features were looked at
+        assert isinstance(batch.exponent, int)  # an int, because the features were read
         exponent = batch.exponent if distance.degree else 0
         rho, rounding = distance(batch).to(batch.given.dtype), distance.rounding(batch)
         return MeasuredClasses(batch.on_device(batch.classes), rho, exponent, rounding)

@@ -1,4 +1,4 @@
-"""Features grouped by class: what every distance starts from."""
+"""Features grouped by class: the input of every distance."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = [
     "without_autocast",
 ]
 
-# Largest entries of features from 2^-range to 2^range are computed with as they are: squares, their sums and
-# the squares of differences 10^-14 times as large stay far from the ends of the type.
+# Features whose largest entry is between 2^-range and 2^range are not rescaled: squares, their sums and the
+# squares of differences 10^-14 times as large stay in the range of the type.
 _RANGE = {torch.float32: 16, torch.float64: 128}
 
 
 def is_host(values: Tensor) -> bool:
-    """Whether values can be read: at no cost, and not while a compiler traces what becomes of them."""
+    """Whether values can be read without a device transfer, and no compiler is tracing."""
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def is_transformed(values: object) -> bool:
-    """Whether values are those of a transform of `torch.func`, such as `vmap`, or batched gradients."""
+    """Whether values are wrapped by a transform of `torch.func`, such as `vmap`, or batched gradients."""
     if not isinstance(values, Tensor) or torch.compiler.is_compiling():
         return False
     kinds = torch._C._functorch
@@ -47,10 +47,10 @@ def is_transformed(values: object) -> bool:
 
 
 def refuse_transforms(*values: object) -> None:
-    """Refuse what a transform of `torch.func` hands on in place of a tensor.
+    """Check that no value is wrapped by a transform of `torch.func`.
 
     Raises:
-        ValueError: If one of the values is such.
+        ValueError: If one of the values is.
     """
     if any(is_transformed(value) for value in values):
         raise ValueError(
@@ -61,21 +61,21 @@ def refuse_transforms(*values: object) -> None:
 
 
 def without_autocast(values: object) -> AbstractContextManager[None]:
-    """Context in which nothing on the device of a tensor is computed in half precision."""
+    """Context manager that turns autocast off on the device of a tensor."""
     device = getattr(values, "device", None)
     kind = device.type if isinstance(device, torch.device) else "cpu"
-    # Nothing is made where there is nothing to end, which is far cheaper; some devices have no autocast.
+    # A null context where autocast is off is far cheaper; some devices have no autocast.
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.autocast(kind, enabled=False)
     return nullcontext()
 
 
-# Where copies to the host run behind the work of the device; "meta" is for tests.
+# Devices whose copies to the host are asynchronous; "meta" is for tests.
 _QUEUED = ("cuda", "meta")
 
 
 class LateRead:
-    """A value that is copied to the host behind the work of its device, to be read later without a wait."""
+    """A value that is copied to the host asynchronously, to be read later without waiting."""
 
     def __init__(self, values: Tensor) -> None:
         queued = values.device.type in _QUEUED
@@ -86,7 +86,7 @@ class LateRead:
             self._event.record(torch.cuda.current_stream(values.device))
 
     def read(self) -> Tensor:
-        """The value; waits only if the device has not even come to the copy."""
+        """The value; waits only if the copy is not finished yet."""
         if self._event is not None:
             self._event.synchronize()
         return self._host
@@ -97,12 +97,12 @@ class LateRead:
 
 
 class _ScaledToOne(torch.autograd.Function):
-    """Features divided by the power of two above their largest entry, which is not read."""
+    """Features divided by the power of two above their largest entry, without a device read."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         peak: Tensor = torch.linalg.vector_norm(values, torch.inf)
-        # All features may be 0; and the power that brings the smallest numbers to 1 is out of range.
+        # All features may be 0; and the power of two that scales the smallest numbers to 1 would overflow.
         bounded = peak.clamp(min=torch.finfo(values.dtype).tiny)
         share, exponent = torch.frexp(bounded)
         ctx.factor = share.div_(bounded)
@@ -140,13 +140,13 @@ class _TimesPowerOfTwo(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        # The gradient of a loss by features of 1e-40 is 1e40: the largest number of the type stands for more.
+        # The gradient w.r.t. features of size 1e-40 is about 1e40: clamped to the largest number of the type.
         largest = torch.finfo(grad.dtype).max
         return _shifted(grad, ctx.exponent).clamp(-largest, largest), None, None
 
 
 def _shifted(values: Tensor, exponent: int) -> Tensor:
-    # In two steps: the power alone may lie outside of the type.
+    # In two steps, because the power alone may be out of range.
     return values * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2)
 
 
@@ -165,7 +165,7 @@ def times_power_of_two(values: Tensor, exponent: int, straight: bool = False) ->
 
 
 def out_of_range(peak: float, dtype: torch.dtype) -> int:
-    """The power of two to divide features by whose largest absolute entry is `peak`; 0 if they may stay.
+    """Exponent of two to rescale features by whose largest absolute entry is `peak`; 0 if in range.
 
     Example:
         >>> out_of_range(3.0, torch.float32), out_of_range(3e30, torch.float32)
@@ -176,41 +176,41 @@ def out_of_range(peak: float, dtype: torch.dtype) -> int:
 
 
 def resolution(dtype: torch.dtype, samples: int) -> float:
-    """What of the magnitude of features is rounding, as a share of it.
+    """Relative rounding error of features and of what is computed from them.
 
-    Every entry z of a feature is known to eps |z|, its last place: so a feature is known to eps times its
-    norm, and the difference of two to twice that; twice again, for what the network before rounded. Means and
+    Every entry z has a rounding error of eps |z|, hence a feature vector one of eps times its norm, and the
+    difference of two vectors twice that; doubled again for rounding in the network before. Means and
     projections of n samples are summed in float64, which adds n eps of that type.
 
     Args:
-        dtype: What is computed in, float32 or float64.
-        samples: Samples of the largest class.
+        dtype: Type of the computation, float32 or float64.
+        samples: Number of samples in the largest class.
     """
     return 4 * torch.finfo(dtype).eps + samples * torch.finfo(torch.float64).eps
 
 
 @dataclass(frozen=True, eq=False)
 class ClassBatch:
-    """A batch whose samples stand class by class, each class in batch order.
+    """A batch with its samples sorted by class, in batch order within each class.
 
-    What decides shapes and loops (classes, counts, pairs) is kept on the host as numpy
-    arrays; what is computed with (features, weights) stays on its device.
+    Arrays that determine shapes and loops (classes, counts, pairs) are NumPy arrays on the host; features
+    and weights stay on their device.
 
     Attributes:
-        given: (N, d) float32 or float64 features as the caller has them; carries gradient.
-        rows: Which of them belong to which class; there may be some that do not belong to the batch.
+        given: (N, d) float32 or float64 features in the caller's order; carries gradient.
+        rows: The class of each of them; some may not belong to the batch.
         classes: (k,) labels present, ascending.
         counts: (k,) samples of every class.
         weights: (B,) flow weights, summing to one in every class; None means uniform.
         first: (P,) position in `classes` of the first class of every pair.
         second: (P,) position in `classes` of the second class of every pair.
-        copy: The same batch on the host, if it was asked for and the features are elsewhere.
-        constant: (B,) which rows are of earlier batches and need no gradient; None if all need one.
+        copy: The same batch on the host, if requested and the features are on another device.
+        constant: (B,) True for rows of earlier batches, which need no gradient; None if all need one.
         peak: The largest absolute entry of the features.
-        exponent: The features are those that were given divided by 2^exponent; see `rescaled`. A tensor where
-            it is not known on the host.
-        largest: Samples of the largest class, if it is known already.
-        ahead: What was made of the labels ahead of the features.
+        exponent: The caller's features were divided by 2^exponent, see `rescaled`. A tensor if it is not
+            known on the host.
+        largest: Number of samples in the largest class; 0 if not known yet.
+        ahead: Arrays computed from the labels before the features were available.
     """
 
     given: Tensor
@@ -229,7 +229,7 @@ class ClassBatch:
 
     @computed_once
     def order(self) -> Tensor:
-        """(B,) position in the features as given of every row."""
+        """(B,) position of every row in `given`."""
         if "order" in self.ahead.host:
             return self.ahead.on(self.given.device)["order"]
         return self.on_device(self.rows.order)
@@ -241,7 +241,7 @@ class ClassBatch:
 
     @property
     def on_host(self) -> ClassBatch:
-        """The batch where its values can be read freely."""
+        """The batch with features and weights on the host."""
         if self.copy is not None:
             return self.copy
         if is_host(self.given):
@@ -255,7 +255,7 @@ class ClassBatch:
 
     @property
     def num_pairs(self) -> int:
-        """How many class pairs are asked for."""
+        """How many class pairs are to be computed."""
         return len(self.first)
 
     @computed_once
@@ -270,36 +270,36 @@ class ClassBatch:
 
     @computed_once
     def mass(self) -> Tensor:
-        """(B,) the flow weights, uniform ones written out."""
+        """(B,) the flow weights, as a tensor also if they are uniform."""
         if self.weights is not None:
             return self.weights
         return self.on_device(np.repeat(1.0 / self.counts, self.counts)).to(self.given.dtype)
 
     @computed_once
     def exact_mass(self) -> Tensor:
-        """(B,) the flow weights in float64, where float32 ones would miss their sum of one."""
+        """(B,) the flow weights in float64, rescaled: float32 weights do not sum to one exactly."""
         mass = self.mass.double()
         return mass / self.class_sums(mass)[self.segments]
 
     @property
     def unit(self) -> float | Tensor:
-        """What a distance of 1 between these features is between those that were given."""
+        """2^exponent: what distances of these features are multiplied by to get those of the caller's."""
         if isinstance(self.exponent, Tensor):
             return torch.exp2(self.exponent.double())
         return 2.0**self.exponent
 
     @computed_once
     def excess(self) -> int:
-        """The power of two to divide the features by, so that what is computed of them stays in range."""
+        """Exponent of two to rescale the features by, so that computations stay in range; 0 for none."""
         return out_of_range(self.peak, self.given.dtype)
 
     def rescaled(self, straight: bool = False) -> ClassBatch:
-        """The batch with features of about 1 where theirs are very large or very small, else as it is.
+        """The batch with very large or very small features rescaled to about 1; otherwise unchanged.
 
-        Divided by a power of two, so nothing is rounded: every distance then works at every scale.
+        Features are divided by a power of two, which is exact, so that every distance works at every scale.
 
         Args:
-            straight: Leave the gradient as it is, for `times_power_of_two` afterwards.
+            straight: Do not scale the gradient, for a straight `times_power_of_two` of the distances.
         """
         excess = self.excess
         if not excess:
@@ -314,13 +314,13 @@ class ClassBatch:
 
     @property
     def resolution(self) -> float:
-        """What of the features' magnitude is rounding, see `resolution`."""
+        """Relative rounding error of the features, see the function `resolution`."""
         return resolution(self.given.dtype, self.largest or int(self.counts.max()))
 
     def largest_norm(self, order: Literal[1, 2] = 2) -> Tensor:
-        """The largest norm of a sample that carries mass, a scalar without gradient."""
+        """The largest norm of a sample with positive mass, a scalar without gradient."""
         z = self.given
-        wide = None if is_host(z) else torch.float64  # there features need not be in range
+        wide = None if is_host(z) else torch.float64  # on an accelerator features may be out of range
         with torch.no_grad():
             # torch's own norm of order 1 is five times slower than this.
             norms: Tensor = (
@@ -347,7 +347,7 @@ class ClassBatch:
 
     @computed_once
     def shares(self) -> ClassShares:
-        """What every one of the features as given counts in its class."""
+        """Class and weight of every row of `given`."""
         if "owner" in self.ahead.host:
             ready = self.ahead.on(self.given.device)
             owner, counts = ready["owner"], ready["counts"]
@@ -360,10 +360,10 @@ class ClassBatch:
         return ClassShares(owner, counts[:, None], mass, self.rows.strangers)
 
     def sort_within_classes(self, scores: Tensor) -> Tensor:
-        """Rows in ascending order of a score, class by class, for every score: (L, B) -> (L, B).
+        """Row numbers sorted by class and then by score, for each of L scores: (L, B) -> (L, B).
 
-        One sort of keys instead of two: the class, plus where in its own spread a row stands, which float64
-        resolves as finely as the scores themselves.
+        A single sort: the key is the class number plus a row's position in the range of scores of its class,
+        scaled to [-1/4, 1/4], which float64 resolves as finely as the scores themselves.
         """
         starts = self.on_device(np.repeat(self.offsets[:-1], self.counts))
         spread = scores.double() - scores.double().index_select(1, starts)

@@ -1,8 +1,8 @@
-"""Class pairs as padded blocks: what is dense in a pair of classes, computed for many pairs at once.
+"""Class pairs as padded blocks, for dense computations on many pairs at once.
 
-Classes of similar size are grouped, so that little is padded, and the pairs between two groups form
-a *strip*: one matrix between the samples of the one and of the other, and the blocks (p, m, n) of its
-pairs. A strip is bounded in memory, and so is whatever works strip by strip.
+Classes of similar size are grouped, so that there is little padding. The pairs between two groups form
+a *strip*: one matrix between the samples of both groups, and the blocks (p, m, n) of its pairs. The size
+of a strip is limited, which bounds the memory of computations that go strip by strip.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Indices = NDArray[np.int64]
 
 _STRIP_ELEMENTS = 1 << 23
 _MAX_GROUPS = 6
-# Up to this many padded elements the calls cost more than the elements.
+# Up to this many padded elements the overhead of calls dominates.
 _SMALL = 1 << 19
-# Padded elements per real one that are put up with.
+# Acceptable number of padded elements per real one.
 _WASTE = 1.6
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The classes on one side of a strip, each padded to the largest.
+    """The classes on one side of a strip, each padded to the size of the largest.
 
     Attributes:
         rows: (R,) the rows of the batch, class by class.
@@ -73,7 +73,7 @@ def _select_columns(matrix: Tensor, columns: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Strip:
-    """Class pairs of similar sizes, worked on together.
+    """Class pairs of similar sizes, processed together.
 
     The *row* class of a pair is the one from the group of smaller classes: the pair's first class,
     unless `swapped`.
@@ -127,18 +127,18 @@ class Strip:
         return _select_columns(padded.index_select(0, self.rows.slots), self.columns.slots)
 
     def row_samples(self, pair: Tensor, slot: Tensor) -> Tensor:
-        """The batch rows that slots of row classes stand for."""
+        """The batch rows in the given slots of the row classes of pairs."""
         width = self.rows.mass.shape[1]
         return self.rows.rows[self.rows.padded[self.row_class[pair] * width + slot]]
 
     def column_samples(self, pair: Tensor, slot: Tensor) -> Tensor:
-        """The batch rows that slots of column classes stand for."""
+        """The batch rows in the given slots of the column classes of pairs."""
         width = self.columns.mass.shape[1]
         return self.columns.rows[self.columns.padded[self.column_class[pair] * width + slot]]
 
 
 def _size_groups(counts: Indices) -> Indices:
-    """(k,) a group for every class, by ascending size, so that padding to a group's largest wastes little."""
+    """(k,) group of every class, by ascending size, so that padding to a group's largest wastes little."""
     order = np.argsort(counts, kind="stable")
     sizes = counts[order]
     limit = max(_SMALL, _WASTE * float(counts.sum()) ** 2)
@@ -147,7 +147,7 @@ def _size_groups(counts: Indices) -> Indices:
         pieces = list(pairwise(bounds))
         if sum((high - low) * int(sizes[high - 1]) for low, high in pieces) ** 2 <= limit:
             break
-        # What is saved by cutting the group [low, high) before `cut`, for every cut.
+        # Padding saved by splitting the group [low, high), for every position of the split.
         saved = np.concatenate(
             [
                 np.arange(high - low) * (sizes[high - 1] - sizes[np.arange(low, high) - 1])
@@ -169,7 +169,7 @@ def _rank_in_group(group: Indices) -> Indices:
 
 
 def _strip_keys(counts: Indices, group: Indices, row: Indices, column: Indices, elements: int) -> Indices:
-    """(P,) a number for every pair, alike for pairs of one strip."""
+    """(P,) key of every pair; pairs of one strip have the same key."""
     classes = np.bincount(group)
     width = np.zeros_like(classes)
     np.maximum.at(width, group, counts)
@@ -188,7 +188,7 @@ def pair_strips(batch: ClassBatch, elements: int = _STRIP_ELEMENTS) -> Iterator[
 
     Args:
         batch: The grouped batch.
-        elements: Padded elements of a strip, at most (a single pair may have more).
+        elements: Maximum number of padded elements of a strip (a single pair may have more).
 
     Example:
         >>> import torch

@@ -22,14 +22,14 @@ __all__ = ["Bures"]
 
 # A difference of traces below this share of their sum is rounding.
 _ROUNDING = 64 * torch.finfo(torch.float64).eps
-# Shares of the largest singular value: up to the first another is 0 but for rounding of squares, from the
-# second on its square is exact enough.
+# Fractions of the largest singular value: values up to the first are 0 except for rounding of squares; the
+# squares of values above the second are accurate enough.
 _ZERO, _CLEAR = 1e-10, 3e-5
-# Entries of matrices so few that torch works on them without threads of its own, which would be in the way.
+# Number of matrix entries up to which torch uses no threads of its own, which would compete with ours.
 _SERIAL = 1 << 14
-# Samples up to which all strips are decomposed together: torch's threads spin for a while after a product.
+# Up to this many samples the products of all strips come first: torch's threads spin for a while after one.
 _TOGETHER = 1 << 12
-# Smallest share of the largest diagonal entry of a triangle that its square keeps to the last places.
+# Smallest ratio of diagonal entries of R down to which the Cholesky factor of Y^T Y is accurate.
 _WELL_CONDITIONED = 1e-2
 
 
@@ -47,7 +47,7 @@ def _by_values(blocks: Tensor) -> tuple[Tensor, Tensor]:
 def _by_squares(blocks: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     """The same from the eigenvectors u of M M^T, in less than half the time: s = |M^T u| and v = M^T u / s.
 
-    A few matrices with singular values whose squares would be lost to rounding are done by `_by_values`.
+    The few matrices with singular values too small for accurate squares are left to `_by_values`.
     """
     images = u.mT @ blocks
     singular: Tensor = torch.linalg.vector_norm(images, dim=2)
@@ -63,7 +63,7 @@ def _by_squares(blocks: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _eigenvectors(squares: list[Tensor]) -> list[Tensor]:
-    """Those of symmetric matrices (p, n, n), as columns; small ones torch would do one after the other."""
+    """Eigenvectors (columns) of symmetric matrices (p, n, n); small ones in threads, unlike torch."""
     many = sum(square.numel() for square in squares) > 4 * _SERIAL
     if not many or torch.get_num_threads() == 1 or any(s.shape[1] ** 2 > _SERIAL for s in squares):
         return [torch.linalg.eigh(square)[1] for square in squares]
@@ -74,8 +74,8 @@ def _eigenvectors(squares: list[Tensor]) -> list[Tensor]:
 
 
 def _polar_factors(blocks: list[Tensor], exact: bool) -> list[tuple[Tensor, Tensor]]:
-    """Nuclear norms (p,) of matrices (p, m, n) and their gradient U V^T; `exact` to the last places."""
-    if exact or not all(map(is_host, blocks)):  # which matrices are lost would have to be asked
+    """Nuclear norms (p,) of matrices (p, m, n) and their gradient U V^T; `exact` for full precision."""
+    if exact or not all(map(is_host, blocks)):  # finding inaccurate matrices needs a read
         return [_by_values(block) for block in blocks]
     vectors = _eigenvectors([block @ block.mT for block in blocks])
     return [_by_squares(block, u) for block, u in zip(blocks, vectors, strict=True)]
@@ -83,16 +83,16 @@ def _polar_factors(blocks: list[Tensor], exact: bool) -> list[tuple[Tensor, Tens
 
 @dataclass(frozen=True, eq=False)
 class _Reflections:
-    """Rows Y of a class, a^T Y = 0 for the unit vector a of the roots of its masses, as one row less.
+    """Reduces the rows Y of a class by one, where a^T Y = 0 for the unit vector a of roots of its masses.
 
-    The reflection that takes a to the first axis makes the first row 0 and leaves Y^T Y as it is. The others
+    The reflection that maps a to the first axis makes the first row 0 and preserves Y^T Y. The other rows
     become Y_i - a_i / (1 + a_0) Y_0.
 
     Attributes:
-        kept: The rows that stay; all but the first of every class, and the one of classes that have no other.
-        first: The first rows of their classes.
-        share: (kept, 1) what they lose of these.
-        counts: (k,) how many rows of each class stay.
+        kept: The remaining rows: all but the first of every class, and the only row of classes of one sample.
+        first: For each remaining row, the first row of its class.
+        share: (kept, 1) the factor a_i / (1 + a_0) of the first row.
+        counts: (k,) remaining rows of each class.
     """
 
     kept: Tensor
@@ -102,7 +102,7 @@ class _Reflections:
 
     @classmethod
     def of(cls, batch: ClassBatch, roots: Tensor) -> _Reflections:
-        """Those of a batch whose masses have roots (B,)."""
+        """The reflections of a batch, given the square roots (B,) of its masses."""
         starts = np.repeat(batch.offsets[:-1], batch.counts)
         alone = np.repeat(batch.counts == 1, batch.counts)
         kept = np.flatnonzero(alone | (np.arange(len(starts)) != starts))
@@ -122,9 +122,10 @@ class _Reflections:
 
 
 def _triangle(rows: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """R (d, d) of rows Y = Q R with Q^T Q = 1, and what makes a gradient by R one by Y: a product with Q.
+    """R (d, d) of rows Y = Q R with Q^T Q = 1, and a function that multiplies by Q.
 
-    If Y is well conditioned, R is the Cholesky factor of Y^T Y, and Q = Y R^-1 is not made: in half the time.
+    The function maps a gradient w.r.t. R to one w.r.t. Y. If Y is well conditioned, R is the Cholesky factor
+    of Y^T Y, and Q = Y R^-1 is not formed, which takes half the time.
     """
     if is_host(rows):
         factor, failed = torch.linalg.cholesky_ex(rows.mT @ rows, upper=True)
@@ -138,13 +139,13 @@ def _triangle(rows: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
 def _triangles(
     rows: Tensor, batch: ClassBatch
 ) -> tuple[Tensor, ClassBatch, dict[int, Callable[[Tensor], Tensor]]]:
-    """Classes of more samples than dimensions as d rows R each, by Y = Q R with Q^T Q = 1.
+    """Reduce classes of more samples than dimensions to d rows R each, by Y = Q R with Q^T Q = 1.
 
-    Then Y_u Y_v^T = Q_u (R_u R_v^T) Q_v^T: what is decomposed is no larger than (d, d), and a gradient by R
-    is one by Y after a product with Q.
+    Then Y_u Y_v^T = Q_u (R_u R_v^T) Q_v^T: no decomposed matrix is larger than (d, d), and a gradient w.r.t.
+    R times Q is one w.r.t. Y.
 
     Returns:
-        The rows, the batch they make, and that product for the classes that were made smaller.
+        The rows, their batch, and for every reduced class the function that multiplies by Q.
     """
     width = rows.shape[1]
     large = np.flatnonzero(batch.counts > width)
@@ -162,7 +163,7 @@ def _triangles(
 class _Moments(torch.autograd.Function):
     """Means (k, d), traces of covariances (k,), and the nuclear norm of Y_u Y_v^T for every pair (P,).
 
-    Y are the rows of a class less their mean, times the roots of their masses: Y^T Y is the covariance.
+    Y are the centred rows of a class times the square roots of their masses: Y^T Y is the covariance.
     """
 
     @staticmethod
@@ -221,7 +222,7 @@ class _Moments(torch.autograd.Function):
 
 @register_distance
 class Bures(ClassDistance):
-    r"""2-Wasserstein distance (with its root) of the Gaussians with the classes' means and covariances.
+    r"""2-Wasserstein distance (not squared) of the Gaussians with the classes' means and covariances.
 
     .. math::
 
@@ -230,10 +231,10 @@ class Bures(ClassDistance):
 
     Equation 7 (appendix C) of the OT-CPCC paper (arXiv:2410.03052); Dowson and Landau 1982,
     doi:10.1016/0047-259X(82)90077-X; Bhatia, Jain and Lim 2019, doi:10.1016/j.exmath.2018.01.002. Covariances
-    S are divided by n. The last trace is the nuclear norm of the centred cross-Gram matrix (m, n); a class of
-    n samples is first made n - 1 rows of the same covariance, or d if that is less, so that no matrix is
-    larger than classes and dimensions allow. Computed in float64, since W is a small difference of large
-    traces for classes of like shape.
+    S are normalized by n. The last trace is the nuclear norm of the centred cross-Gram matrix (m, n); a class
+    of n samples is first reduced to min(n - 1, d) rows with the same covariance, which keeps the matrices
+    small. Computed in float64, because the distance of classes of similar shape is a small difference of
+    large traces.
 
     Example:
         >>> from cophenet.transport.grouping import group_by_class
@@ -253,10 +254,10 @@ class Bures(ClassDistance):
             means, traces, norms = _Moments.apply(batch.features, batch)  # type: ignore[no-untyped-call]
             both = traces[first] + traces[second]
             spread = both - 2 * norms
-            # Never negative but for rounding; at its minimum 0 it has no gradient either.
+            # Negative only by rounding; at its minimum 0 its gradient is 0, too.
             spread = torch.where(spread > _ROUNDING * both, spread, 0.0)
             squared = euclidean(means, batch).square() + spread
             apart = squared > 0
-            # Where W = 0 the root has no derivative; 0 is taken.
+            # At 0 the square root has no derivative; 0 is used.
             distance = torch.where(apart, squared, 1.0).sqrt() * apart
             return distance.to(batch.given.dtype)

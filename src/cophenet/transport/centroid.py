@@ -23,7 +23,7 @@ class L2(ClassDistance):
 
         \rho(u, v) = \left\| \sum_i a_i z_i - \sum_j b_j z'_j \right\|_2
 
-    That of l2-CPCC: Zeng, Tachet des Combes and Zhao, "Learning Structured Representations by Embedding Class
+    Used by l2-CPCC: Zeng, Tachet des Combes and Zhao, "Learning Structured Representations by Embedding Class
     Hierarchy", ICLR 2023; section 2.1 of the OT-CPCC paper (arXiv:2410.03052). A lower bound of "emd", which
     it equals for Gaussians of one covariance (Proposition 3.1 there).
 
@@ -73,27 +73,27 @@ class L1(ClassDistance):
         return table[batch.on_device(batch.first), batch.on_device(batch.second)].to(batch.given.dtype)
 
     def magnitude(self, batch: ClassBatch) -> Tensor:
-        """The largest sum of absolute entries of a sample."""
+        """The largest l1 norm of a sample."""
         return batch.largest_norm(1)
 
 
 @register_distance
 class Poincare(ClassDistance):
-    r"""Hyperbolic distance of the (weighted) class means, each moved to one norm inside the unit ball.
+    r"""Hyperbolic distance of the (weighted) class means, all scaled to one norm inside the unit ball.
 
     .. math::
 
         \rho(u, v) = \operatorname{arccosh}\left( 1 + \frac{2 \|x - y\|^2}{(1 - \|x\|^2)(1 - \|y\|^2)} \right)
 
-    x is the mean mu_u scaled to length `norm`, y that of v.
+    x is the mean of class u scaled to length `norm`, y that of class v.
 
     The Poincare ball's distance: Nickel and Kiela, "Poincare Embeddings for Learning Hierarchical
     Representations", NeurIPS 2017, arXiv:1705.08039, equation 1.
 
-    All means get the same norm, also those that lay inside the ball, so that training and
-    evaluation use one formula. Means that lie in the same direction, but for rounding of the features, are 0
-    apart; one that is 0 but for rounding has no direction and stays at the origin. Without this the factor
-    1 / (1 - norm^2) would make distances of what is only rounding.
+    All means get the same norm, including those already inside the ball, so that training and
+    evaluation use one formula. Means whose directions agree up to rounding of the features have distance 0; a
+    mean that is 0 up to rounding has no direction and is placed at the origin. Otherwise the factor
+    1 / (1 - norm^2) would turn rounding errors into distances.
 
     Args:
         norm: The norm every mean is rescaled to, below 1.
@@ -122,7 +122,7 @@ class Poincare(ClassDistance):
         first, second = batch.on_device(batch.first), batch.on_device(batch.second)
         rounding = batch.largest_norm() * batch.resolution
         length = torch.linalg.vector_norm(means, dim=1, keepdim=True)
-        directed = ~(length <= rounding)  # also NaN, which is not to be hidden
+        directed = ~(length <= rounding)  # True for NaN, which must not be hidden
         reach = length.where(directed, 1.0)
         points = torch.where(directed, means * (self.norm / reach), 0.0)
         slack = torch.ones_like(length).masked_fill_(directed, math.sqrt(1 - self.norm**2))
@@ -130,7 +130,7 @@ class Poincare(ClassDistance):
         slack_and_blur = torch.cat((slack, blur), dim=1)
         left, right = slack_and_blur.index_select(0, first), slack_and_blur.index_select(0, second)
         chord = euclidean(points, batch)
-        # What is within rounding is divided by infinity: 0, with gradient 0.
+        # Distances within rounding are divided by infinity: 0, with gradient 0.
         near = chord.detach() <= left[:, 1] + right[:, 1]
         scale = (left[:, 0] * right[:, 0]).masked_fill_(near, math.inf)
         # arccosh(1 + 2 x^2) = 2 arcsinh(x), whose derivative is finite at 0.

@@ -1,4 +1,4 @@
-"""Exact earth mover's distance: the best plan of every class pair."""
+"""Exact earth mover's distance: the optimal plan of every class pair."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _Solve = Callable[[PairProblems, CostStrip, Indices, Executor | None], None]
 # Rows of a strip of distances: enough for a fast product, few enough to skip most of a lower triangle.
 _STRIP_ROWS = 384
 _STRIP_ELEMENTS = 1 << 24
-# Distances below which starting threads costs more than it saves.
+# Number of distances below which starting threads costs more than it saves.
 _THREAD_ELEMENTS = 1 << 16
 
 
 def _load(solver: Solver) -> _Solve:
-    """Import a solver; here, so that the module itself needs neither Numba nor SciPy nor POT."""
+    """Import a solver on use, so that this module itself needs neither Numba nor SciPy nor POT."""
     if solver == "numba":
         warm_up()
     elif solver == "pot" or not machine_code.is_compiled_meanwhile():
@@ -60,7 +60,7 @@ def _cuts(starts: Indices, begin: int, stop: int, step: int) -> Iterator[tuple[i
 
 
 def _strips(z: Tensor, problems: PairProblems) -> Iterator[tuple[CostStrip, Indices]]:
-    """Distances of some classes to those from there on, with the pairs they cover, in bounded memory."""
+    """Distances of some classes to themselves and later ones, with the pairs covered; bounded memory."""
     starts, num_classes = problems.starts, len(problems.starts) - 1
     order = np.argsort(problems.first, kind="stable")
     first = problems.first[order]
@@ -80,7 +80,7 @@ def _strips(z: Tensor, problems: PairProblems) -> Iterator[tuple[CostStrip, Indi
 
 
 def solve_all(batch: ClassBatch, solve: _Solve) -> PairProblems:
-    """The optimal plan of every pair, sources in the lower class."""
+    """The optimal plan of every pair; sources are in the class of the lower position."""
     z = batch.features.detach()
     starts = batch.offsets
     shares = None
@@ -116,12 +116,12 @@ class EMD(PlanDistance):
 
     Args:
         solver: "numba", compiled code for all pairs at once (`pip install cophenet[fast]`); "pot", SciPy and
-            POT pair by pair; "auto", the first if it is installed. All give the same values. Used for the
-            first time "numba" compiles for 25 seconds; "auto" has it done elsewhere, with "pot" until then.
+            POT pair by pair; "auto", the first if it is installed. All give the same values. The first use
+            of "numba" compiles for 25 seconds; "auto" compiles in the background and uses "pot" until then.
 
     Raises:
         ValueError: If the solver is unknown.
-        ImportError: If "numba" is asked for and cannot be used.
+        ImportError: If "numba" is requested and cannot be used.
 
     Example:
         >>> from cophenet.transport.grouping import group_by_class
@@ -146,7 +146,7 @@ class EMD(PlanDistance):
         return f"solver={self.solver!r}"
 
     def warm_up(self) -> None:
-        """Compile the solver now, if it is to be and never was, so that all calls use the same."""
+        """Compile the solver now, if it is used and not compiled yet, so that all calls use the same one."""
         if self.solver != "pot" and machine_code.why_none() is None:
             warm_up()
 

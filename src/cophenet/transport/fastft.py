@@ -47,7 +47,7 @@ def principal_directions(rows: Tensor, count: int) -> Tensor:
 
 
 def _unit_beside(others: list[Tensor], direction: Tensor) -> Tensor:
-    """A direction (d, 1) at right angles to others, scaled to norm one."""
+    """A direction (d, 1) made orthogonal to others and scaled to norm one."""
     for other in others:
         direction = direction - other @ (other.T @ direction)
     unit: Tensor = torch.linalg.qr(direction).Q
@@ -55,22 +55,22 @@ def _unit_beside(others: list[Tensor], direction: Tensor) -> Tensor:
 
 
 def _principal_scores(batch: ClassBatch, count: int) -> Tensor:
-    """(count, B) where samples stand in their class along the leading within-class directions."""
+    """(count, B) projections of the centred samples on the leading within-class directions."""
     z = batch.features.detach()
-    # Less the class mean: the same order within a class, and exact for tight classes far from the origin.
+    # Centring keeps the order within a class, and is accurate for tight classes far from the origin.
     residual = (z - batch.means().detach()[batch.segments]).to(z.dtype)
     rows = residual
     if batch.weights is not None:
         share = batch.weights * batch.on_device(batch.counts).to(z.dtype)[batch.segments]
         rows = residual * share.sqrt()[:, None]
     directions = principal_directions(rows, count)
-    # One product each: what a score is rounded to must not depend on how many there are.
+    # One product each: the rounding of a score must not depend on the number of scores.
     return torch.cat([direction[None] @ residual.T for direction in directions.T.contiguous()])
 
 
 @register_distance
 class FastFlowTree(PlanDistance):
-    r"""Fast FlowTree: samples are matched first come, first served.
+    r"""Fast FlowTree: samples are matched greedily, in a fixed order.
 
     .. math::
 
@@ -80,16 +80,16 @@ class FastFlowTree(PlanDistance):
 
     Section 3.2 and Algorithm 1 (greedy flow matching, the north-west-corner rule) of the OT-CPCC paper
     (arXiv:2410.03052), whose Theorem 3.2 shows that it is Algorithm 2 on the augmented label tree.
-    On the label tree with the samples hung below their classes all samples of two classes are
+    On the label tree with the samples attached below their classes all samples of two classes are
     equally far apart, so any greedy matching is optimal *for the tree*, and the plan costs one
     pass over the samples. Its cost in feature space is at least the exact EMD.
 
     Args:
-        order: "batch" serves samples in batch order, as the paper does; "principal" sorts the
+        order: "batch" matches samples in batch order, as the paper does; "principal" sorts the
             samples of every class along one direction, the leading eigenvector of the pooled
             within-class covariance, which brings the plan close to the optimal one.
         n_orders: With "principal": try that many leading eigenvectors and keep the cheapest plan
-            of each pair; more are never dearer.
+            of each pair; a larger number never increases the cost.
 
     Example:
         >>> from cophenet.transport.grouping import group_by_class
@@ -126,7 +126,7 @@ class FastFlowTree(PlanDistance):
         return planned_cost(batch.features, plan, distance, batch.constant), plan
 
     def _planned(self, batch: ClassBatch) -> tuple[TransportPlan, Tensor | None]:
-        """The plan, and the distances of its entries where they had to be computed."""
+        """The plan, and the distances of its entries if they had to be computed, else None."""
         if self.order == "batch":
             return greedy_plan(batch), None
         count = min(self.n_orders, batch.given.shape[1])

@@ -25,11 +25,11 @@ Floats = NDArray[np.float64]
 
 
 class _Units(NamedTuple):
-    """Masses as whole numbers, so that nothing is lost in a match.
+    """Masses as integers, so that matching is exact.
 
     Attributes:
-        by_row: (B,) what every row has; empty where all rows of a class have the same.
-        whole: (P,) what both classes of a pair have in all.
+        by_row: (B,) units of every row; empty if weights are uniform.
+        whole: (P,) total units of either class of a pair.
     """
 
     by_row: Indices
@@ -37,12 +37,12 @@ class _Units(NamedTuple):
 
 
 class _Matches(NamedTuple):
-    """What is sent, pair after pair.
+    """Matched mass, pair after pair.
 
     Attributes:
         source: (E,) row of the first class.
         target: (E,) row of the second class.
-        mass: (E,) what is sent, one in all of a pair.
+        mass: (E,) mass sent; sums to one over a pair.
         offsets: (P + 1,) first match of every pair.
     """
 
@@ -57,13 +57,13 @@ _Match = Callable[[ClassBatch, Indices, _Units], _Matches]
 
 @dataclass
 class _Side:
-    """The samples of one side of all pairs, by pair and then by row, and what they have left to match.
+    """The samples of one side of all pairs, by pair and then by row, and their unmatched mass.
 
     Attributes:
         other: (P,) the class on the other side of every pair.
         pair: (n,) pair of every entry.
         row: (n,) row of the batch.
-        left: (n,) mass not matched yet, in whole units.
+        left: (n,) mass not matched yet, in units.
     """
 
     other: Indices
@@ -79,7 +79,7 @@ class _Side:
             shared: (k, B) whether a class has samples in a cell.
 
         Returns:
-            The entries, those of one group next to each other in row order, and the groups' numbers.
+            The entries, sorted by group and then by row, and the group of each.
         """
         own_cell = cell[self.row]
         entries = np.flatnonzero((self.left > 0) & shared[self.other[self.pair], own_cell])
@@ -90,23 +90,23 @@ class _Side:
 
 @dataclass
 class _Line:
-    """Matched mass of one side laid end to end, group after group.
+    """Matched mass of one side as consecutive intervals, group after group.
 
     Attributes:
         entries: (n,) entries of the side.
-        ends: (n,) where the mass of every entry ends.
+        ends: (n,) end of the interval of every entry.
     """
 
     entries: Indices
     ends: Indices
 
     def at(self, position: Indices) -> Indices:
-        """The entries whose mass begins at or before a position and ends after it."""
+        """The entries whose intervals contain the given positions."""
         return self.entries[np.searchsorted(self.ends, position, side="right")]
 
 
 def _lay_out(side: _Side, entries: Indices, counts: Indices, matched: Indices) -> _Line:
-    """Take the first `matched` units of every group from its entries, in order."""
+    """Subtract the first `matched` units of every group from its entries, in order; return the intervals."""
     left = side.left[entries]
     ends = np.cumsum(left)
     group_ends = ends[np.cumsum(counts) - 1]
@@ -121,7 +121,7 @@ def _lay_out(side: _Side, entries: Indices, counts: Indices, matched: Indices) -
 def _match_level(
     source: _Side, target: _Side, cell: Indices, shared: NDArray[np.bool_]
 ) -> tuple[Indices, ...]:
-    """Match all a level's cells can, for all pairs, first come first served; takes from `left`.
+    """Match as much as possible within the cells of a level, for all pairs, in row order; reduces `left`.
 
     Returns:
         Source entries, target entries and units of the matches.
@@ -147,7 +147,7 @@ def _match_level(
 
 
 def _in_both(reach: list[tuple[Indices, Indices]]) -> list[NDArray[np.bool_]]:
-    """Which entries of each side belong to a group of both; groups are sorted."""
+    """For each side, whether its entries belong to a group that both sides have; groups are sorted."""
     kept = []
     for (_, group), (_, other) in (reach, reach[::-1]):
         kept.append(np.append(other, -1)[np.searchsorted(other, group)] == group)
@@ -155,7 +155,7 @@ def _in_both(reach: list[tuple[Indices, Indices]]) -> list[NDArray[np.bool_]]:
 
 
 def whole_units(batch: ClassBatch, weights: Floats | None) -> _Units:
-    """Flow weights, or uniform ones, as whole units of which both classes of a pair have the same number."""
+    """Flow weights (None means uniform) as integer units; both classes of a pair have the same total."""
     if weights is None:
         whole = np.lcm(batch.counts[batch.first], batch.counts[batch.second])
         return _Units(np.empty(0, dtype=np.int64), whole)
@@ -205,7 +205,7 @@ def _match_by_level(batch: ClassBatch, cells: Indices, units: _Units) -> _Matche
 
 
 def match_by_kernel(batch: ClassBatch, cells: Indices, units: _Units) -> _Matches:
-    """The same matches in the same order, pair by pair in compiled code, five times as fast."""
+    """The same result as `_match_by_level`, by compiled code, which is five times as fast."""
     from cophenet.transport.solvers.matching import match_pairs
 
     counts, first, second = batch.counts, *map(np.ascontiguousarray, (batch.first, batch.second))
@@ -225,7 +225,7 @@ def _matcher() -> _Match:
 
 @register_distance
 class FlowTree(SeededDistance, PlanDistance):
-    r"""FlowTree: the optimal plan of a QuadTree's metric, at Euclidean cost.
+    r"""FlowTree: the Euclidean cost of the plan that is optimal in the metric of a QuadTree.
 
     .. math::
 
@@ -238,11 +238,11 @@ class FlowTree(SeededDistance, PlanDistance):
 
     Every call draws one randomly shifted QuadTree over all samples of the batch and matches each
     class pair from the smallest cells up, samples of a cell in batch order (Algorithm 2 of the
-    OT-CPCC paper). Plans are exact in whole units. They are made on the host: on an accelerator the
-    features are brought there together with the class counts.
+    OT-CPCC paper). Plans are computed in exact integer units on the host: features on an accelerator
+    are copied there in the same transfer as the labels.
 
     Args:
-        generator: Draws the shifts, on the CPU; by default one of its own, with seed 0.
+        generator: CPU generator of the random shifts; by default a new one with seed 0.
 
     Example:
         >>> from cophenet.transport.grouping import group_by_class
@@ -274,6 +274,6 @@ class FlowTree(SeededDistance, PlanDistance):
         )
 
     def warm_up(self) -> None:
-        """Compile the matching now, if it can be and never was."""
+        """Compile the matching now, if that is possible and not done yet."""
         if machine_code.why_none() is None:
             warm_up()

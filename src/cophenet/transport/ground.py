@@ -1,9 +1,9 @@
-"""Euclidean distances between samples, where a plan asks for them, and what they pull back.
+"""Euclidean distances between the samples that a plan matches, and their gradients.
 
-Two ways to the same numbers. *Gram*: one matrix product gives all distances of a small batch,
-and one more their gradients; pairs for which it would cancel are computed by difference. *Direct*:
-only the wanted pairs, by difference, in chunks. The first needs to know which pairs cancel, so on
-an accelerator, where asking means a transfer to the host, the second is used throughout.
+There are two methods. *Gram*: one matrix product gives all distances of a small batch, and one more
+their gradients; pairs that would suffer from cancellation are computed by difference. *Direct*: only
+the required pairs, by difference, in chunks. The first has to know which pairs cancel. On an
+accelerator that would need a transfer to the host, so the second is always used there.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ __all__ = [
     "sample_distances",
 ]
 
-# Below this share of the two squared norms a squared distance is lost to cancellation in float32.
+# Below this fraction of the sum of both squared norms a squared distance is lost to cancellation in float32.
 CANCELS = 1e-3
-# A chunk and what is computed from it should stay in a core's cache.
+# A chunk and the results computed from it should fit a core's cache.
 _CHUNK_ELEMENTS = 1 << 18
-# A device wants few calls; this bounds their memory.
+# On an accelerator few large calls are faster; this bounds their memory.
 _DEVICE_ELEMENTS = 1 << 26
 _GRAM_ELEMENTS = 1 << 24
-# Rows of a product whose columns begin where they do.
+# Rows per product when only the upper triangle of the Gram matrix is needed.
 _STEP = 128
-# What a pair by difference costs, in entries of the Gram matrix.
+# Cost of a pair computed by difference, in entries of the Gram matrix.
 _GRAM_ADVANTAGE = 64
 
 
 def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Refuse a backward pass that is to be differentiated again, instead of silently dropping its graph."""
+    """Make a backward pass raise an error if it is differentiated again, instead of dropping its graph."""
 
     @wraps(backward)
     def checked(ctx: Any, *grads: Any) -> Any:
@@ -58,11 +58,11 @@ def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gaps(z: Tensor, *pairs: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Differences z_i - z_j of pairs, (e, d) for a part of them at a time, in the same memory.
+    """Yield differences z_i - z_j of pairs in chunks (e, d), which reuse the same memory.
 
-    Pairs are two tensors (E,), and any others of that length: their parts come with the differences. New
-    memory for every part would be worse than slow: what is freed is a few bytes too short for the next
-    aligned block, so that the host's memory grows as if nothing were freed.
+    `pairs` are two index tensors (E,), and any others of that length, whose chunks are yielded with the
+    differences. New memory for every chunk would be worse than slow: a freed block is a few bytes too short
+    for the next aligned one, so that the host's memory grows as if nothing were freed.
     """
     elements = _CHUNK_ELEMENTS if is_host(z) else _DEVICE_ELEMENTS
     step = max(1, elements // max(1, z.shape[1]))
@@ -88,13 +88,13 @@ def _direct(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
 
 
 def _squared_norms(rows: Tensor) -> Tensor:
-    """(n, d) -> (n,), without squares of all entries in memory."""
+    """(n, d) -> (n,), without storing the squares of all entries."""
     norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
     return norms.square_()
 
 
 def _products(rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """(n, n) products of rows, at least those of the pairs: none below the diagonal if no pair is there."""
+    """(n, n) Gram matrix of rows; may be uninitialized below the diagonal if no pair is there."""
     if len(rows) <= 2 * _STEP or not bool((source < target).all()):
         return rows @ rows.T
     products = rows.new_empty(len(rows), len(rows))
@@ -106,12 +106,12 @@ def _products(rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Gram:
-    """What the Gram way knows of some pairs, for their distances and for the pull on them.
+    """Data of the Gram method for some pairs, for their distances and gradients.
 
     Attributes:
         centered: (B, d) features less their mean.
         flat: (E,) position of every pair in a (B, B) table.
-        near: (n,) pairs that cancel.
+        near: (n,) pairs that suffer from cancellation.
         distance: (E,) distances of the pairs.
     """
 
@@ -122,7 +122,7 @@ class _Gram:
 
     @classmethod
     def of(cls, z: Tensor, source: Tensor, target: Tensor, distance: Tensor | None = None) -> _Gram:
-        """Distances by one product, unless they are known already."""
+        """Compute the distances by one matrix product, unless they are given."""
         centered = z - z.mean(0)
         flat = (source * len(z)).add_(target)
         if distance is None:
@@ -138,12 +138,12 @@ class _Gram:
         near = (squared <= norms.mul_(CANCELS)).nonzero().view(-1)
         distance = squared.clamp_(min=0).sqrt_()
         if len(near):
-            # From the features as given: centring rounds, a difference of close numbers does not.
+            # From the original features: centring rounds, a difference of close numbers does not.
             distance[near] = _direct(z, source[near], target[near])
         return cls(centered, flat, near, distance)
 
     def pull(self, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> Tensor:
-        """(B, d) sum of pull * (z_i - z_j) over the pairs, for both of their samples; changes `pull`."""
+        """(B, d) gradient: sum over pairs of pull * (z_i - z_j), for j negated; modifies `pull`."""
         size = len(z)
         if len(self.near):
             near_pull = pull[self.near].masked_fill_(self.distance[self.near] == 0, 0)
@@ -191,7 +191,7 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
     row_norms = column_norms if ac is bc else _squared_norms(ac)
     squared = torch.addmm(column_norms, ac, bc.T, alpha=-2).add_(row_norms[:, None])
     first_row, first_column = rows.start or 0, columns.start or 0
-    # A sample and itself, where rows and columns overlap.
+    # Distances of samples to themselves, where rows and columns overlap.
     same = squared[max(0, first_column - first_row) :, max(0, first_row - first_column) :]
     same.fill_diagonal_(torch.inf)
     near = None
@@ -206,7 +206,7 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
 
 
 def pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> None:
-    """Add pull * (z_i - z_j) to row i of `out` (B, d) and take it from row j, for pairs (E,)."""
+    """Add pull * (z_i - z_j) to row i of `out` (B, d) and subtract it from row j, for pairs (E,)."""
     for gap, a, b, strength in _gaps(z, source, target, pull):
         force = gap.mul_(strength.unsqueeze(1))
         out.index_add_(0, a, force)
@@ -214,7 +214,7 @@ def pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Te
 
 
 class _PlannedCost(torch.autograd.Function):
-    """<P, D> of every pair with P constant; the gradient of D is a unit vector, or 0 where D is."""
+    """<P, D> of every pair with P constant; the gradient of D is a unit vector, or 0 where D is 0."""
 
     @staticmethod
     def forward(
@@ -242,7 +242,7 @@ class _PlannedCost(torch.autograd.Function):
             pull.masked_fill_(distance == 0, 0)
             out, source, target = torch.zeros_like(z), plan.source, plan.target
             if ctx.constant is not None and is_host(z):
-                # Most pairs are of two constant samples; on an accelerator to count the others is a transfer.
+                # Skip pairs of two constant samples (most are); on an accelerator that would need a transfer.
                 kept = (~(ctx.constant[source] & ctx.constant[target])).nonzero().view(-1)
                 source, target, pull = source[kept], target[kept], pull[kept]
             pull_direct(out, z, source, target, pull)
@@ -255,10 +255,10 @@ def planned_cost(
     """Cost of a constant plan for every pair, (P,), differentiable in the features.
 
     Args:
-        z: (B, d) the features the plan's sample numbers point into.
+        z: (B, d) the features that the plan's sample numbers index.
         plan: Sparse plan of P pairs.
         distance: (E,) the distances of the plan's entries, if they are known already.
-        constant: (B,) rows whose gradient nobody asks for; it may be incomplete.
+        constant: (B,) True for rows whose gradient is not needed and may be incomplete.
     """
     cost: Tensor = _PlannedCost.apply(z, plan, distance, constant)  # type: ignore[no-untyped-call]
     return cost

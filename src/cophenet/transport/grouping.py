@@ -36,13 +36,13 @@ FlowWeights = Scheme | Tensor
 def check_batch(
     features: Tensor, labels: Tensor, flow_weights: FlowWeights = "uniform", *, host_labels: bool = False
 ) -> None:
-    """Refuse what is no batch, as far as shapes and types show it; one without samples is none the less.
+    """Check the shapes, types and devices of a batch, which may be empty.
 
     Args:
         features: (B, d) floating point.
         labels: (B,) integers.
         flow_weights: The name of a scheme, or (B,).
-        host_labels: Whether labels may be on the host while features are elsewhere.
+        host_labels: Whether labels may be on the host while features are on another device.
 
     Example:
         >>> check_batch(torch.zeros(2, 3), torch.tensor([0.5, 1.0]))
@@ -95,7 +95,7 @@ def known_groups(labels: Indices, num_classes: int | None = None, regroup: Indic
     Args:
         labels: (B,) on the host.
         num_classes: If given, labels must lie in [0, num_classes).
-        regroup: (num_classes,) class that each label stands for; None groups by the labels themselves.
+        regroup: (num_classes,) class that each label is mapped to; None groups by the labels themselves.
 
     Raises:
         ValueError: If a label is out of range.
@@ -120,7 +120,7 @@ def _weights_usable(weights: Tensor, ordered_labels: Tensor) -> Tensor:
 
 
 def raise_not_finite(features: Tensor) -> NoReturn:
-    """Refuse features (B, d) of which some are not finite, and say which."""
+    """Raise an error that counts the non-finite samples of features (B, d) and names the first."""
     bad = (~torch.isfinite(features)).any(dim=1).nonzero().flatten()
     where = f"{len(bad)} of {len(features)} samples (first: sample {int(bad[0])})"
     raise ValueError(f"features must be finite, got NaN or inf in {where}")
@@ -139,7 +139,7 @@ def _softmax_weights(batch: ClassBatch, sign: float) -> Tensor:
 
 
 def _weighted(batch: ClassBatch, scheme: FlowWeights) -> ClassBatch:
-    """The batch with its flow weights; given ones are in the order of its rows already."""
+    """The batch with its flow weights; a tensor must already be in the order of its rows."""
     if isinstance(scheme, str) and scheme == "uniform":
         return batch
     return replace(batch, weights=_flow_weights(batch, scheme))
@@ -149,7 +149,7 @@ def _flow_weights(batch: ClassBatch, scheme: FlowWeights) -> Tensor:
     """(B,) flow weights, summing to one in every class."""
     if isinstance(scheme, Tensor):
         raw = scheme.double()
-        # Scaling by the largest first keeps tiny and huge given weights from under- or overflowing.
+        # Dividing by the largest first keeps tiny and huge weights from under- or overflowing.
         peak = raw.new_zeros(batch.num_classes).scatter_reduce(0, batch.segments, raw, "amax")
         raw = raw / peak[batch.segments]
         return (raw / batch.class_sums(raw)[batch.segments]).to(batch.features.dtype)
@@ -157,7 +157,7 @@ def _flow_weights(batch: ClassBatch, scheme: FlowWeights) -> Tensor:
 
 
 def _to_host(parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy tensors of 8-byte numbers, then any others, to the host in one transfer."""
+    """Copy tensors to the host in one transfer; those of 8-byte types must come first, for alignment."""
     away = [part for part in parts.values() if not is_host(part)]
     if not away:
         return dict(parts)
@@ -170,7 +170,7 @@ def _to_host(parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _check_masses(mass: NDArray[np.float64], prepared: PreparedLabels) -> None:
-    """Refuse flow weights (N,), known on the host, that no class can be weighted with."""
+    """Check the values of flow weights (N,) on the host."""
     owner, size = prepared.rows.owner, prepared.rows.num_classes
     known, positive = mass[owner < size], np.bincount(owner[mass > 0], minlength=size)[:size]
     if not ((known >= 0) & np.isfinite(known)).all() or not positive.all():
@@ -195,7 +195,7 @@ def unit_rows(vectors: Tensor) -> Tensor:
     """
     if vectors.numel() == 0:
         return vectors
-    # By a power of two first, which is exact, so that no square is out of range.
+    # Scale by a power of two first, which is exact, so that no square is out of range.
     limit = -math.frexp(torch.finfo(vectors.dtype).tiny)[1] + 1
     exponents = vectors.detach().abs().amax(dim=1, keepdim=True).frexp().exponent.clamp(-limit, limit)
     scaled = vectors * torch.exp2(-exponents.to(vectors.dtype))
@@ -205,13 +205,13 @@ def unit_rows(vectors: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class PreparedLabels:
-    """Labels that were looked at on the host, and what was made of them ahead of the features.
+    """Labels that were read on the host, and arrays computed from them before the features are available.
 
     Attributes:
-        layout: Their classes.
-        rows: Where the samples of these are, in the batch and what is remembered behind it.
-        ahead: What goes to a device in one transfer: `order`, that of the rows, and what a distance wants.
-        largest: Samples of the largest class, if it is known already.
+        layout: Their classes and class pairs.
+        rows: The class of every sample of the batch, followed by the remembered samples.
+        ahead: Arrays to move to a device in one transfer: the `order` of rows, and those of a distance.
+        largest: Number of samples in the largest class; 0 if not known yet.
     """
 
     layout: ClassLayout
@@ -221,7 +221,7 @@ class PreparedLabels:
 
     @classmethod
     def of(cls, groups: Indices, recalled: Recalled | None = None) -> PreparedLabels:
-        """Those of samples with classes (B,), and of earlier samples behind them."""
+        """Prepare samples of the given classes (B,), followed by the remembered samples."""
         if recalled is None:
             return cls(*ClassLayout.of(groups))
         size = len(groups)
@@ -259,7 +259,7 @@ def group_by_class(
             distance to its mean or of its negative; or a tensor (B,) of masses, scaled to
             sum to one within each class. Constant in the backward pass.
         num_classes: if given, labels must lie in [0, num_classes).
-        regroup: (num_classes,) class that each label stands for; None groups by the labels themselves.
+        regroup: (num_classes,) class that each label is mapped to; None groups by the labels themselves.
         keep_host: Also bring features and weights to the host, in the same transfer.
 
     Returns:
@@ -288,10 +288,10 @@ def group_read(
     wide: bool = False,
     recalled: Recalled | None = None,
 ) -> tuple[ClassBatch, Indices]:
-    """As `group_by_class`, of a batch that passed `check_batch`; what only values show is checked here.
+    """As `group_by_class`, for a batch that passed `check_batch`; values are checked here.
 
-    Labels may be on the host already, and there may be earlier samples that count as well. Features are not
-    looked at if that is left to a distance that is `wide`. Returns also the group of every sample, (B,).
+    Labels may already be on the host, and `recalled` samples are appended to the batch. With `wide`, features
+    may be left unchecked, because the distance checks them. Also returns the group of every sample, (B,).
     """
     if features.numel() == 0:
         raise ValueError(f"features must hold at least one sample, got shape {tuple(features.shape)}")
@@ -336,7 +336,7 @@ def _whole(
     recalled: Recalled | None,
     **known: Any,
 ) -> ClassBatch:
-    """A batch with earlier samples behind it, if there are some, without weights."""
+    """The batch, followed by remembered samples if there are any, without weights."""
     if recalled is None:
         return prepared.batch(z, **known)
     batch = prepared.batch(recalled.behind(z, groups, given), **known)
@@ -352,19 +352,19 @@ def group_unread(
     in_range: bool = False,
     recalled: Recalled | None = None,
 ) -> tuple[ClassBatch, Tensor]:
-    """Group features of an accelerator by labels that are known on the host, reading nothing.
+    """Group features on an accelerator by labels known on the host, without reading from the device.
 
     Args:
         features: (B, d) floating point, which passed `check_batch`.
         groups: (B,) their classes.
-        prepared: What was made of these, and of `recalled`.
+        prepared: The prepared labels of these and of `recalled`.
         flow_weights: As for `group_by_class`.
-        in_range: Whether features of any size will do.
-        recalled: Earlier samples that count as well.
+        in_range: Whether features of any size are accepted and need not be rescaled.
+        recalled: Remembered samples to append.
 
     Returns:
-        The batch, its features divided by a power of two so that the largest is about 1, unless any size will
-        do; and on the device the largest absolute feature, and whether flow weights are usable if given.
+        The batch, its features divided by a power of two so that the largest is about 1, unless `in_range`;
+        and a device tensor with the largest absolute feature and, for given weights, whether they are valid.
     """
     z = features if features.dtype == torch.float64 else features.float()
     given = flow_weights.detach().double() if isinstance(flow_weights, Tensor) else None

@@ -1,4 +1,4 @@
-"""What labels alone decide of a batch: made on the host, and moved to a device in one transfer."""
+"""Data of a batch that depends on labels only: computed on the host, moved to a device in one transfer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ClassLayout", "ClassRows", "HostArrays", "Indices", "computed_once"]
 Indices = NDArray[np.int64]
 _Value = TypeVar("_Value")
 
-# Labels of a range up to this are counted, not sorted.
+# Labels that span less than this are counted instead of sorted.
 _COUNTED = 1 << 16
 
 
@@ -30,8 +30,8 @@ class computed_once(Generic[_Value]):  # noqa: N801, because it is used like `pr
         self.compute, self.name, self.__doc__ = compute, compute.__name__, compute.__doc__
 
     def __get__(self, instance: Any, owner: type | None = None) -> _Value:
-        """Compute the value, and keep it where it is found before this is asked again."""
-        if instance is None:  # asked of the class, as for documentation
+        """Compute the value, and store it in the instance, which hides this descriptor from then on."""
+        if instance is None:  # accessed on the class, as by documentation tools
             return self  # type: ignore[return-value]
         value = self.compute(instance)
         instance.__dict__[self.name] = value
@@ -40,7 +40,7 @@ class computed_once(Generic[_Value]):  # noqa: N801, because it is used like `pr
 
 @dataclass(frozen=True, eq=False)
 class HostArrays:
-    """Arrays of int64 and float64 by name, which go to a device together.
+    """Named int64 and float64 arrays that are moved to a device together.
 
     Example:
         >>> HostArrays({"order": np.array([1, 0])}).on(torch.device("cpu"))
@@ -59,13 +59,13 @@ class HostArrays:
     def _move(self, device: torch.device) -> dict[str, Tensor]:
         if device.type == "cpu":
             return {name: torch.from_numpy(array) for name, array in self.host.items()}
-        # Indices first, numbers behind them as their bits.
+        # Integers first, then floats with their bits viewed as int64.
         names = [name for name, array in self.host.items() if array.dtype.kind == "i"]
         floats = [name for name in self.host if name not in names]
         sent = torch.from_numpy(
             np.concatenate([self.host[name].view(np.int64) for name in (*names, *floats)])
         )
-        # Only pinned memory is copied without a wait.
+        # Only pinned memory is copied asynchronously.
         sent = (sent.pin_memory() if device.type == "cuda" else sent).to(device, non_blocking=True)
         lengths = [len(self.host[name]) for name in names]
         *parts, rest = torch.split(sent, [*lengths, len(sent) - sum(lengths)])
@@ -80,12 +80,12 @@ class HostArrays:
 
 @dataclass(frozen=True, eq=False)
 class ClassRows:
-    """Which rows of some features belong to which class; they are sorted when that is asked for.
+    """The class of every row of some features; rows are sorted on first access of `order`.
 
     Attributes:
-        owner: (N,) number of every row's class; k for rows of none.
+        owner: (N,) class number of every row; k for rows without a class.
         num_classes: k.
-        strangers: Whether there are rows of no class.
+        strangers: Whether there are rows without a class.
     """
 
     owner: Indices
@@ -94,8 +94,8 @@ class ClassRows:
 
     @computed_once
     def order(self) -> Indices:
-        """(B,) rows that have a class, class by class, those of a class in their order."""
-        # NumPy sorts numbers of 16 bits by their digits, several times faster.
+        """(B,) rows that have a class, sorted by class, in their original order within a class."""
+        # NumPy uses radix sort for 16-bit integers, which is several times faster.
         short = self.num_classes < 1 << 15
         order: Indices = (self.owner.astype(np.int16) if short else self.owner).argsort(kind="stable")
         return order[: np.count_nonzero(self.owner < self.num_classes)] if self.strangers else order
@@ -109,7 +109,7 @@ def _all_pairs(count: int) -> tuple[Indices, Indices]:
 
 
 def _present(labels: Indices) -> tuple[Indices, Indices, Indices]:
-    """Labels that occur, ascending; how often; and which of them each of the labels (B,) is."""
+    """Distinct labels, ascending; their counts; and the position among them of each of the labels (B,)."""
     readable = len(labels) > 0 and labels.dtype == np.int64 and labels.flags.c_contiguous
     loops = loops_when_hot() if readable else None
     if loops is not None:
@@ -131,7 +131,7 @@ def _present(labels: Indices) -> tuple[Indices, Indices, Indices]:
 
 @dataclass(frozen=True, eq=False)
 class ClassLayout:
-    """How many samples of which classes there are, and the pairs of these.
+    """The classes of a batch, their sizes, and the class pairs.
 
     Attributes:
         classes: (k,) labels present, ascending.
@@ -154,7 +154,7 @@ class ClassLayout:
 
     @classmethod
     def of(cls, labels: Indices) -> tuple[ClassLayout, ClassRows]:
-        """That of labels (B,), with all pairs in `itertools.combinations` order; and where its rows are."""
+        """Layout of labels (B,), all pairs in `itertools.combinations` order; and the class of each row."""
         classes, counts, owner = _present(labels)
         first, second = (side.copy() for side in _all_pairs(len(classes)))
         return cls(classes, counts, first, second), ClassRows(owner, len(classes))

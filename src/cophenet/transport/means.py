@@ -14,13 +14,13 @@ from cophenet.transport.solvers.machine_code import loops_when_hot
 
 __all__ = ["ClassShares", "class_means"]
 
-# Elements of a chunk: on the host its float64 copy stays in the cache, a device wants few calls.
+# Elements of a chunk: its float64 copy fits the cache on the host; on an accelerator few calls are faster.
 _HOST_ELEMENTS, _DEVICE_ELEMENTS = 1 << 19, 1 << 26
 _ALIKE = np.empty(0)
 
 
 def _add_rows(sums: Tensor, owner: Tensor, rows: Tensor) -> None:
-    """Add rows (n, d) to their owners'; in one order also on a device, whose `index_add_` has none."""
+    """Add rows (n, d) to the sums of their classes; deterministic also on a device, unlike `index_add_`."""
     if sums.device.type == "cpu":
         sums.index_add_(0, owner, rows)
     else:
@@ -29,13 +29,13 @@ def _add_rows(sums: Tensor, owner: Tensor, rows: Tensor) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ClassShares:
-    """What every row of some features (N, d), in any order, counts in which class.
+    """Class and weight of every row of some features (N, d), in any order.
 
     Attributes:
-        owner: (N,) class of every row; those of no class have number k.
+        owner: (N,) class of every row; k for rows without a class.
         counts: (k, 1) rows of every class.
-        mass: (N,) float64, what every row counts, one in each class together; None counts all alike.
-        strangers: Whether there are rows of no class.
+        mass: (N,) float64 weight of every row, summing to one in each class; None means uniform weights.
+        strangers: Whether there are rows without a class.
     """
 
     owner: Tensor
@@ -45,12 +45,12 @@ class ClassShares:
 
     @property
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-        """Classes (N,), masses (N,) or none, and counts (k,), on the host, for loops over the rows."""
+        """Classes (N,), masses (N,) or empty, and counts (k,) as NumPy arrays, for compiled loops."""
         mass = _ALIKE if self.mass is None else self.mass.contiguous().numpy()
         return self.owner.numpy(), mass, self.counts.view(-1).numpy()
 
     def means(self, z: Tensor) -> Tensor:
-        """(k, d) float64 means of the classes: sums of chunks, each in float64 while it is in the cache."""
+        """(k, d) float64 means of the classes, in chunks that are converted to float64 in the cache."""
         mass, size, width = self.mass, len(self.counts), z.shape[1]
         sums = z.new_zeros(size + self.strangers, width, dtype=torch.float64)
         loops = loops_when_hot(z) if len(self.owner) == len(z) else None
@@ -61,7 +61,7 @@ class ClassShares:
         elif mass is None and len(z) <= step:
             _add_rows(sums, self.owner, z.double())
         else:
-            # One copy for all chunks: the pages of a new one cost more than its numbers.
+            # One buffer for all chunks: allocating a new one costs more than filling it.
             copies = z.new_empty(min(step, len(z)), z.shape[1], dtype=torch.float64)
             for start in range(0, len(z), step):
                 part = slice(start, start + step)
@@ -71,12 +71,12 @@ class ClassShares:
         return sums if mass is not None else sums.div_(self.counts)
 
     def per_row(self, by_means: Tensor) -> Tensor:
-        """What by the means is (k, ...), by a row of each class, if rows have no mass."""
+        """Gradient w.r.t. a row, up to its mass, of every class, given that w.r.t. the means (k, ...)."""
         return by_means if self.mass is not None else by_means / self.counts
 
     def spread(self, per_row: Tensor, dtype: torch.dtype) -> Tensor:
-        """(N, d) gradient by the rows, of what `per_row` gives, (k, d)."""
-        if per_row.dtype != dtype:  # what is out of range is as large as can be
+        """(N, d) gradient w.r.t. all rows, given the result (k, d) of `per_row`."""
+        if per_row.dtype != dtype:  # clamp values that are out of range
             largest = torch.finfo(dtype).max
             per_row = per_row.clamp(-largest, largest)
         slope = per_row.to(dtype)
@@ -102,7 +102,7 @@ def class_means(z: Tensor, shares: ClassShares) -> Tensor:
 
     Args:
         z: (N, d) features.
-        shares: Of which classes they are.
+        shares: Their classes and weights.
 
     Returns:
         (k, d) float64.

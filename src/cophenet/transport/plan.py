@@ -18,12 +18,12 @@ __all__ = ["TransportPlan", "greedy_plan", "ragged_range", "uniform_arrays", "un
 
 Indices = NDArray[np.int64]
 
-# Classes of a training batch are small: the plans of all pairs of such sizes are kept.
+# Classes of a training batch are small: the plans of all size pairs up to this are cached.
 _SMALL = 32
 
 
 def ragged_range(lengths: Indices, begin: Indices | int = 0) -> Indices:
-    """Runs of whole numbers, end to end: begin, begin + 1, ... for each length.
+    """Concatenated ranges of integers: begin, begin + 1, ... for each length.
 
     Example:
         >>> ragged_range(np.array([2, 3]), np.array([7, 0]))
@@ -42,7 +42,7 @@ class TransportPlan:
     Attributes:
         source: (E,) sample of the pair's first class.
         target: (E,) sample of the pair's second class.
-        mass: (E,) what is sent; sums to one over the entries of a pair.
+        mass: (E,) mass sent; sums to one over the entries of a pair.
         offsets: (P + 1,) pair p owns the entries `offsets[p]:offsets[p + 1]`.
     """
 
@@ -71,7 +71,7 @@ class TransportPlan:
         return torch.segment_reduce(per_entry, "sum", offsets=self.bounds, axis=0, unsafe=True)
 
     def in_batch_order(self, batch: ClassBatch) -> TransportPlan:
-        """The plan in the caller's sample numbers, entries without mass left out."""
+        """The plan with the caller's sample numbers, without entries of zero mass."""
         kept = self.mass > 0
         pair = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))[kept.cpu().numpy()]
         return TransportPlan(
@@ -93,7 +93,7 @@ def _uniform_cuts(m: Indices, n: Indices) -> tuple[Indices, Indices]:
     is sorted and nothing compared as a float.
 
     Returns:
-        The right ends of all pieces, end to end, and the number of pieces (m + n - gcd) of each size pair.
+        The right ends of all pieces, concatenated, and the number of pieces (m + n - gcd) of each size pair.
     """
     gcd = np.gcd(m, n)
     pieces = m + n - gcd
@@ -110,14 +110,14 @@ def _uniform_cuts(m: Indices, n: Indices) -> tuple[Indices, Indices]:
 
 @dataclass(frozen=True, eq=False)
 class _Pieces:
-    """Plans of several pairs of sizes, end to end.
+    """Concatenated plans of several size pairs.
 
     Attributes:
-        counts: (c,) pieces of each pair of sizes.
-        starts: (c,) where its pieces begin.
-        row: Sample of the first class, of every piece.
+        counts: (c,) number of pieces of each size pair.
+        starts: (c,) first piece of each size pair.
+        row: Sample of the first class, for every piece.
         column: Sample of the second class.
-        mass: What the piece carries.
+        mass: Mass of the piece.
     """
 
     counts: Indices
@@ -128,7 +128,7 @@ class _Pieces:
 
     @classmethod
     def of(cls, m: Indices, n: Indices) -> _Pieces:
-        """The plans of sizes (c,) and (c,)."""
+        """The plans of class sizes m (c,) and n (c,)."""
         cuts, counts = _uniform_cuts(m, n)
         starts = np.cumsum(counts) - counts
         left = np.empty_like(cuts)
@@ -140,13 +140,13 @@ class _Pieces:
 
 @cache
 def _small_pieces() -> _Pieces:
-    """The plans of all pairs of sizes up to the limit, made once."""
+    """The plans of all size pairs up to `_SMALL`, computed once."""
     sizes = np.arange(1, _SMALL + 1)
     return _Pieces.of(np.repeat(sizes, _SMALL), np.tile(sizes, _SMALL))
 
 
 def _pieces_of_pairs(m: Indices, n: Indices) -> tuple[_Pieces, Indices]:
-    """Plans of the pairs of sizes that occur, and which of them each class pair has."""
+    """Plans of the size pairs that occur, and for each class pair which of them it uses."""
     if max(m.max(initial=0), n.max(initial=0)) <= _SMALL:
         return _small_pieces(), (m - 1) * _SMALL + n - 1
     code = m * (n.max() + 1) + n
@@ -155,10 +155,10 @@ def _pieces_of_pairs(m: Indices, n: Indices) -> tuple[_Pieces, Indices]:
 
 
 def uniform_arrays(layout: ClassLayout | ClassBatch) -> dict[str, NDArray[np.generic]]:
-    """North-west-corner plan of uniform weights, exact in integers, for all pairs; its parts by name.
+    """North-west-corner plan of uniform weights, exact in integers, for all pairs, as named arrays.
 
-    The plan of a pair depends only on its two sizes, and a batch has few distinct ones: they
-    are planned once and copied to the pairs.
+    The plan of a pair depends only on its two class sizes, of which a batch has few distinct ones: each
+    is computed once and copied to its pairs.
     """
     counts, first, second = layout.counts, layout.first, layout.second
     pieces, which = _pieces_of_pairs(counts[first], counts[second])
@@ -176,7 +176,7 @@ def uniform_arrays(layout: ClassLayout | ClassBatch) -> dict[str, NDArray[np.gen
 
 
 def uniform_plan(batch: ClassBatch) -> TransportPlan:
-    """The plan of `uniform_arrays`, which the batch may bring along."""
+    """The plan of `uniform_arrays`, which may be available in `batch.ahead`."""
     ahead = batch.ahead if "source" in batch.ahead.host else HostArrays(uniform_arrays(batch))
     parts, offsets = ahead.on(batch.given.device), cast(Indices, ahead.host["bounds"])
     plan = TransportPlan(parts["source"], parts["target"], parts["mass"].to(batch.given.dtype), offsets)
@@ -204,8 +204,8 @@ def _cumulative_integers(batch: ClassBatch, weights: Tensor) -> tuple[Tensor, in
 def weighted_plan(batch: ClassBatch, weights: Tensor) -> TransportPlan:
     """North-west-corner plan for any weights: a merge of cumulative weights, for all pairs at once.
 
-    Every pair gets m + n - 1 entries, those that carry no mass included, so that the shape
-    is known without looking at the weights.
+    Every pair gets m + n - 1 entries, including entries without mass, so that the shape
+    is known without reading the weights.
     """
     cumulative, whole = _cumulative_integers(batch, weights)
     keys = batch.segments * (2 * whole) + cumulative
@@ -220,10 +220,10 @@ def weighted_plan(batch: ClassBatch, weights: Tensor) -> TransportPlan:
         index = ragged_range(inner)
         cut = cumulative[batch.on_device(index + np.repeat(batch.offsets[own], inner))]
         query = cut + batch.on_device(np.repeat(other * (2 * whole), inner))
-        # A tie goes to the source: it counts what is strictly smaller, the target also what is equal.
+        # On a tie the source's cut comes first: it counts strictly smaller cuts, the target also equal ones.
         below = torch.searchsorted(keys, query, right=side == 1)
         base = np.repeat(start - batch.offsets[other], inner) + index
-        # The other side's last cut is the end of the pair, no cut of its own.
+        # The other side's last cut is the end of the pair and not counted.
         limit = batch.on_device(np.repeat(batch.offsets[other] + batch.counts[other] - 1, inner))
         rank = batch.on_device(base) + torch.minimum(below, limit)
         cuts[rank] = cut
@@ -242,12 +242,12 @@ def weighted_plan(batch: ClassBatch, weights: Tensor) -> TransportPlan:
 
 
 def greedy_plan(batch: ClassBatch, arrangement: Tensor | None = None) -> TransportPlan:
-    """Match samples first come, first served, for all pairs of a batch.
+    """Match samples greedily in a given order (north-west-corner rule), for all pairs of a batch.
 
     Args:
         batch: The grouped batch.
-        arrangement: (B,) rows in the order in which they are served, classes kept together;
-            None serves them in batch order.
+        arrangement: (B,) rows in the order in which they are matched, sorted by class;
+            None means batch order.
     """
     weights = None if batch.weights is None else batch.exact_mass
     if arrangement is None:

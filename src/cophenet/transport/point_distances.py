@@ -1,4 +1,4 @@
-"""Euclidean distances of one point per class, which are given or the means of features, by one product."""
+"""Euclidean distances between one point per class (given, or the class mean), by one matrix product."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from cophenet.transport.solvers.machine_code import loops_when_hot
 
 __all__ = ["distances_of_means", "euclidean"]
 
-# The smallest largest squared norm that is computed with as it is; the largest is as far from 1.
+# Points are rescaled unless their largest squared norm is between this and its reciprocal.
 _SQUARES = {torch.float32: 2.0**-32, torch.float64: 2.0**-256}
 
 
 def _centered(z: Tensor, shares: ClassShares | None) -> tuple[Tensor, Tensor]:
-    """(k, d) points less their mean in float64, and in the type of what is given: points, or features."""
+    """(k, d) centred points in float64, and in the type of `z`: points, or features if there are shares."""
     points = z.clone() if shares is None else shares.means(z)
     points.sub_(_sum_of_rows(points).div_(len(points)))
     return points, points.to(z.dtype)
 
 
 def _sum_of_rows(rows: Tensor) -> Tensor:
-    """Added one after the other, as NumPy does and a loop can; torch has an order of its own."""
-    with np.errstate(invalid="ignore", over="ignore"):  # who is not finite is told elsewhere
+    """Sum the rows one after the other, as NumPy and the compiled loops do; torch uses another order."""
+    with np.errstate(invalid="ignore", over="ignore"):  # non-finite values are reported elsewhere
         return torch.from_numpy(rows.numpy().sum(0))
 
 
 def _springs(grad: Tensor, distance: Tensor, first: Indices, second: Indices, size: int) -> Tensor:
-    """(k, k) what pulls a point of the row to that of the column, by their distance."""
+    """(k, k) symmetric matrix of grad / distance, summed over the pairs."""
     springs = grad.new_zeros(size * size)
     springs.index_add_(0, torch.from_numpy(first * size + second), grad / distance)
     springs = springs.view(size, size)
@@ -51,9 +51,9 @@ def _springs(grad: Tensor, distance: Tensor, first: Indices, second: Indices, si
 
 
 class _PointDistances(torch.autograd.Function):
-    """Distances of k points, given in float64 or as the means of features, from one product in their type.
+    """Distances of k points, given in float64 or as means of features, by one product in the type of `z`.
 
-    At any scale: what is computed with is divided by a power of two, if it is very large or very small.
+    Works at any scale: very large or very small points are divided by a power of two.
     """
 
     @staticmethod
@@ -84,8 +84,8 @@ class _PointDistances(torch.autograd.Function):
             table[ctx.near] = torch.linalg.vector_norm(ctx.gaps, dim=1).to(z.dtype)
             ctx.apart = table[ctx.near] > 0
         distance = table.view(-1).index_select(0, torch.from_numpy(first * len(table) + second))
-        ctx.save_for_backward(narrow, distance)  # as by loops, which may take over in between
-        # Who gets it may change it.
+        ctx.save_for_backward(narrow, distance)  # as by loops, which a recomputed forward pass may use
+        # A copy, because the caller may modify the result in place.
         return times_power_of_two(distance, exponent) if exponent else distance.clone()
 
     @staticmethod
@@ -108,7 +108,7 @@ class _PointDistances(torch.autograd.Function):
 
 
 class _Parts(NamedTuple):
-    """What the loops need of a batch: they themselves, its rows, pairs (P,), and counts (k,), if alike."""
+    """The compiled loops and their arguments: rows, pairs (P,), and counts (k,), empty unless uniform."""
 
     loops: ModuleType
     shares: ClassShares
@@ -118,15 +118,15 @@ class _Parts(NamedTuple):
 
 
 class _PointDistancesByLoops(torch.autograd.Function):
-    """The same to the bit by compiled code, where no pair is near and none out of range."""
+    """As `_PointDistances`, bit for bit, by compiled code; only if no pair is near or out of range."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, narrow: Tensor, squared: Tensor, parts: _Parts) -> Tensor:
-        _ = z  # what the gradient is by
+        _ = z  # the input that the gradient is taken for
         ctx.parts = parts
         distance = squared.sqrt()
         ctx.save_for_backward(narrow, distance)
-        return distance.clone()  # who gets it may change it
+        return distance.clone()  # the caller may modify the result in place
 
     @staticmethod
     @first_order
@@ -140,8 +140,8 @@ class _PointDistancesByLoops(torch.autograd.Function):
 
 
 def _by_loops(z: Tensor, shares: ClassShares, first: Indices, second: Indices) -> Tensor | None:
-    """(P,) distances of class means by compiled code; None if there is none, or it cannot tell."""
-    # NumPy adds up a single column in another order.
+    """(P,) distances of class means by compiled code; None if it is unavailable or would be inaccurate."""
+    # NumPy sums a single column in another order.
     loops = loops_when_hot(z) if z.shape[1] > 1 and len(shares.owner) == len(z) else None
     if loops is None:
         return None
@@ -161,15 +161,15 @@ def _by_loops(z: Tensor, shares: ClassShares, first: Indices, second: Indices) -
 
 
 def euclidean(points: Tensor, batch: ClassBatch) -> Tensor:
-    """(P,) distances of a batch's pairs of classes, each class being a point of (k, d) in float64."""
-    if not is_host(points):  # which points are near would have to be asked
+    """(P,) distances of a batch's class pairs, each class represented by a point of (k, d) in float64."""
+    if not is_host(points):  # finding near points would need a transfer
         table = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
         return table[batch.on_device(batch.first), batch.on_device(batch.second)]
     return _by_product(points, batch, None)
 
 
 def distances_of_means(batch: ClassBatch) -> Tensor:
-    """(P,) distances of the class means of a batch's pairs, in the type of its features or in float64."""
+    """(P,) distances of the class means of a batch's pairs; in float64 on an accelerator."""
     if not is_host(batch.given):
         return torch.pdist(batch.means())
     distance = _by_loops(batch.given, batch.shares, batch.first, batch.second)

@@ -13,7 +13,7 @@ Indices = NDArray[np.int64]
 
 # Halvings of the root cube. Float32 neighbours need 24 below the extent; the rest is for the root's size.
 _MAX_DEPTH = 50
-# So many levels are taken from the grid at a time: numbers of 16 bits are looked through faster than of 64.
+# Levels that are processed at a time: 16-bit integers are compared faster than 64-bit ones.
 _PLANE = 10
 
 
@@ -23,18 +23,18 @@ def _grid_coordinates(points: NDArray[np.float64], shift: NDArray[np.float64]) -
     extent = (points.max(0) - low).sum()
     if not extent > 0:
         return np.zeros(points.shape, dtype=np.int64)
-    # In units of the finest cells, from 0 to 2^depth; one step after the other in the same memory.
+    # In units of the finest cells, from 0 to 2^depth; computed in place.
     position = points - low
     position /= extent
     position += shift
     position *= 2.0 ** (_MAX_DEPTH - 1)
-    # Rounding may touch the root's side from below: keep the last cell closed.
+    # Rounding may reach the upper end of the root cube: put such points into the last cell.
     grid: Indices = np.minimum(position, 2.0**_MAX_DEPTH - 1, out=position).astype(np.int64)
     return grid
 
 
 def _same_rows(rows: NDArray[Any]) -> tuple[Indices, Indices]:
-    """First occurrence of every distinct row, and which distinct row each one is."""
+    """First occurrence of every distinct row, and for each row the number of its distinct row."""
     raw = np.ascontiguousarray(rows).view(f"S{rows.shape[1] * rows.itemsize}").ravel()
     _, first, inverse = np.unique(raw, return_index=True, return_inverse=True)
     return first, inverse
@@ -56,11 +56,11 @@ def quadtree_cells(points: NDArray[np.float64], shift: NDArray[np.float64]) -> I
 
     Args:
         points: (n, d) finite.
-        shift: (d,) in [0, 1), in halves of the root's side.
+        shift: (d,) in [0, 1), in units of half the root's side.
 
     Returns:
-        (levels, n) number of every point's cell, that of its first point, level by level; all 0 on the first
-        level. On the last, cells are shared only by points that coincide (to 2^-50 of the root's side).
+        (levels, n) cell of every point on every level, numbered by the first point in the cell; all 0 on the
+        first level. On the last, only points that coincide (to 2^-50 of the root's side) share a cell.
 
     Example:
         >>> quadtree_cells(np.array([[0.0], [8.0], [1.0], [0.0]]), np.array([0.25]))
@@ -71,12 +71,12 @@ def quadtree_cells(points: NDArray[np.float64], shift: NDArray[np.float64]) -> I
     grid = _grid_coordinates(points, shift)
     cell = np.zeros(len(grid), dtype=np.int64)
     levels = [cell]
-    rows = np.arange(len(grid))  # those whose cell may have to be split
-    twin = rows.copy()  # the first point on the same spot
+    rows = np.arange(len(grid))  # points whose cell may have to be split
+    twin = rows.copy()  # the first point at the same position
     for depth in range(_MAX_DEPTH - _PLANE, -1, -_PLANE):
         if len(rows) < 2:
             break
-        if depth < _MAX_DEPTH - _PLANE:  # who is not alone by now may never be
+        if depth < _MAX_DEPTH - _PLANE:  # points that still share a cell may coincide
             first, same = _same_rows(grid[rows])
             twin[rows] = rows[first[same]]
             rows = rows[np.sort(first)]

@@ -1,4 +1,4 @@
-"""Samples of earlier batches, constant, that count behind those of a batch."""
+"""Remembered samples of earlier batches, which are appended to a batch as constants."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Recalled", "amplify_gradients"]
 
 @dataclass(frozen=True, eq=False)
 class Recalled:
-    """Samples of earlier batches, constant, to be grouped behind those of a batch.
+    """Remembered samples of earlier batches, to be appended to a batch as constants.
 
     Attributes:
-        features: (M, d) all that there is room for.
-        weights: (M,) float64 masses, used where the batch's are given.
-        rows: (m,) which of them count.
+        features: (M, d) all slots of the memory, including unused ones.
+        weights: (M,) float64 masses, used if flow weights are given for the batch.
+        rows: (m,) the slots in use.
         classes: (m,) classes of these, after regrouping.
     """
 
@@ -32,12 +32,12 @@ class Recalled:
     classes: NDArray[np.int64]
 
     def behind(self, z: Tensor, groups: NDArray[np.int64], weights: Tensor | None) -> Tensor:
-        """(B + M, d) a batch's features, their gradients amplified, and these behind them."""
+        """(B + M, d) the features of a batch, with amplified gradients, followed by the remembered ones."""
         return torch.cat((amplify_gradients(z, groups, self, weights), self.features.to(z.dtype)))
 
 
 class _Amplified(torch.autograd.Function):
-    """Rows as they are, their gradients multiplied."""
+    """The identity, with the gradient of every row multiplied by a factor."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, factors: Tensor) -> Tensor:
@@ -53,16 +53,16 @@ class _Amplified(torch.autograd.Function):
 def amplify_gradients(
     features: Tensor, classes: NDArray[np.int64], recalled: Recalled, weights: Tensor | None = None
 ) -> Tensor:
-    """The features, whose gradients count for what is remembered of their class as well.
+    """The features, with gradients amplified to make up for the remembered samples of their class.
 
-    What is remembered has mass but no gradient, so that of a batch would shrink as the memory fills. The
-    samples of a batch represent their class: their gradient is multiplied by the class's mass over the
-    batch's share of it, and has the size it has without a memory.
+    Remembered samples have mass but no gradient, so the gradient of a batch would shrink as the memory fills.
+    The gradient of a sample is therefore multiplied by the mass of its class over the batch's share of that
+    mass, which gives it the size it has without a memory.
 
     Args:
         features: (B, d).
-        classes: (B,) from 0 on.
-        recalled: What is remembered.
+        classes: (B,) class numbers, starting at 0.
+        recalled: The remembered samples.
         weights: (B,) masses of the samples; None for equal ones.
 
     Example:

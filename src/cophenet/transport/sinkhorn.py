@@ -24,7 +24,7 @@ __all__ = ["Sinkhorn"]
 Differentiate = Literal["plan-constant", "through"]
 
 _TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
-# Where the error cannot be looked at, the number of iterations starts here and doubles when it was too small.
+# Where the error cannot be read, the number of iterations starts here and is doubled if it was too small.
 _FIRST_BUDGET = 64
 
 
@@ -54,7 +54,7 @@ class _Springs:
 
 
 def _near(strip: Strip, cost: Tensor, square: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Entries whose samples cancel in a product, given the squared norms (B,) of the centred samples."""
+    """Entries that cancel in a matrix product, given the squared norms (B,) of the centred samples."""
     if not is_host(cost) or float(cost.min()) ** 2 >= 2 * CANCELS * float(square.max()):
         return None
     row = square[strip.rows.rows[strip.rows.padded]].view_as(strip.rows.mass)[strip.row_class]
@@ -89,7 +89,7 @@ def _pull_by_product(out: Tensor, centered: Tensor, to: Tensor, by: Tensor, matr
 
 
 def _pull_by_difference(out: Tensor, z: Tensor, strip: Strip, matrix: Tensor) -> None:
-    # To know which entries cancel in a product would stall an accelerator; cdist never forms one here.
+    # Finding the entries that cancel in a product would stall an accelerator; this cdist uses no product.
     with torch.enable_grad():
         a, b = (z[side.rows].requires_grad_() for side in (strip.rows, strip.columns))
         distance = torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
@@ -102,7 +102,7 @@ def _pull_by_difference(out: Tensor, z: Tensor, strip: Strip, matrix: Tensor) ->
 
 
 class _EntropicCost(torch.autograd.Function):
-    """<P, D> of every pair. All that the gradient needs is known with the plan, so it is kept as springs."""
+    """<P, D> of every pair; the forward pass stores what the gradient needs, as springs."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, batch: ClassBatch, distance: Sinkhorn) -> Tensor:
@@ -149,7 +149,7 @@ class Sinkhorn(ClassDistance):
         reg: Strength of the entropy. The paper's 10, on raw distances, is close to the product plan.
         relative: Take `reg` as a multiple of each pair's mean cost under the product plan,
             which makes the distance scale with the features.
-        differentiate: "plan-constant", the authors' gradient; or "through", that of the value.
+        differentiate: "plan-constant", as the authors do; or "through", also differentiating the plan.
         tolerance: Summed error of a pair's marginals at which its plan is converged; by
             default 1e-6 in float32 and 1e-12 in float64.
         max_iterations: Iterations before giving up with a warning, given once per object.
@@ -221,7 +221,7 @@ class Sinkhorn(ClassDistance):
         return planned_cost(batch.features, plan) if constant else self(batch), plan
 
     def _solve(self, batch: ClassBatch) -> Iterator[_Solution]:
-        """Solve strip by strip, then say whether all of it converged."""
+        """Solve strip by strip, then check whether all strips converged."""
         z = batch.features.detach()
         if self._pending is not None:
             self._judge(bool(self._pending.read()))
@@ -233,7 +233,7 @@ class Sinkhorn(ClassDistance):
             split = len(strip.rows.rows)
             cost = strip.take(distance_strip(samples, slice(0, split), slice(split, len(samples))))
             a, b = strip.row_mass, strip.column_mass
-            # In float64, which holds what features and reg of any size give.
+            # In float64, whose range suffices for features and reg of any size.
             reg = torch.full_like(cost[:, 0, 0], self.reg, dtype=torch.float64)
             if self.relative:
                 mean = torch.einsum("pi,pij,pj->p", a, cost, b)
@@ -248,7 +248,7 @@ class Sinkhorn(ClassDistance):
             self._note(torch.stack(converged).all())
 
     def _cost_gradient(self, solution: _Solution) -> Tensor:
-        """(p, m, n) what a pair's distance gains per unit of each sample distance."""
+        """(p, m, n) derivative of a pair's distance w.r.t. each sample distance."""
         cost, plan, reg = solution.cost, solution.plan, solution.reg
         if self.differentiate == "plan-constant":
             return plan.clone()

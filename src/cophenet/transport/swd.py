@@ -21,12 +21,12 @@ from cophenet.transport.solvers.machine_code import loops_when_hot
 
 __all__ = ["SlicedWasserstein"]
 
-# Gaps between projections that are kept for the backward pass, at most: to find them takes a third of it.
+# Maximum number of gaps stored for the backward pass; computing them again takes a third of its time.
 _KEPT_ELEMENTS = 1 << 22
 
 
 class _Projected(torch.autograd.Function):
-    """Projections (L, B) of features (B, d) in float64; their gradient is made in the features' own type."""
+    """Projections (L, B) of features (B, d) in float64; the gradient is in the type of the features."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, directions: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ class _Projected(torch.autograd.Function):
 class _SlicedCost(torch.autograd.Function):
     """Mean over the rows of sum P |x_i - x_j|^p for every pair, with P constant.
 
-    Projections are rows: adding up along the last dimension is several times faster than along the first.
+    Projections are rows: summing along the last dimension is several times faster than along the first.
     """
 
     @staticmethod
@@ -83,7 +83,7 @@ class _SlicedCost(torch.autograd.Function):
 
 
 def _parts(x: Tensor) -> tuple[Tensor, ...]:
-    """What of x (l, B) is worked on together: on the host a row, which stays in the cache."""
+    """Parts of x (l, B) that are processed together: single rows on the host, which fit the cache."""
     return x.unbind() if is_host(x) else (x,)
 
 
@@ -125,7 +125,7 @@ class SlicedWasserstein(SeededDistance):
     Args:
         n_projections: How many random directions each call draws.
         p: Order of the one-dimensional transport, at least 1.
-        generator: Where the directions are drawn from; by default one with seed 0.
+        generator: CPU generator of the directions; by default a new one with seed 0.
         directions: (d, n_projections) fixed directions, used as they are instead of random ones.
 
     Example:
@@ -174,7 +174,7 @@ class SlicedWasserstein(SeededDistance):
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
-        # In float64: what is left after sorting is small against the projections themselves.
+        # In float64: the gaps after sorting are small compared with the projections themselves.
         directions = self.draw(batch.given.shape[1]).to(batch.given.device, non_blocking=True)
         x: Tensor = _Projected.apply(batch.given, directions)  # type: ignore[no-untyped-call]
         ranks = batch.sort_within_classes(x.detach().index_select(1, batch.order))
@@ -187,8 +187,8 @@ class SlicedWasserstein(SeededDistance):
         return _root(power, self.p).to(batch.given.dtype)
 
     def magnitude(self, batch: ClassBatch) -> Tensor:
-        """What directions see of a feature whose entries are independent: the root of the mean square."""
-        if self.directions is None:  # of length 1, in any direction
+        """Root mean square projection of the largest features, if their entries are independent."""
+        if self.directions is None:  # random unit vectors
             return batch.largest_norm() / math.sqrt(batch.given.shape[1])
         peaks = batch.features.detach().abs()
         if batch.weights is not None:

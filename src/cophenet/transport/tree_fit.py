@@ -1,10 +1,10 @@
 """Edge lengths of an augmented label tree fitted to sample distances, by non-negative least squares.
 
 An edge of the tree splits the samples in two, and the tree distance of two samples is the sum of
-the edges that separate them. Edges with the same split cannot be told apart (single-child chains,
-the two edges below a root of two, a class of one sample and that sample), so the fit is over
-distinct splits: one per sample and the columns of `label_splits`. Those are linearly independent,
-hence the fit is unique.
+the edges that separate them. Edges with the same split cannot be distinguished (single-child
+chains, the two edges below a root with two children, a class of one sample and that sample), so the fit
+is over distinct splits: one per sample and the columns of `label_splits`. Those are linearly
+independent, hence the fit is unique.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["TreeFit", "fit_edges", "label_splits"]
 
 _MAX_PIVOTS = 1000
-# Pivots of all wrong variables at once that may fail to help before they are taken one by one.
+# Pivots of all infeasible variables at once that may fail to help before single variables are pivoted.
 _PATIENCE = 3
-# Pivots on an accelerator, where nobody asks whether they were enough; five were, in the hardest cases tried.
+# Pivots on an accelerator, where convergence is not read; five were enough in the hardest cases tried.
 _BLIND_PIVOTS = 16
 _TOLERANCE = 1e-10
 
@@ -36,7 +36,7 @@ _TOLERANCE = 1e-10
 def label_splits(
     tree: Hierarchy, classes: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Distinct splits of the samples by the label tree's edges, those by single samples left out.
+    """Distinct splits of the samples by the edges of the label tree, except splits of a single sample.
 
     Args:
         tree: The label tree.
@@ -60,7 +60,7 @@ def label_splits(
     # Nodes are numbered depth first: the classes below a node are a run of the ordered leaves.
     start = np.searchsorted(leaves[order], nodes)
     end = np.searchsorted(leaves[order], nodes + tree.sizes)
-    # Named by the side without the last class, a split has one name.
+    # Represented by the side without the last class, every split is unique.
     at_end = (end == len(leaves)) & (start > 0)
     start, end = np.where(at_end, 0, start), np.where(at_end, start, end)
     runs = np.unique(np.stack((start, end), axis=1)[end > start], axis=0)
@@ -78,7 +78,7 @@ class TreeFit:
         segments: (B,) class of every sample.
         counts: (k,) samples of every class.
         member: (k, E) the label splits.
-        shared: (k, E) how many pairs of one sample of a class are separated by an edge.
+        shared: (k, E) how many of the pairs that contain a given sample of a class are separated by an edge.
         both: (E, E) how many pairs are separated by both of two edges.
     """
 
@@ -113,7 +113,7 @@ class TreeFit:
             edges: (E,) 1 for free label edges, else 0.
 
         Returns:
-            (B,) lengths of the free sample edges; for the others what is negative if 0 is right.
+            (B,) lengths of the free sample edges; for the others a value <= 0 if length 0 is optimal.
             (E,) lengths of the label edges.
         """
         diagonal = len(rows) - 2
@@ -134,7 +134,7 @@ class TreeFit:
 
 
 def _wrong(fit: TreeFit, rows: Tensor, cuts: Tensor, free: Tensor) -> Tensor:
-    """Which edges, (B + E,), are free and negative, or 0 and better off longer, for a set of free edges."""
+    """(B + E,) which edges violate optimality: free and negative, or 0 although longer would fit better."""
     samples, edges = free[: len(rows)], free[len(rows) :]
     sample, label = fit.solve(rows, cuts, samples, edges)
     slack = fit.slack(cuts, sample * samples, label)
@@ -147,7 +147,7 @@ def _free_variables(fit: TreeFit, rows: Tensor, cuts: Tensor) -> Tensor:
     """(B + E,) which edges are not 0 in the fit: block principal pivoting (Kim and Park 2011)."""
     free = rows.new_ones(len(rows) + len(cuts))
     if not is_host(rows):
-        # To ask whether it has settled would be a transfer.
+        # Reading whether it has converged would need a transfer.
         for _ in range(_BLIND_PIVOTS):
             free = torch.where(_wrong(fit, rows, cuts, free), 1 - free, free)
         return free
@@ -159,7 +159,7 @@ def _free_variables(fit: TreeFit, rows: Tensor, cuts: Tensor) -> Tensor:
             return free
         patience = _PATIENCE if count < fewest else patience - 1
         fewest = min(count, fewest)
-        if patience < 0:  # one by one cannot cycle
+        if patience < 0:  # single pivots cannot cycle
             wrong[: int(wrong.nonzero()[-1])] = False
         free = torch.where(wrong, 1 - free, free)
     warnings.warn(f"the tree fit did not settle in {_MAX_PIVOTS} pivots", RuntimeWarning, stacklevel=2)
@@ -167,7 +167,7 @@ def _free_variables(fit: TreeFit, rows: Tensor, cuts: Tensor) -> Tensor:
 
 
 def fit_edges(fit: TreeFit, rows: Tensor, cuts: Tensor) -> tuple[Tensor, Tensor]:
-    """Non-negative least squares over all edges; on the found set of free edges linear in its inputs.
+    """Non-negative least squares over all edges; for a fixed set of free edges linear in its inputs.
 
     Args:
         fit: The normal equations of at least three samples, on the device of the distances.

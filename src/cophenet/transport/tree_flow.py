@@ -1,4 +1,4 @@
-"""Bottom-up flow matching on any tree: Algorithm 2 of the OT-CPCC paper, one pair, plainly written."""
+"""Bottom-up flow matching on any tree: Algorithm 2 of the OT-CPCC paper, for a single pair."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["bottom_up_flow"]
 
-# Masses are counted in whole units of the total, so that nothing is lost and zero means zero.
+# Masses are integer multiples of a unit, this fraction of the total, so that matching is exact.
 _UNITS = 1 << 52
 
 
@@ -44,7 +44,7 @@ def _checked_mass(name: str, mass: ArrayLike) -> NDArray[Any]:
 
 
 def _in_units(mass: NDArray[Any]) -> list[int]:
-    """Masses as whole units that sum to `_UNITS` exactly: differences of rounded running sums."""
+    """Masses as integer units that sum to `_UNITS` exactly: differences of rounded running sums."""
     running = np.cumsum(mass.astype(np.float64))
     cumulative = np.rint(running / running[-1] * _UNITS).astype(np.int64)
     return [int(units) for units in np.diff(cumulative, prepend=0)]
@@ -53,7 +53,7 @@ def _in_units(mass: NDArray[Any]) -> list[int]:
 def _match(
     parents: list[int], nodes: tuple[list[int], list[int]], left: tuple[list[int], list[int]]
 ) -> list[tuple[int, int, int]]:
-    """Match in whole units; `left` holds what every sample still has to give and is used up."""
+    """Match in integer units; `left` holds the unmatched units of every sample and is modified."""
     waiting: tuple[list[list[int]], ...] = tuple([[] for _ in parents] for _ in nodes)
     for heaps, side, side_left in zip(waiting, nodes, left, strict=True):
         for sample, node in enumerate(side):
@@ -76,7 +76,7 @@ def _match(
 
 
 def _pass_up(heaps: list[list[int]], unmatched: list[int], parent: int) -> None:
-    """Hand unmatched samples to the parent, moving the fewer: n log^2 n in all, even down a long chain."""
+    """Pass unmatched samples to the parent, merging the smaller heap into the larger: O(n log^2 n) in all."""
     if parent < 0:
         return
     few, many = sorted((unmatched, heaps[parent]), key=len)
@@ -90,17 +90,17 @@ def bottom_up_flow(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
     """Match two masses on a tree from the leaves up: Algorithm 2 of the OT-CPCC paper (arXiv:2410.03052).
 
-    Every node matches as much as it can of what hangs on it or was left over below it, samples
-    served in the order of their numbers, and passes the rest to its parent. The plan is optimal for
+    Every node matches as much as possible of the mass attached to it or left over below it, samples
+    in the order of their numbers, and passes the rest to its parent. The plan is optimal for
     every tree metric on this tree, whatever the edge weights. On an augmented label tree it is the
     plan of `greedy_plan` (Algorithm 1).
 
-    Integer masses are matched as they are. Others are counted in 2^-52ths of their total.
+    Integer masses are matched as they are. Others are rounded to multiples of 2^-52 of their total.
 
     Args:
         parents: (nodes,) parent of every node, before its children; -1 for the root, node 0.
-        source_nodes: (m,) the node every source sample hangs on.
-        target_nodes: (n,) the node every target sample hangs on.
+        source_nodes: (m,) the node that every source sample is attached to.
+        target_nodes: (n,) the node that every target sample is attached to.
         a: (m,) source masses.
         b: (n,) target masses, of the same sum.
 

@@ -23,7 +23,7 @@ Fit = Literal["batch", "pair"]
 
 _BISECTIONS = 60
 _TINY = 1e-12
-# A penalty beside which all distances of features of about 1 vanish.
+# A penalty compared with which all distances of features of about 1 are negligible.
 _HUGE = 1e100
 _STRIP_ELEMENTS = 1 << 20
 
@@ -40,7 +40,7 @@ def tree_wasserstein(tree: Hierarchy, a: Tensor, b: Tensor) -> Tensor:
     Le, Yamada, Fukumizu and Cuturi, "Tree-Sliced Variants of Wasserstein Distances", NeurIPS 2019,
     arXiv:1902.00342; appendix A of the OT-CPCC paper (arXiv:2410.03052).
 
-    Every edge carries what the masses below it differ by. The masses below a node are one
+    The flow along an edge is the difference of the masses below it. The mass below a node is one
     difference of running sums in tree order, so the cost is linear in the nodes at any depth.
 
     Args:
@@ -98,17 +98,17 @@ class TreeWasserstein(ClassDistance):
     included, t being the tree metric and D the Euclidean distances; flow weights enter the closed
     form, not the fit. The distances depend on w only through t, which is unique even where w is not.
 
-    `fit="pair"`: a w of its own for each class pair, from the distances across the two classes:
+    `fit="pair"`: a separate w for each class pair, from the distances across the two classes:
     `1/2 sum_ij m n a_i b_j (D_ij - t_ij)^2 + penalty * sum w`, a and b the flow weights of the m and
-    n samples. The distance is `sum_ij a_i b_j D_ij - penalty / (m n)` as long as the path between
-    the two classes need not be negative. Without penalty that is so when the smallest mean distance
-    of a sample to the other class, added up for both classes, is at least the mean over all. Where
-    it fails (each class has a stray sample amid the other) the distance is larger than that.
+    n samples. The distance is `sum_ij a_i b_j D_ij - penalty / (m n)` as long as the best
+    fit needs no negative path between the two classes. Without penalty that is so when the smallest
+    mean distance of a sample to the other class, added up for both classes, is at least the mean over
+    all. Where it fails (each class has an outlier amid the other) the distance is larger.
 
     The gradient goes through the fit: on the set of edges longer than 0, w is linear in D.
 
     Args:
-        tree: The label tree; `fit="pair"` does without.
+        tree: The label tree; not needed for `fit="pair"`.
         fit: "batch" or "pair".
         penalty: Weight of the sum of all edges (lasso), at least 0, in units of distance.
 
@@ -170,7 +170,7 @@ def _batch_fit(batch: ClassBatch, tree: Hierarchy, penalty: float | Tensor) -> T
 
 
 def _pair_fits(batch: ClassBatch, penalty: float | Tensor) -> Tensor:
-    """(k, k) distances of all classes, on a fitted tree of its own for every pair.
+    """(k, k) distances of all classes, with a separate fitted tree for every pair.
 
     With the path's length c free the mean of the fit is that of the distances. Otherwise c = 0, and
     the mean sample edges x, y of the two sides solve x = sum a (r - y)_+ and y = sum b (q - x)_+,
@@ -227,7 +227,7 @@ def _strips(size: int) -> list[slice]:
 
 
 def _pull_by_product(z: Tensor, centered: Tensor, rows: slice, distance: Tensor, pull: Tensor) -> Tensor:
-    """Sum over j of pull_ij (z_i - z_j) / D_ij for some rows: a product, near samples by difference."""
+    """Sum over j of pull_ij (z_i - z_j) / D_ij for some rows; near samples by difference."""
     square = torch.linalg.vector_norm(centered, dim=1).square_()
     distance[:, rows].fill_diagonal_(torch.inf)  # no sample pulls itself
     spring = pull / distance
@@ -248,7 +248,7 @@ def _pull_by_product(z: Tensor, centered: Tensor, rows: slice, distance: Tensor,
 
 
 def _pull_by_difference(z: Tensor, rows: slice, pull: Tensor) -> Tensor:
-    """The same without asking which samples are near, which on an accelerator would be a transfer."""
+    """The same without reading which samples are near, which on an accelerator would need a transfer."""
     with torch.enable_grad():
         own = z[rows].detach().requires_grad_()
         distance = torch.cdist(own, z.detach(), compute_mode="donot_use_mm_for_euclid_dist")
@@ -294,7 +294,7 @@ class _DistanceSums(torch.autograd.Function):
 def distance_sums(batch: ClassBatch, weights: Tensor) -> Tensor:
     """Weighted sums of the distances of every sample to the samples of every class.
 
-    Made in strips of the distance matrix; differentiable in the features, the gradient being 0
+    Computed in strips of the distance matrix; differentiable in the features, the gradient being 0
     where two samples coincide.
 
     Args:

@@ -1,4 +1,4 @@
-"""Machine code of the distances that have some: made before it is needed."""
+"""Compile the Numba kernels of the distances before they are needed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["warm_up"]
 
 
 def warm_up() -> float:
-    """Compile all Numba kernels, for float32 and float64, unless an earlier process has.
+    """Compile all Numba kernels, for float32 and float64, unless an earlier process did so.
 
-    "emd" and "ft" plan with them; "l2", class means and "swd" use them, once they are called often, to save
-    parts of a millisecond: the same numbers in all cases.
+    "emd" and "ft" compute their plans with them; "l2", class means and "swd" use them, once they are called
+    often, to save a fraction of a millisecond. The results are the same in all cases.
 
-    Processes that do so at the same time wait for the first.
+    If several processes call it at the same time, one compiles and the others wait.
 
     Returns:
         Seconds it took.
 
     Raises:
-        ImportError: If Numba is not installed, or has no folder for machine code.
+        ImportError: If Numba is not installed or does not work, or its cache folder is not writable.
     """
     why = machine_code.why_none()
     if why is not None:

@@ -1,7 +1,7 @@
-"""The tree room: label trees and everything that can be said about them without data.
+"""Label trees, and everything that can be computed from them without data.
 
-Here a :class:`Hierarchy` is made, read, checked, measured, edited, split, drawn and inferred. Only numpy is
-imported with the room; scipy and yaml are imported by the functions that need them, torch by `tables` alone.
+Construct, read, check, measure, edit, split, draw and infer a :class:`Hierarchy`. Importing this package
+loads only numpy; scipy and yaml are imported by the functions that need them, and only `tables` needs torch.
 """
 
 from cophenet.tree.hierarchy import Hierarchy

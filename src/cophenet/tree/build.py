@@ -1,4 +1,4 @@
-"""From what a user has (paths, nested containers, edges, parents, graphs) to the parts of a tree."""
+"""Convert user input (paths, nested containers, edges, parents, graphs) to the `Parts` of a tree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parts_from_paths(
     lines: Sequence[int] | None = None,
     groups: bool = False,
 ) -> Parts:
-    """Grow a tree from one path per class, and per group too if ``groups``.
+    """Build a tree from one path per class; with ``groups``, inner nodes may have paths of their own too.
 
     ``weights`` has one weight per step of each path.
     """
@@ -46,7 +46,7 @@ def parts_from_paths(
                 names.append(name)
                 edge_weights.append(weight)
                 origin.append(row)
-                if child >= most:  # at once: a short text can name many nodes
+                if child >= most:  # checked early: a short text can define many nodes
                     raise too_many_nodes(most)
             elif edge_weights[child] != weight:
                 raise_error(
@@ -60,7 +60,7 @@ def parts_from_paths(
 
 
 def parts_from_levels(frame: Any, columns: Sequence[str] | None = None, *, root: str = DEFAULT_ROOT) -> Parts:
-    """Paths from the columns of a table, one row for each class or sample."""
+    """Build a tree from the level columns of a table with one row per class or sample."""
     if not isinstance(frame, Mapping) and not hasattr(frame, "columns"):
         raise ValueError(f"frame must have columns, as those of pandas and polars have, got {type(frame)}")
     known = list(frame if isinstance(frame, Mapping) else frame.columns)
@@ -77,7 +77,7 @@ def parts_from_levels(frame: Any, columns: Sequence[str] | None = None, *, root:
 
 
 def _levels_path(row: tuple[Any, ...], columns: Sequence[str]) -> tuple[str, ...]:
-    """The names of a row up to its first empty cell, below which nothing may follow."""
+    """Return the names of a row up to its first empty cell; raise ValueError if a name follows one."""
     path: list[str] = []
     for place, value in enumerate(row):
         if _is_missing(value):
@@ -95,10 +95,10 @@ def _levels_path(row: tuple[Any, ...], columns: Sequence[str]) -> tuple[str, ...
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether this is None, an empty text or one of the marks of numpy and pandas for nothing."""
+    """Return whether a cell is None, an empty string or a missing-value marker of numpy or pandas."""
     if isinstance(value, str):
         return value == ""
-    # pandas.NA cannot be compared: neither equal to itself nor different.
+    # pandas.NA cannot be compared with itself: both == and != give NA.
     return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 
@@ -179,7 +179,7 @@ def parts_from_nested(
 
 
 def _entries(container: Any, owner: str) -> Iterator[tuple[str | None, Any]]:
-    """The (name, what lies below) pairs of one container; a dict inside a list has no node of its own."""
+    """Yield (name, subtree) pairs of one container; a dict inside a list has no node of its own."""
     if isinstance(container, Mapping):
         for name, below in container.items():
             empty_mapping = isinstance(below, Mapping) and not below
@@ -211,7 +211,7 @@ def parts_from_edges(
     level_names: Sequence[str] | None = None,
     lines: Sequence[int] | None = None,
 ) -> Parts:
-    """Join (parent, child[, weight]) edges; a node is known by its name."""
+    """Build a tree from (parent, child[, weight]) edges; nodes are identified by name."""
     number: dict[str, int] = {}
     parents: list[int] = []
     weights: list[float] = []
@@ -252,7 +252,7 @@ def parts_from_parents(
     *,
     level_names: Sequence[str] | None = None,
 ) -> Parts:
-    """Check a parents array, its nodes in any order; nameless nodes are called by their number."""
+    """Build a tree from a parents array, nodes in any order; without names, nodes are named by index."""
     array = np.asarray(parents)
     if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
         raise ValueError(f"parents must be a one-dimensional array of integers, got {parents!r}")

@@ -1,4 +1,4 @@
-"""Distances and similarities between classes, read off the tree."""
+"""Distances and similarities between classes, computed from the tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ClassList = Sequence[int] | Sequence[str] | Sequence[Sequence[str]] | npt.NDArra
 
 KINDS = ("path", "lca-height", "wu-palmer")
 
-# Entries of a table that are computed at once; the work space stays in the processor's cache.
+# Matrix entries computed per block, so that the working memory fits in the CPU cache.
 BLOCK = 1 << 16
 
 
@@ -24,9 +24,9 @@ class Distances(Nodes):
 
     @property
     def is_equidistant(self) -> bool:
-        """Whether there are no groups: two classes, or one branching with all classes equally deep.
+        """Whether all pairs of classes are equally far apart, so that CPCC is undefined.
 
-        All pairs of classes are then equally far apart, and CPCC is undefined.
+        This is so for two classes, and for a single branching node with all classes equally deep.
 
         Example:
             >>> from cophenet.tree import Hierarchy
@@ -42,7 +42,7 @@ class Distances(Nodes):
     def distances(self, classes: ClassList | None = None, *, kind: str = "path") -> FloatArray:
         """Distances between the chosen classes, from the tree alone.
 
-        Time and memory are those of the (k, k) result, whatever the depth of the tree.
+        Time and memory are O(k^2), independent of the depth of the tree.
 
         Args:
             classes: Labels or names, in any order; a repeated class gives a repeated row. None for all
@@ -99,14 +99,14 @@ class Distances(Nodes):
         return square[np.triu(np.ones(square.shape, dtype=bool), 1)]
 
     def pair_distances(self, first: ClassList, second: ClassList, *, kind: str = "path") -> FloatArray:
-        """Distances of given pairs of classes, without the table of all pairs.
+        """Distances of given pairs of classes, without computing the matrix of all pairs.
 
         With k classes in the tree and P pairs, the first call takes O(k log k) time and memory for a table
-        that the tree keeps, and every call O(P), whatever the depth of the tree.
+        cached on the tree, and every call O(P), independent of the depth of the tree.
 
         Args:
             first: Labels or names of the first classes of the pairs, with any repeats, shape (P,).
-            second: Those of the second classes, shape (P,).
+            second: Labels or names of the second classes, shape (P,).
             kind: As for :meth:`distances`.
 
         Returns:
@@ -147,7 +147,7 @@ def _checked_labels(tree: Nodes, classes: ClassList, argument: str) -> IntArray:
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)
     if not np.issubdtype(array.dtype, np.integer):
-        # From the list itself, because an array of strings drops what it takes for padding.
+        # From the list itself, because numpy strips trailing NUL characters from strings.
         names: Iterable[Any] = classes
         return np.array([tree.index(name) for name in names], dtype=np.int64)
     wrong = (array < 0) | (array >= tree.num_classes)
@@ -173,7 +173,7 @@ def _combine(one: FloatArray, other: FloatArray, shared: FloatArray, kind: str) 
 
 
 def _depths(tree: Nodes, nodes: IntArray, kind: str) -> FloatArray:
-    """What counts as depth, growing from the root down: weighted depth, number of nodes, or minus the height.
+    """Depth-like value that grows from the root down: weighted depth, depth + 1, or negative height.
 
     Shapes: (n,) -> (n,).
     """
@@ -191,7 +191,7 @@ def _depths_along(tree: Nodes, labels: IntArray, kind: str) -> tuple[FloatArray,
     if len(labels) < 2:
         return own, own[:0]
     gaps, rank = tree._leaf_gaps, tree._first_leaf[tree.leaves[labels]]
-    # reduceat takes the range up to the next start, or one element where that is empty: a repeated class.
+    # reduceat covers the range up to the next start, or one element if it is empty (a repeated class).
     lowest = np.minimum.reduceat(gaps, rank)[:-1]
     return own, _depths(tree, np.where(rank[:-1] == rank[1:], tree.leaves[labels[:-1]], lowest), kind)
 

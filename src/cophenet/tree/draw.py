@@ -1,4 +1,4 @@
-"""Trees as text for a terminal, and as pictures."""
+"""Draw trees as text for a terminal and as SVG pictures."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from cophenet.tree.nodes import Nodes
 
-# Of a picture, in pixels.
+# Layout of a picture, in pixels.
 _INDENT, _LINE, _LETTER, _MARGIN = 20, 20, 8, 10
 
 
 class Drawing(Nodes):
-    """A tree that can be drawn."""
+    """Drawing methods of a tree."""
 
     def draw(self, max_lines: int | None = 40) -> str:
         """The tree as text, one line per node; edge weights other than 1 follow the names.
@@ -50,7 +50,7 @@ class Drawing(Nodes):
             max_lines: As for :meth:`draw`.
 
         Returns:
-            The text of an SVG file, which needs nothing else.
+            A self-contained SVG document.
 
         Example:
             >>> from cophenet.tree import Hierarchy
@@ -77,19 +77,20 @@ class Drawing(Nodes):
         )
 
     def _repr_svg_(self) -> str:
-        """What notebooks show."""
+        """SVG picture shown by notebooks."""
         return self.to_svg()
 
 
 def _columns(text: str) -> int:
-    """Width of a text in letters, of which Chinese, Japanese and Korean signs take two."""
+    """Width of a text in character cells; wide East Asian characters take two."""
     return len(text) + sum(east_asian_width(sign) in "WF" for sign in text)
 
 
 def _shown(tree: Nodes, max_lines: int) -> dict[int, int]:
-    """How many children each drawn inner node shows, so that at most so many lines are drawn.
+    """Number of children to show of each drawn inner node, for at most ``max_lines`` lines in all.
 
-    One child more takes a line, and one for what lies below it; the last one frees that of "… more".
+    Showing one more child takes a line, and another for its subtree; showing the last child saves the line
+    "… more".
     """
     shown, following = {0: 0}, {0: 1}
     lines, waiting = 2, [(0, 0)]  # children shown plus depth, node
@@ -112,7 +113,7 @@ def _shown(tree: Nodes, max_lines: int) -> dict[int, int]:
 
 
 def _lines(tree: Nodes, max_lines: int | None) -> Iterator[tuple[str, str]]:
-    """Head and text of each line, at most so many of them; a head has four signs for each step down."""
+    """Yield prefix and text of at most ``max_lines`` lines; a prefix has four characters per level."""
     if max_lines is not None and max_lines < 2:
         raise ValueError(f"max_lines must be at least 2 or None, got {max_lines!r}")
     shown = None if max_lines is None else _shown(tree, max_lines)
@@ -120,7 +121,7 @@ def _lines(tree: Nodes, max_lines: int | None) -> Iterator[tuple[str, str]]:
     leaves_before = np.concatenate(([0], np.cumsum(is_leaf)))
 
     def children(head: str, node: int) -> list[tuple[str, int | str]]:
-        """What comes below a node, the last first: its children, and a note if some are left out."""
+        """Entries below a node, in reverse order: its children, and a note if some are left out."""
         widest = tree.num_nodes if shown is None else shown[node]
         child, end = node + 1, node + int(tree.sizes[node])
         entries: list[tuple[str, int | str]] = []
@@ -135,7 +136,7 @@ def _lines(tree: Nodes, max_lines: int | None) -> Iterator[tuple[str, str]]:
         return entries[::-1]
 
     yield "", _label(tree, 0)
-    # Entries are (line head, node), or (line head, note) for what is left out.
+    # Entries are (prefix, node), or (prefix, note) for omitted children.
     stack = children("", 0)
     while stack:
         head, item = stack.pop()

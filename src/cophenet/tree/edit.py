@@ -1,4 +1,4 @@
-"""New trees from old ones: other classes, other order, other weights, no chains."""
+"""Methods that derive new trees: subsets, other names, orders and weights, collapsed chains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Edits(Levels):
-    """New trees from a tree."""
+    """Methods that return a modified copy of a tree."""
 
     def subset(self, classes: ClassList) -> Self:
         """The tree of some of the classes, in the order given; inner nodes without classes are left out.
@@ -57,10 +57,10 @@ class Edits(Levels):
         return type(self)(parts)
 
     def rename(self, names: Mapping[Any, str]) -> Self:
-        """The same tree with other names, such as those to show, for some of its nodes.
+        """The same tree with other names, such as display names, for some of its nodes.
 
-        A class that is called by its path (see `docs/trees.md`) follows the names of the nodes above it. Two
-        classes that get the same name are called by their paths.
+        A class that is named by its path (see `docs/trees.md`) is renamed with the nodes above it. Two
+        classes that get the same name are named by their paths.
 
         Args:
             names: New name of each node to rename; the node as for :meth:`node`, by name, path or index.
@@ -90,7 +90,7 @@ class Edits(Levels):
                 called[node] = given[node]
             elif moved[node] and last[node] != self.names[node]:
                 called[node] = "/".join([*(called[up] for up in self._above(node)), last[node]])
-        # Leaves last and in label order, since only the place of a leaf says which label it has.
+        # Leaves last and in label order, since the position of a leaf determines its label.
         order = [*np.flatnonzero(self.heights > 0).tolist(), *self.leaves.tolist()]
         place = {node: new for new, node in enumerate(order)} | {-1: -1}
         parts = Parts(
@@ -133,7 +133,7 @@ class Edits(Levels):
         """The tree without chains: an inner node with a single child is joined with that child.
 
         Edge weights add up, so distances between classes do not change. The joined node has the name of the
-        upper node, or that of the class where the chain ends in one; an inner node that already has the name
+        upper node, or of the class if the chain ends in one; an inner node that already has the name
         of a class that moves up beside it gets a number, as in ``cat (2)``. The root stays. Depths change
         unevenly, so the levels of a tree that had chains get the default names.
 

@@ -1,4 +1,4 @@
-"""The label tree: how it is made, read and written; its bases hold what it can be asked and made into."""
+"""The label tree class: constructors, reading and writing; its base classes hold queries and edits."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
     Made with ``from_paths``, ``from_levels``, ``from_nested``, ``from_edges``, ``from_parents``,
     ``from_networkx``, ``from_linkage``, ``imagenet``, ``wordnet``, ``infer`` or ``read``. Nodes are numbered
     depth first, siblings by the smallest label below them, so two trees are equal exactly when names, edges,
-    weights, label order and level names are. A class that shares its last name with another is called by its
-    path, such as ``garden/hardware``, so names of classes are unique; an inner node is known by its path. All
+    weights, label order and level names are. A class that shares its last name with another is named by its
+    path, such as ``garden/hardware``, so class names are unique; an inner node is identified by its path. All
     arrays are read-only.
 
     Attributes:
@@ -73,7 +73,7 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
 
         Args:
             paths: Names from below the root down to the class; strings if ``sep`` is given.
-            sep: What separates the names in a string.
+            sep: Separator of the names in a string.
             root: Name of the root.
             level_names: Names of the levels from depth 1 down.
 
@@ -87,11 +87,11 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
     def from_levels(
         cls, frame: Any, columns: Sequence[str] | None = None, *, root: str = DEFAULT_ROOT
     ) -> Hierarchy:
-        """Make a tree from a table whose columns are levels; their names are those of the levels.
+        """Make a tree from a table whose columns are levels; column names become level names.
 
         Args:
             frame: Data frame of pandas or polars, or a dict of columns. Rows are classes or samples: equal
-                ones are one class, and classes are in the order of their first rows. Empty cells at the end
+                rows are one class, and classes are in the order of their first rows. Empty cells at the end
                 of a row (None, NaN or "") make a class of a higher level.
             columns: The levels from coarse to fine; None for all columns.
             root: Name of the root.
@@ -112,12 +112,12 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
         root: str = DEFAULT_ROOT,
         level_names: Sequence[str] | None = None,
     ) -> Hierarchy:
-        """Make a tree from nested dicts and lists; the classes are in the order they are met.
+        """Make a tree from nested dicts and lists; the classes are in order of appearance.
 
         Args:
-            nested: A dict maps a name to what lies below it, None or an empty dict for a class. A list holds
-                classes, dicts (their names are children too) and lists (inner nodes that are called node1,
-                node2, ...).
+            nested: A dict maps a name to its subtree; None or an empty dict makes the name a class. A list
+                holds classes, dicts (their names are children too) and lists (inner nodes that are named
+                node1, node2, ...).
             root: Name of the root.
             level_names: Names of the levels from depth 1 down.
 
@@ -135,7 +135,7 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
         *,
         level_names: Sequence[str] | None = None,
     ) -> Hierarchy:
-        """Make a tree from edges between named nodes; every name stands for one node.
+        """Make a tree from edges between named nodes; every name identifies one node.
 
         Args:
             edges: ``(parent, child)`` or ``(parent, child, weight)``, in any order.
@@ -177,12 +177,12 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
 
     @classmethod
     def from_networkx(cls, graph: Any, *, level_names: Sequence[str] | None = None) -> Hierarchy:
-        """Make a tree from a directed graph of networkx, edges from parents to children.
+        """Make a tree from a networkx directed graph, edges from parents to children.
 
         Args:
-            graph: A ``DiGraph``. Nodes are called by their attribute ``name``, else by themselves; edges have
-                their attribute ``weight``, else 1. If the leaves have an attribute ``label``, 0, 1, ..., it
-                is the label order, otherwise the order of the nodes.
+            graph: A ``DiGraph``. Nodes are named by their attribute ``name``, or by the node itself; edge
+                weights are the attribute ``weight``, or 1. The attribute ``label`` of the leaves, 0, 1, ...,
+                defines the label order; without it, the order of the nodes does.
             level_names: Names of the levels from depth 1 down.
 
         Example:
@@ -194,11 +194,11 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
         return cls(parts_from_graph(graph, level_names=level_names))
 
     def to_networkx(self) -> Any:
-        """The tree as a directed graph of networkx, from which ``from_networkx`` makes an equal tree.
+        """The tree as a networkx directed graph, from which ``from_networkx`` makes an equal tree.
 
         Returns:
-            A ``DiGraph`` with the numbers of the nodes, edges from parents to children. Attributes of a node
-            are ``name``, ``path`` (a tuple) and, for a class, ``label``; that of an edge is ``weight``.
+            A ``DiGraph`` of the node indices, edges from parents to children. Node attributes are ``name``,
+            ``path`` (a tuple) and, for a class, ``label``; the edge attribute is ``weight``.
 
         Example:
             >>> graph = Hierarchy.from_paths([("animal", "cat"), ("animal", "dog")]).to_networkx()
@@ -254,12 +254,13 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
 
         Args:
             path: File in UTF-8.
-            format: ``"json"``, ``"yaml"``, ``"csv"``, ``"tsv"``, ``"edges"`` or ``"newick"``; None to go by
-                the extension (.json .yaml .yml .csv .tsv .edges .txt .newick .nwk .tree). Files of others:
-                ``"google"`` (product taxonomy), ``"parents"`` (id, parent id, name), ``"darwin-core"``
-                (kingdom to species), ``"codes"`` (groups by prefix) or ``"skos"`` (.ttl .jsonld).
-            header: Whether the first row of a csv or tsv file holds the level names, or is a class; files
-                written by ``write`` say so themselves.
+            format: ``"json"``, ``"yaml"``, ``"csv"``, ``"tsv"``, ``"edges"`` or ``"newick"``; None to infer
+                it from the extension (.json .yaml .yml .csv .tsv .edges .txt .newick .nwk .tree). Formats of
+                other programs: ``"google"`` (product taxonomy), ``"parents"`` (id, parent id, name),
+                ``"darwin-core"`` (kingdom to species), ``"codes"`` (groups by prefix) or ``"skos"``
+                (.ttl .jsonld).
+            header: Whether the first row of a csv or tsv file holds the level names, or is a class; None for
+                files written by ``write``, which record it.
 
         Example:
             >>> import pathlib, tempfile
@@ -278,14 +279,14 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
         hypernyms: Hypernyms = "first",
         collapse: bool = False,
     ) -> Hierarchy:
-        """The classes of ImageNet (ILSVRC 2012) below their hypernyms in WordNet 3.0, which come along.
+        """The bundled tree of the ImageNet classes (ILSVRC 2012) and their hypernyms in WordNet 3.0.
 
         Args:
             classes: Wnids (``"n02123045"``), names (``"tabby"``) or numbers (281), in label order; None for
                 all 1,000, in the usual order.
-            hypernyms: Where a synset has several: the ``"first"``, or the one with the ``"shortest"`` way to
-                the root. With ``"all"`` that is an error.
-            collapse: Join chains of single children, as ``collapse`` does. Distances stay as they are.
+            hypernyms: The parent of a synset that has several: the ``"first"``, or the one with the
+                ``"shortest"`` path to the root; ``"all"`` raises an error instead.
+            collapse: Join chains of single children, as ``collapse`` does. Distances do not change.
 
         Example:
             >>> tree = Hierarchy.imagenet(["tabby", "n02124075", 207, "minivan"], collapse=True)
@@ -311,13 +312,13 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
         hypernyms: Hypernyms = "first",
         collapse: bool = False,
     ) -> Hierarchy:
-        """The tree of some nouns in a local WordNet, as of Debian's package ``wordnet-base``.
+        """The tree of some nouns in a local WordNet, such as Debian's package ``wordnet-base``.
 
         Args:
-            words: In label order: words (their most usual meaning), words with the number of a meaning
-                (``"bank.n.02"``) or wnids (``"n02084071"``). None may lie above another. A class is called
-                by its word, all else by the first word of its synset.
-            folder: Where ``data.noun`` and ``index.noun`` are.
+            words: In label order: words (their most common meaning), words with the number of a meaning
+                (``"bank.n.02"``) or wnids (``"n02084071"``). None may be an ancestor of another. A class
+                given as a word is named by it, all other nodes by the first word of their synset.
+            folder: Folder with ``data.noun`` and ``index.noun``.
             hypernyms: As for ``imagenet``.
             collapse: As for ``imagenet``.
         """
@@ -327,11 +328,11 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
     def write(self, path: str | os.PathLike[str], *, format: str | None = None) -> None:
         """Write the tree to a file, from which ``read`` makes an equal tree.
 
-        The file is replaced as a whole: a reader sees the old or the new one, never half of it.
+        The file is replaced atomically: a reader sees the old or the new one, never a part of it.
 
         Args:
             path: File to write, in UTF-8.
-            format: As for ``read``; None to go by the extension.
+            format: As for ``read``; None to infer it from the extension.
 
         Example:
             >>> import pathlib, tempfile
@@ -384,10 +385,10 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
         return split_classes(self, fraction, level, source, target)
 
     def review(self) -> list[str]:
-        """What is odd in the tree, one sentence each: allowed, but often a mistake.
+        """Report oddities of the tree, one sentence each: allowed, but often a mistake.
 
-        No groups, groups of a single child, very uneven depths, one group with most of the classes, classes
-        that share their last name, and names that are nearly the same.
+        Checks for missing groups, groups of a single child, very uneven depths, one group with most of the
+        classes, classes that share their last name, and names that are nearly the same.
 
         Example:
             >>> tree = Hierarchy.from_nested({"pet": ["house cat", "dog"], "wild": ["House-cat", "fox"]})
@@ -398,11 +399,11 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
         return review_tree(self)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: a tree never changes."""
+        """Raise AttributeError: a tree is immutable."""
         raise AttributeError(f"a Hierarchy is immutable; {name!r} cannot be set")
 
     def __delattr__(self, name: str) -> NoReturn:
-        """Refuse: a tree never changes."""
+        """Raise AttributeError: a tree is immutable."""
         raise AttributeError(f"a Hierarchy is immutable; {name!r} cannot be deleted")
 
     @cached_property
@@ -415,11 +416,11 @@ class Hierarchy(Edits, Levels, Distances, Drawing):
         return self._identity == other._identity if isinstance(other, Hierarchy) else NotImplemented
 
     def __hash__(self) -> int:
-        """Hash of what makes trees equal."""
+        """Hash consistent with ``==``."""
         return hash(self._identity)
 
     def __reduce__(self) -> tuple[type[Hierarchy], tuple[Parts]]:
-        """Pickle and copy by the parts, so that the arrays of the copy are read-only too."""
+        """Pickle and copy through `Parts`, so that the arrays of the copy are read-only too."""
         return type(self), (self._parts(),)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The levels of a tree: the nodes of equal depth, known by depth or by name."""
+"""The levels of a tree: the nodes of equal depth, identified by depth or by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Levels(Nodes):
-    """What a tree says of its levels, and trees with a level more or less."""
+    """Queries about the levels of a tree, and methods that add or remove a level."""
 
     def depth_of(self, level: int | str) -> int:
         """Depth of a level given by depth (1 is just below the root) or by name.
@@ -55,10 +55,10 @@ class Levels(Nodes):
         return np.flatnonzero(self.depths == self.depth_of(level))
 
     def headline_levels(self) -> tuple[str, ...]:
-        """Names of at most two levels above the classes that stand for the coarse ones, the coarsest first.
+        """Names of at most two levels above the classes that represent the coarse ones, the coarsest first.
 
-        Of a deep tree these are the second and the fourth of the levels that group classes, each otherwise
-        than the level above it; empty if no level does.
+        Candidates are the levels that group classes and have more groups than the level above. If there are
+        more than two, the second and the fourth (or last) are returned; empty if there are none.
 
         Example:
             >>> from cophenet.tree import Hierarchy
@@ -75,7 +75,7 @@ class Levels(Nodes):
         return tuple(above) if len(above) <= 2 else (above[1], above[min(3, len(above) - 1)])
 
     def summary_levels(self) -> tuple[str, ...]:
-        """Names of the levels that a short summary of results shows: `headline_levels`, then the classes'.
+        """Names of the levels that a short summary of results shows: `headline_levels`, then the deepest.
 
         Example:
             >>> from cophenet.tree import Hierarchy
@@ -85,7 +85,7 @@ class Levels(Nodes):
         return *self.headline_levels(), self.level_names[-1]
 
     def ancestors(self, level: int | str) -> IntArray:
-        """The ancestor of each class at a level; a class above that level stands for itself.
+        """The ancestor of each class at a level; a class above that level is its own ancestor.
 
         Args:
             level: Depth, 1 just below the root, or level name.
@@ -100,16 +100,16 @@ class Levels(Nodes):
             ['animal', 'vehicle', 'animal']
         """
         depth = self.depth_of(level)
-        # Depth first, the ancestor at a depth is the last node of that depth seen so far.
+        # In depth-first order, the ancestor at a depth is the last node of that depth seen so far.
         latest = np.maximum.accumulate(np.where(self.depths == depth, np.arange(self.num_nodes), 0))
         return np.where(self.depths[self.leaves] < depth, self.leaves, latest[self.leaves])
 
     def cut(self, level: int | str) -> tuple[Self, IntArray]:
         """The tree above a level, whose nodes become the classes.
 
-        Edge weights are kept, so distances between the new classes are those between the same nodes in this
+        Edge weights do not change, so distances between the new classes equal those of the same nodes in this
         tree. The new classes are in the order of their smallest old label. Where several of them share a
-        name, each of these is called by its path, joined with ``/``, with a number where that name is taken,
+        name, each of these is named by its path, joined with ``/``, with a number where that name is taken,
         as in ``animal/other (2)``.
 
         Args:
@@ -156,8 +156,8 @@ class Levels(Nodes):
             level: The level whose nodes are grouped: depth or name.
             groups: The members of each new group, by name, or by path where names repeat; members must share
                 their parent and every node of the level must be in one group. Or sizes: the children of each
-                parent, sorted by name, are cut into runs of these sizes, over and over, and a group is called
-                by its members' names joined with ``+``.
+                parent, sorted by name, are split into consecutive groups of these sizes, repeated in cycles,
+                and a group is named by its members' names joined with ``+``.
             name: Name of the new level.
             weight: Weight of the edges above the new groups; all other edges keep theirs.
 
@@ -200,11 +200,11 @@ class Levels(Nodes):
         return type(self)(Parts(parents, names, weights, self.classes, levels))
 
     def merge_level(self, level: int | str) -> Self:
-        """A shallower tree: the inner nodes of a level vanish and their children move up to their parents.
+        """A shallower tree: the inner nodes of a level are removed and their children move up.
 
-        The edges above the vanished nodes go with them and all other edges keep their weights, so it undoes
+        The edges above the removed nodes go too and all other edges keep their weights, so this undoes
         :meth:`insert_level`. Classes of that level stay where they are. An inner node that would share its
-        name with a new sibling is called by the vanished parent and itself, as in ``pet/other``, with a
+        name with a new sibling is named by the removed parent and itself, as in ``pet/other``, with a
         number where that name is taken, as in ``pet/other (2)``.
 
         Args:

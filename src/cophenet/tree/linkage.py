@@ -1,4 +1,4 @@
-"""Trees from hierarchical clustering: of given merges, or of the classes of a data set."""
+"""Trees from hierarchical clustering: from a linkage matrix, or from class means of features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cophenet.tree.names import fresh_names
 from cophenet.tree.parts import DEFAULT_ROOT, FloatArray, IntArray, Parts, check_name
 
-# Merge heights that differ by less than this share of the highest one are ties up to rounding.
+# Merge heights that differ by less than this fraction of the largest one are ties up to rounding.
 TIE = 1e-12
 
 METHODS = ("single", "complete", "average", "weighted", "ward")
@@ -30,7 +30,7 @@ def parts_from_linkage(linkage: npt.ArrayLike, names: Sequence[str] | None = Non
     for name in names:
         check_name(name)
     if len(set(names)) < count:
-        # Here a path would tell classes apart by nodes that nobody has named.
+        # Paths cannot distinguish classes here: the names of inner nodes are generated.
         raise ValueError(
             f"names must differ from each other, got {Counter(names).most_common(1)[0][0]!r} twice"
         )
@@ -71,7 +71,7 @@ def _linkage_parents(merges: FloatArray) -> IntArray:
 def _joined(
     parents: IntArray, lengths: FloatArray, tied: npt.NDArray[np.bool_], names: Sequence[str]
 ) -> Parts:
-    """Join every inner node with an edge of length 0 above it to its parent."""
+    """Merge every inner node with an edge of length 0 above it into its parent."""
     above = parents.tolist()
     top = list(range(len(above)))
     for node in range(len(above) - 2, len(names) - 1, -1):
@@ -112,7 +112,7 @@ def parts_from_features(features: Any, labels: Any, *, method: str, names: Seque
 
 def _to_matrix(features: Any) -> FloatArray:
     if hasattr(features, "detach"):
-        # Through torch's own double, because numpy has no bfloat16.
+        # Converted to double by torch, because numpy has no bfloat16.
         features = features.detach().cpu().double()
     matrix = np.asarray(features, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0:

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 
-# Of all the names that are paths together: classes at the bottom of a deep tree would need very many.
+# Limit on the total characters of names that are paths, which are long in a deep tree.
 _CHARACTERS = 50_000_000
 
 
@@ -41,7 +41,7 @@ def _free_names(wanted: Iterable[str], taken: Iterable[str]) -> list[str]:
 def tell_apart(
     parents: Sequence[int], names: Sequence[str], inner: Container[int], longer: Sequence[str] | None = None
 ) -> list[str]:
-    """Names under which an inner node differs from all children of its parent.
+    """Rename inner nodes so that none shares its name with a sibling.
 
     Only inner nodes that share their name with a sibling are renamed: to their longer name where there is
     one, with a number where that is taken. Classes keep their names.
@@ -68,9 +68,9 @@ def tell_apart(
 
 
 def class_names(parents: Sequence[int], names: Sequence[str], classes: Sequence[int]) -> list[str]:
-    """The names of all nodes where no two classes have the same.
+    """Names of all nodes, made unique among the classes.
 
-    Classes that share their name are called by their path instead: the names from below the root, joined with
+    Classes that share their name are named by their path instead: the names from below the root, joined with
     ``/``, with a number where that is the name of another class or of a sibling, as in ``animal/other (2)``.
 
     Args:
@@ -132,14 +132,14 @@ _SHOWN = 5
 
 
 class AmbiguousNameError(ValueError):
-    """A name is that of several nodes.
+    """A name matches several nodes.
 
     Args:
         given: The name as it was given.
-        paths: What each of these nodes can be called by.
-        count: How many there are.
-        one: What one of them is called, such as "class".
-        many: What they are called.
+        paths: An unambiguous path or name of each of these nodes.
+        count: Number of these nodes.
+        one: Noun for one of them, such as "class".
+        many: Plural of that noun.
 
     Example:
         >>> print(AmbiguousNameError("x", ["a/x", "b/x"], 2, "class", "classes"))
@@ -155,7 +155,7 @@ class AmbiguousNameError(ValueError):
 
 
 class Lookup:
-    """Finds the nodes of a tree by name, last name or path, which is made of last names.
+    """Finds the nodes of a tree by name, last name or path; a path consists of last names.
 
     Args:
         parents: Parent of each node, -1 for the root.
@@ -182,15 +182,15 @@ class Lookup:
                 self._children[above, shorter] = node
             if above < 0:
                 self.root = node
-        # A path in one string is cut at its slashes, of which a name may have some itself.
+        # A path in one string is split at slashes, but a name may contain slashes too.
         self._longest = max(name.count("/") for name in names) + 1
 
     def find(self, where: str | Sequence[str], allowed: Callable[[int], bool] = lambda _: True) -> list[int]:
-        """The nodes that are meant: those of that name, else of that last name, else of that path.
+        """Return the nodes with that name, else with that last name, else with that path.
 
         Args:
             where: A name, names joined with ``/`` from below the root, or a sequence of these names.
-            allowed: Which nodes may be meant.
+            allowed: Whether a node may be returned.
         """
         if not isinstance(where, str):
             node, steps = self.walk(where)
@@ -201,7 +201,7 @@ class Lookup:
         return [node for node in self._follow(where.split("/")) if allowed(node)] if "/" in where else []
 
     def walk(self, path: Sequence[str]) -> tuple[int, int]:
-        """The last node of a path that is in the tree, and how many steps of the path lead there."""
+        """Return the last node of a path that is in the tree, and the number of steps to it."""
         node = self.root
         for steps, name in enumerate(path):
             child = self._children.get((node, name))
@@ -211,7 +211,7 @@ class Lookup:
         return node, len(path)
 
     def _follow(self, pieces: list[str]) -> list[int]:
-        """The nodes whose path, joined with slashes, has these pieces."""
+        """Return the nodes whose path, joined with slashes, is these pieces joined with slashes."""
         found: list[int] = []
         waiting = [(self.root, 0)]
         while waiting:
@@ -227,11 +227,11 @@ class Lookup:
 
 
 def last_names(parents: Sequence[int], names: Sequence[str], classes: Iterable[int]) -> tuple[str, ...]:
-    """The last name of each node on its path.
+    """The last name of each node: the last step of its path.
 
-    It is what follows the path of the parent in the name of a class that is a path (see `class_names`), and
-    otherwise the name. A class keeps its long name beside a sibling that has the short one, so that every
-    path is that of one node.
+    For a class named by its path (see `class_names`) it is the name without the path of the parent,
+    otherwise the whole name. A class keeps its long name if a sibling has the short one, so that every path
+    identifies one node.
 
     Example:
         >>> last_names([-1, 0, 0, 1, 2], ["root", "a", "b", "a/x", "b/x"], [3, 4])

@@ -1,4 +1,4 @@
-"""The nodes of a tree: arrays, each computed once; by name, path or number; and how they are related."""
+"""The nodes of a tree: cached arrays, lookup by name, path or index, and relations between nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cophenet.tree.parts import FloatArray, IntArray, Parts, canonical, edge_dep
 
 
 class Nodes:
-    """The nodes of a tree in canonical order, and what follows from them; all arrays are read-only.
+    """The nodes of a tree in canonical order, and arrays derived from them; all arrays are read-only.
 
     Attributes:
         names: Name of each node; the root is node 0.
@@ -30,7 +30,7 @@ class Nodes:
     level_names: tuple[str, ...]
 
     def __init__(self, parts: Parts) -> None:
-        """Check the parts and put them in order; users call the ``from_...`` methods instead."""
+        """Check the parts and put them in canonical order; users call the ``from_...`` methods instead."""
         vars(self).update(canonical(parts))
 
     @property
@@ -83,7 +83,7 @@ class Nodes:
     def sizes(self) -> IntArray:
         """Number of nodes in the subtree of each node, itself included, shape (num_nodes,).
 
-        The subtree of a node is the run of nodes that starts with it.
+        The subtree of a node is the contiguous range of nodes that starts with it.
         """
         result = [1] * self.num_nodes
         for node, parent in zip(range(self.num_nodes - 1, 0, -1), self.parents[:0:-1].tolist(), strict=True):
@@ -92,7 +92,7 @@ class Nodes:
 
     @cached_property
     def class_order(self) -> IntArray:
-        """Labels of the classes in the order in which a drawing of the tree has them, shape (num_classes,).
+        """Labels of the classes in tree order, as in a drawing of the tree, shape (num_classes,).
 
         Example:
             >>> from cophenet.tree import Hierarchy
@@ -102,7 +102,7 @@ class Nodes:
         return read_only(np.argsort(self.leaves))
 
     def _parts(self) -> Parts:
-        """What another tree can be made from."""
+        """The parts of this tree, to make another tree from."""
         return Parts(
             self.parents.tolist(), self.names, self.edge_weights.tolist(), self.classes, self.level_names
         )
@@ -114,21 +114,21 @@ class Nodes:
 
     @cached_property
     def _first_leaf(self) -> IntArray:
-        """Place in tree order of the first class at or below each node, shape (num_nodes,)."""
+        """Position in tree order of the first class at or below each node, shape (num_nodes,)."""
         return read_only(np.searchsorted(np.sort(self.leaves), np.arange(self.num_nodes)))
 
     @cached_property
     def _leaf_gaps(self) -> IntArray:
         """Lowest common ancestor of each leaf and the next one in tree order, shape (num_classes,).
 
-        The last leaf has no right neighbour.
+        The last leaf has no next one; its entry is num_nodes.
         """
-        # The node after a leaf hangs on the lowest common ancestor of that leaf and the next leaf.
+        # The parent of the node after a leaf is the lowest common ancestor of that leaf and the next leaf.
         return read_only(np.append(self.parents[np.sort(self.leaves)[:-1] + 1], self.num_nodes))
 
     @cached_property
     def _gap_minima(self) -> IntArray:
-        """Lowest common ancestors of runs of leaves: entry (j, i) is that of the 2**j gaps from gap i on.
+        """Lowest common ancestors of runs of leaves: entry (j, i) covers the 2**j gaps from gap i on.
 
         Nodes are numbered depth first, so the lowest common ancestor of a run is the smallest of its gaps.
         Shape: (log2(num_classes) + 1 or less, num_classes).
@@ -147,7 +147,7 @@ class Nodes:
 
     @cached_property
     def last_names(self) -> tuple[str, ...]:
-        """Last name of each node on its path: ``x`` for a class called ``a/x`` because other classes are x.
+        """Last step of each node's path: ``x`` for a class named ``a/x`` because another class is named x.
 
         Example:
             >>> from cophenet.tree import Hierarchy
@@ -158,7 +158,7 @@ class Nodes:
         return last_names(self.parents.tolist(), self.names, self.leaves.tolist())
 
     def path(self, node: int | str | Sequence[str]) -> tuple[str, ...]:
-        """Last names on the way from below the root down to a node; empty for the root.
+        """Path of a node: the last names from below the root down to the node; empty for the root.
 
         Args:
             node: Node, as for :meth:`node`.
@@ -265,18 +265,18 @@ class Nodes:
         return top + 1 + np.flatnonzero(self.parents[below] == top)
 
     def _siblings(self, nodes: IntArray) -> list[list[int]]:
-        """Some nodes, in tree order, in lists of those with the same parent, by name."""
+        """Group nodes, given in tree order, by parent; each group is sorted by name."""
         families: dict[int, list[int]] = {}
         for node in nodes.tolist():
             families.setdefault(int(self.parents[node]), []).append(node)
         return [sorted(family, key=self.names.__getitem__) for family in families.values()]
 
     def lca(self, one: int | str | Sequence[str], other: int | str | Sequence[str]) -> int:
-        """Lowest common ancestor of two nodes, which is one of them where it is above the other.
+        """Lowest common ancestor of two nodes; a node counts as an ancestor of itself.
 
         Args:
             one: Node, as for :meth:`node`.
-            other: Node too.
+            other: Node, likewise.
 
         Example:
             >>> from cophenet.tree import Hierarchy
@@ -292,12 +292,12 @@ def lowest_common_ancestors(library: Any, first_leaf: Any, minima: Any, one: Any
     """Lowest common ancestors of pairs of nodes, of any shapes that broadcast; in numpy or torch.
 
     Of all nodes between two leaves their common ancestor has the smallest number, because nodes are numbered
-    depth first. Two runs of 2**row gaps cover all gaps in between, so that two look-ups in the table of
-    minima give it (Bender and Farach-Colton 2000, doi:10.1007/10719839_9, section 3).
+    depth first. Two runs of 2**row gaps cover all gaps in between, so that two lookups in the table of
+    minima are enough (Bender and Farach-Colton 2000, doi:10.1007/10719839_9, section 3).
 
     Args:
-        library: The module numpy or torch, whose arrays the others are.
-        first_leaf: (num_nodes,) of the tree.
+        library: The module numpy or torch; the other arguments are its arrays.
+        first_leaf: `Nodes._first_leaf` of the tree, (num_nodes,).
         minima: `Nodes._gap_minima` of the tree.
         one: First nodes.
         other: Second nodes.

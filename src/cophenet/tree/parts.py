@@ -44,7 +44,7 @@ class Parts:
 
 
 def raise_error(message: str, lines: Sequence[int] | None = None, item: int = 0) -> NoReturn:
-    """Raise a ValueError, headed by the line that ``item`` came from if lines are known."""
+    """Raise a ValueError, prefixed with the line number of ``item`` if lines are known."""
     raise ValueError(message if lines is None else f"line {lines[item]}: {message}")
 
 
@@ -55,19 +55,19 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def default_level_names(height: int) -> tuple[str, ...]:
-    """Names of the levels of a tree whose levels were not named."""
+    """Default names of the levels of a tree."""
     return tuple(f"level{depth}" for depth in range(1, height + 1))
 
 
 def check_name(name: object, lines: Sequence[int] | None = None, item: int = 0) -> None:
-    """Refuse what cannot be the name of a node or a level: every format must hold it, and it is drawn."""
+    """Raise ValueError unless this can name a node or level: every format must be able to store it."""
     if not isinstance(name, str) or not name or not is_plain_text(name):
         wanted = "a non-empty string of valid Unicode without control characters"
         raise_error(f"a name must be {wanted}, got {name!r:.200}", lines, item)
 
 
 def too_many_nodes(most: int) -> ValueError:
-    """The error for a tree beyond the limit."""
+    """Return the error for a tree with too many nodes."""
     return ValueError(f"the tree has more than {most:,} nodes {NODES.note}")
 
 
@@ -77,16 +77,16 @@ def is_number(value: object) -> bool:
 
 
 def check_positive(argument: str, value: float) -> None:
-    """Refuse what cannot be an edge weight or multiply one."""
+    """Raise ValueError unless this can be an edge weight or a factor of one."""
     if not (is_number(value) and 0 < value <= sys.float_info.max):
         raise ValueError(f"{argument} must be positive and finite, got {value!r}")
 
 
 def canonical(parts: Parts) -> dict[str, Any]:
-    """Check the parts of a tree and put them in canonical order: the attributes of `Nodes` by name.
+    """Check the parts of a tree and put them in canonical order; return the attributes of `Nodes` by name.
 
     The order depends only on the tree and its label order, so equal trees have equal arrays. As it is depth
-    first, every subtree is a run of nodes, and the leaves below a node are a run of leaves.
+    first, every subtree is a contiguous range of nodes, and the leaves below a node are contiguous too.
     """
     size = len(parts.parents)
     if size > NODES.value:
@@ -229,7 +229,7 @@ def _in_label_order(parts: Parts, names: Sequence[str], leaves: list[int]) -> li
 def _leaf(
     lookup: Lookup, names: Sequence[str], given: str | Sequence[str], by_name: Mapping[str, int]
 ) -> int:
-    """The leaf of a last name or path."""
+    """Find a leaf by its last name or path."""
     found = lookup.find(given, lambda node: by_name.get(names[node]) == node)
     if len(found) == 1:
         return found[0]

@@ -1,4 +1,4 @@
-"""What is odd in a tree, also beside features: allowed, but often a mistake or a reason for poor results."""
+"""Checks of a tree, with or without features, for what is often a mistake or a cause of poor results."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["Misplaced", "misplaced_classes", "review_tree"]
 
 _SHOWN = 3
-# A group is huge if it has so many classes, most of its parent's, and so many times those of a sibling.
+# A group is huge if it has at least _HUGE classes, more than all its siblings together, and at least
+# _TIMES their mean.
 _HUGE, _TIMES = 10, 5
-# Names that differ in one letter are near duplicates from this length on: horse and horses, not cat and coat.
+# Names that differ by one letter are near duplicates if the shorter one has at least this many letters: horse
+# and horses, not cat and coat.
 _LETTERS = 5
 
 
@@ -102,13 +104,13 @@ def _near_duplicates(tree: Hierarchy) -> Iterator[str]:
 
 
 def _letters(name: str) -> str:
-    """A name without what is easily written differently: case, spaces, signs between words."""
+    """Normalize a name: remove differences in case, spaces and punctuation."""
     plain = unicodedata.normalize("NFKC", name).casefold()
     return "".join(sign for sign in plain if sign.isalnum()) or plain
 
 
 def _one_letter_less(letters: str) -> Iterator[str]:
-    """The words made by leaving out one letter, which is no digit: those count."""
+    """Yield the words made by leaving out one letter; digits are not left out, as they distinguish names."""
     if _LETTERS < len(letters) <= 10 * _LETTERS:
         for place, sign in enumerate(letters):
             if not sign.isdecimal():
@@ -134,8 +136,8 @@ class Misplaced:
         name: The class.
         group: The group it is in.
         better: The group, at the same depth, that its features are nearest to.
-        own: Mean distance of its mean to those of the other classes of its group.
-        other: The same to those of the better group.
+        own: Mean distance of its class mean to the means of the other classes of its group.
+        other: Mean distance of its class mean to the means of the classes of the better group.
         nearest: The classes whose means are nearest.
     """
 
@@ -148,7 +150,7 @@ class Misplaced:
 
     @property
     def sentence(self) -> str:
-        """What is wrong, with the evidence."""
+        """The finding and its evidence, as a sentence."""
         return (
             f"{self.name} is in {self.group}, but looks like {self.better}: mean distance {self.other:.3g} "
             f"to the classes there, {self.own:.3g} to its own; nearest are {', '.join(self.nearest)}."
@@ -158,15 +160,14 @@ class Misplaced:
 def misplaced_classes(features: Any, labels: Any, tree: Hierarchy) -> list[Misplaced]:
     r"""At most five classes that look misplaced in a tree, the clearest first.
 
-    Of a class with mean $\mu_c$ in a group G (the parent of the class), with $d(c, H)$ the mean Euclidean
-    distance of $\mu_c$ to the means of the other classes below H, it looks misplaced if $d(c, H) < d(c, G)$
-    for another group H at the depth of G: a silhouette (Rousseeuw 1987) below zero. So that it is no chance,
-    both halves of its samples must say so, about the same H. The clearest have the smallest
-    $d(c, H) / d(c, G)$.
+    Let $\mu_c$ be the mean of a class c in a group G (its parent), and $d(c, H)$ the mean Euclidean distance
+    of $\mu_c$ to the means of the other classes below H. The class looks misplaced if $d(c, H) < d(c, G)$
+    for another group H at the depth of G: a silhouette (Rousseeuw 1987) below zero. To rule out chance, both
+    halves of its samples must give the same H. The clearest have the smallest $d(c, H) / d(c, G)$.
 
     Args:
         features: Array of shape (N, d).
-        labels: (N,) positions in the classes of the tree; classes without two samples are not judged.
+        labels: (N,) positions in the classes of the tree; classes with fewer than two samples are skipped.
         tree: The tree.
 
     Example:
@@ -201,7 +202,7 @@ def misplaced_classes(features: Any, labels: Any, tree: Hierarchy) -> list[Mispl
 
 
 def _means(x: Floats, y: NDArray[Any], size: int) -> Floats:
-    """The means of classes (size, d); 0 for those without samples."""
+    """Class means (size, d); 0 for classes without samples."""
     sums = np.zeros((size, x.shape[1]))
     np.add.at(sums, y, x)
     return sums / np.maximum(np.bincount(y, minlength=size), 1)[:, None]
@@ -210,7 +211,7 @@ def _means(x: Floats, y: NDArray[Any], size: int) -> Floats:
 def _nearest_group(
     label: int, means: Floats, whole: Floats, tree: Hierarchy, judged: NDArray[np.int64]
 ) -> tuple[int, float, float] | None:
-    """The group at the depth of a class's own that is nearer than it, and both distances; None if none is."""
+    """Nearest other group at the same depth, distances to own and that group; None if own is nearest."""
     depth = int(tree.depths[tree.leaves[label]]) - 1
     others = judged[judged != label]
     if depth < 1:
@@ -218,7 +219,7 @@ def _nearest_group(
     groups = tree.ancestors(depth)
     distances = np.linalg.norm(whole[others] - means[label], axis=1)
     nodes, places = np.unique(groups[others], return_inverse=True)
-    # A class that stands for itself at this depth is no group.
+    # A class that is its own ancestor at this depth is not a group.
     inner = tree.heights[nodes] > 0
     mean = np.bincount(places, weights=distances) / np.bincount(places)
     own = mean[nodes == groups[label]]

@@ -63,11 +63,11 @@ def _label_map(tree: Hierarchy, labels: IntArray) -> IntArray:
 def _by_rule(tree: Hierarchy, fraction: float, level: int | str | None) -> tuple[IntArray, IntArray]:
     if not (is_number(fraction) and 0 < fraction < 1):
         raise ValueError(f"fraction must lie between 0 and 1, got {fraction!r}")
-    # 1 for nodes of the source and 2 for those of the target, handed down to the classes below.
+    # 1 for source nodes, 2 for target nodes, 0 for neither; inherited by the classes below.
     side = np.zeros(tree.num_nodes, dtype=np.int64)
     below = np.isin(tree.parents, tree.nodes_at(level)) if level is not None else tree.heights == 0
     for family in tree._siblings(np.flatnonzero(below)):
-        # A fraction such as 0.29 has no exact float: 0.29 * 100 must still count 29.
+        # A fraction such as 0.29 has no exact float: 0.29 * 100 must still give 29.
         count = math.floor(fraction * len(family) + 1e-9)
         if 0 < count < len(family):
             for place, node in enumerate(family):

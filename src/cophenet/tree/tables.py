@@ -1,6 +1,6 @@
-"""Look-up tables of a tree on a device: lowest common ancestors pair by pair, and sums level by level.
+"""Lookup tables of a tree on a device: lowest common ancestors of pairs, and sums per level.
 
-The only module of this room that needs torch; import it by its name.
+The only module of this package that needs torch; import it explicitly.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class TreeTables:
         leaves: (C,) node of each class.
         depths: (nodes,) edges between the root and each node.
         heights: (nodes,) edges between each node and the deepest class below it.
-        first_leaf: (nodes,) place in tree order of the first class at or below each node.
+        first_leaf: (nodes,) position in tree order of the first class at or below each node.
         minima: (log C, C) lowest common ancestors of runs of leaves, see `Nodes._gap_minima`.
         parents: (nodes,) parent of each node, 0 for the root.
         num_levels: Height of the tree.
-        width: Nodes of all levels together, a class above a level counted there too.
+        width: Number of nodes of all levels together; a class above a level counts there too.
     """
 
     leaves: Tensor
@@ -58,7 +58,7 @@ class TreeTables:
         return self.common_ancestors(self.leaves[one], self.leaves[other])
 
     def lifts(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """The way up the tree: for each level, deepest first, its nodes and their places one level above.
+        """Yield the nodes of each level, deepest first, and the positions of their parents one level up.
 
         A class above a level is among the nodes there too. The deepest level has the classes in label
         order; level 1 is the last one. Yields (groups,), (groups,).
@@ -71,7 +71,7 @@ class TreeTables:
             nodes = parents
 
     def level_sums(self, values: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """For each level, deepest first, sums over its nodes and the place of each label among them.
+        """Yield for each level, deepest first, the sums per node and the position of each label's node.
 
         Shapes: (n, C), (n,) -> (n, groups), (n,) for each level.
         """
@@ -82,14 +82,14 @@ class TreeTables:
 
 
 def add_columns(values: Tensor, place: Tensor) -> Tensor:
-    """Add columns up into numbered places: (n, m), (m,) -> (n, largest place + 1)."""
+    """Sum columns that have the same place: (n, m), (m,) -> (n, largest place + 1)."""
     sums = values.new_zeros(len(values), int(place.max()) + 1)
     return sums.scatter_add_(1, place.expand(len(values), -1), values)
 
 
 @lru_cache(maxsize=16)
 def tree_tables(tree: Hierarchy, device: torch.device) -> TreeTables:
-    """The tables of a tree on a device, kept for the next call.
+    """The tables of a tree on a device, cached.
 
     Example:
         >>> from cophenet import Hierarchy

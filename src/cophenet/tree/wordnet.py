@@ -1,8 +1,8 @@
-"""Trees of WordNet's nouns: from a local WordNet, and of the classes of ImageNet, whose synsets come along.
+"""Trees of WordNet's nouns: from a local WordNet, and of the ImageNet classes, whose synsets are bundled.
 
-A synset is known by its *wnid*, as in ImageNet: ``n`` and its offset in WordNet 3.0, such as ``n02084071``.
-What lies above it is its hypernym; where there are several, a rule takes one, since a tree has one parent for
-each.
+A synset is identified by its *wnid*, as in ImageNet: ``n`` and its offset in WordNet 3.0, such as
+``n02084071``. Its parent is its hypernym; if it has several, a rule selects one, since a tree node has one
+parent.
 
 Fellbaum (ed.), "WordNet: An Electronic Lexical Database", MIT Press 1998; Russakovsky et al., "ImageNet Large
 Scale Visual Recognition Challenge", IJCV 2015, arXiv:1409.0575.
@@ -32,7 +32,7 @@ _SENSE = re.compile(r"(.+)\.n\.(\d{1,3})")
 
 
 class Synset(NamedTuple):
-    """Words of one meaning, the usual first, and the wnids of what is above it, the main one first."""
+    """Words of one meaning, the most common first, and the wnids of its hypernyms, the main one first."""
 
     words: tuple[str, ...]
     hypernyms: tuple[str, ...]
@@ -42,7 +42,7 @@ class WordNet:
     """The nouns of a WordNet folder (``data.noun`` and ``index.noun``, of version 3.0 for ImageNet's wnids).
 
     Args:
-        folder: Such as /usr/share/wordnet, where Debian's package wordnet-base has it.
+        folder: Such as /usr/share/wordnet, where Debian's package wordnet-base installs it.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -65,7 +65,7 @@ class WordNet:
             fields = line.partition(b"|")[0].decode("ascii").split()
             count = int(fields[3], 16)
             words = [word.replace("_", " ") for word in fields[4 : 4 + 2 * count : 2]]
-            pointers, kinds = fields[5 + 2 * count :], ("@", "@i")  # of a noun, and of a name
+            pointers, kinds = fields[5 + 2 * count :], ("@", "@i")  # hypernym, instance hypernym
             each = range(0, 4 * int(fields[4 + 2 * count]), 4)
             above = [f"n{pointers[i + 1]}" for i in each if pointers[i] in kinds]
         except (ValueError, IndexError):
@@ -77,7 +77,7 @@ class WordNet:
         return Synset(tuple(words), tuple(above))
 
     def find(self, word: str) -> str:
-        """The wnid of a noun: its most usual meaning, or another one as in ``bank.n.02``."""
+        """The wnid of a noun: its most common meaning, or another one as in ``bank.n.02``."""
         sense = _SENSE.fullmatch(word)
         lemma, number = (sense[1], int(sense[2])) if sense else (word, 1)
         key = lemma.strip().lower().replace(" ", "_")
@@ -103,7 +103,7 @@ def wordnet_parts(words: Iterable[str], folder: str | os.PathLike[str], hypernym
 
 
 def imagenet_parts(classes: Sequence[str | int] | None, hypernyms: str) -> Parts:
-    """The tree of ImageNet's classes, or of some of them in a label order of their own."""
+    """The tree of ImageNet's classes, or of some of them in the given label order."""
     synsets, wnids = _imagenet()
     if classes is None:
         chosen = list(wnids)
@@ -155,7 +155,7 @@ def _imagenet() -> tuple[dict[str, Synset], tuple[str, ...]]:
 def _parts(
     argument: str, wnids: list[str], synset: Callable[[str], Synset], hypernyms: str, called: dict[str, str]
 ) -> Parts:
-    """The tree of synsets: each of them with what lies above it by the rule, up to the root."""
+    """Build the tree of synsets and their ancestors, with parents selected by the rule ``hypernyms``."""
     check_choice("hypernyms", hypernyms, get_args(Hypernyms))
     if len(wnids) < 2:
         raise wrong_argument(argument, f"must have at least 2 entries, got {len(wnids)}")
@@ -173,13 +173,13 @@ def _parts(
     number = {wnid: node for node, wnid in enumerate(ordered)}
     words = {wnid: called.get(wnid, known[wnid].words[0]) for wnid in ordered}
     names, places = _names(words, parents), [number.get(parents[wnid] or "", -1) for wnid in ordered]
-    if len(roots) > 1:  # nouns of other data than WordNet, which has one root
+    if len(roots) > 1:  # not WordNet itself, which has one root
         names, places = [DEFAULT_ROOT, *names], [-1, *(place + 1 for place in places)]
     return Parts(places, names, None, None, None)
 
 
 def _ancestors(wnids: Iterable[str], synset: Callable[[str], Synset]) -> dict[str, Synset]:
-    """The synsets and all that lie above them."""
+    """The synsets and all their ancestors."""
     known: dict[str, Synset] = {}
     waiting = list(wnids)
     while waiting:
@@ -234,6 +234,6 @@ def _way_up(wnid: str, parents: dict[str, str | None]) -> list[str]:
 
 
 def _names(words: dict[str, str], parents: dict[str, str | None]) -> list[str]:
-    """The word of each; with its wnid where a sibling has the same."""
+    """The word of each synset, with its wnid if a sibling has the same word."""
     count = Counter((parents[wnid], word) for wnid, word in words.items())
     return [f"{word} ({w})" if count[parents[w], word] > 1 else word for w, word in words.items()]

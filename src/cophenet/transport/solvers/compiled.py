@@ -1,4 +1,4 @@
-"""All pairs of a strip in compiled code: small ones by shortest paths, many per call and thread."""
+"""Solve the pairs of a strip: small ones in compiled code, many per call; large ones with POT."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["solve"]
 
 
 _UNIFORM = np.empty(0, dtype=np.int64)
-# Samples per class (geometric mean of the two) from which POT's network simplex is faster; assignments
-# have no such size.
+# Samples per class (geometric mean of the two) from which POT's network simplex is faster; for
+# assignments it never is.
 _LARGE_UNIFORM = 250
 _LARGE_WEIGHTED = 120
-# Products of sizes per call: enough to make a call's cost vanish, few enough to share the work evenly.
+# Sum of size products per call: enough to make the overhead negligible, few enough to balance threads.
 _CALL_PRODUCTS = 1 << 15
 
 
@@ -60,7 +60,7 @@ def solve(problems: PairProblems, strip: CostStrip, pairs: Indices, pool: Execut
         problems: All pairs; the entries of `pairs` are written.
         strip: Distances that cover the pairs.
         pairs: (p,) which pairs to solve.
-        pool: Threads to use; None works in the caller's.
+        pool: Threads to use; None uses the calling thread.
     """
     large = _is_large(problems, pairs)
     library.solve(problems, strip, pairs[large], pool)

@@ -1,4 +1,4 @@
-"""Entropic plans of many small problems at once, by Sinkhorn's iteration, and how they change with costs."""
+"""Entropic plans of many small problems at once, by Sinkhorn's iteration, and their derivative by costs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["entropic_plan", "implicit_gradient"]
 # With cost differences of at most this many regs no entry of the kernel and no scaling
 # leaves the range of the type, whatever the weights: exp(-87) and exp(-708) are the smallest numbers.
 _SAFE_RANGE = {torch.float32: 30.0, torch.float64: 300.0}
-# The summed error of marginals above which no plan counts as converged, unless a larger one is asked for.
+# No plan with a larger summed error of marginals counts as converged, unless `tolerance` is larger.
 _LARGEST_ERROR = 1e-6
-# Keeps the factorisation positive where a plan falls into parts that exchange no mass.
+# Keeps the system positive definite where a plan consists of parts that exchange no mass.
 _RIDGE = 1e-12
-# Relative accuracy of what that factorisation solves.
+# Relative accuracy of the solution of that system.
 _SOLVED = 1e-10
 
 
@@ -31,7 +31,7 @@ def _times_transposed(blocks: Tensor, vector: Tensor) -> Tensor:
 
 
 def _scale(kernel: Tensor, a: Tensor, b: Tensor, tolerance: float, iterations: int) -> tuple[Tensor, Tensor]:
-    """Sinkhorn's iteration; the kernel becomes the plan. Returns it and its error (p,)."""
+    """Sinkhorn's iteration; the kernel is overwritten by the plan. Returns the plan and its error (p,)."""
     v = torch.ones_like(b)
     row_sums = kernel.sum(2)
     for _ in range(iterations):
@@ -48,7 +48,7 @@ def _scale(kernel: Tensor, a: Tensor, b: Tensor, tolerance: float, iterations: i
 def _scale_logarithms(
     logits: Tensor, a: Tensor, b: Tensor, tolerance: Tensor, iterations: int
 ) -> tuple[Tensor, Tensor]:
-    """The same iteration on logarithms. The plan has mass one, whatever its error."""
+    """The same iteration in the log domain. The plan has mass one, whatever its error."""
     # Reduced costs give the same plan; those of a class with one sample are all 0.
     logits = logits.sub_(logits.amax(2, keepdim=True))
     logits = logits.sub_(logits.amax(1, keepdim=True))
@@ -61,7 +61,7 @@ def _scale_logarithms(
         last, f = f, log_a - row_sums
         if is_host(error) and bool((error <= tolerance).all()):
             break
-    # Shares of every column, which add up to one where logarithms are too large for exp(f + g - C) to do so.
+    # A softmax per column adds up to one even where logarithms are too large for exp(f + g - C) to do so.
     plan = logits.add_(last[:, :, None]).softmax(1).mul_(b[:, None, :])
     return plan, plan.sum(2).sub_(a).abs_().sum(1)
 
@@ -69,14 +69,14 @@ def _scale_logarithms(
 def entropic_plan(
     cost: Tensor, a: Tensor, b: Tensor, reg: Tensor, tolerance: float, iterations: int
 ) -> tuple[Tensor, Tensor]:
-    r"""The plans of smallest <P, C> - reg * entropy(P) with marginals a and b, by Sinkhorn's iteration.
+    r"""The plans that minimise <P, C> - reg * entropy(P) with marginals a and b, by Sinkhorn's iteration.
 
     .. math::
 
         x \leftarrow \frac{a}{K y}, \quad y \leftarrow \frac{b}{K^\top x}, \qquad
         K = e^{-C / \varepsilon}, \quad P = \mathrm{diag}(x) \, K \, \mathrm{diag}(y)
 
-    Algorithm 1 of Cuturi 2013 (arXiv:1306.0895), on logarithms where K would leave the range of the type.
+    Algorithm 1 of Cuturi 2013 (arXiv:1306.0895), in the log domain where K would be out of range.
     Samples without mass, and padding, get none; their cost only has to be finite.
 
     Args:
@@ -85,8 +85,8 @@ def entropic_plan(
         b: (p, n) masses of the columns.
         reg: (p,) positive, in float64.
         tolerance: Summed error of the marginals at which the iteration ends.
-        iterations: How many there are at most; on an accelerator exactly so many are made,
-            because looking at the error would stall the device every time.
+        iterations: Maximum number of iterations; on an accelerator always this many,
+            because reading the error would stall the device every time.
 
     Returns:
         (p, m, n) plans, and (p,) whether each is converged.
@@ -101,7 +101,7 @@ def entropic_plan(
     """
     low, high = cost.amin((1, 2)), cost.amax((1, 2))
     spread = (high - low).double() / reg
-    # An accelerator is not asked whether scaling is safe, and always takes the safe way.
+    # On an accelerator the spread is not read, and the log domain is always used.
     widest = float(spread.max()) if is_host(cost) else float("inf")
     kind = cost.dtype if widest <= _SAFE_RANGE[cost.dtype] else torch.float64
     scale = reg.to(kind).clamp_(min=torch.finfo(kind).tiny)
@@ -110,8 +110,8 @@ def entropic_plan(
     if widest <= _SAFE_RANGE[kind]:
         plan, error = _scale(logits.exp_(), a, b, tolerance, iterations)
         return plan.to(cost.dtype), error <= tolerance
-    # A logarithm of size L has a rounding error of L * eps, which exp makes a relative error of
-    # the mass; nothing below that can be asked of the marginals. Above a limit it is no plan any more.
+    # A logarithm of size L has a rounding error of L * eps, which exp turns into a relative error
+    # of the mass; marginals cannot be more accurate than that. Above a limit the result is no plan any more.
     reachable = (4 * torch.finfo(kind).eps * spread.to(kind)).clamp(max=_LARGEST_ERROR).clamp(min=tolerance)
     plan, error = _scale_logarithms(logits.clamp_(min=-1e300), a, b, reachable, iterations)
     return plan.to(cost.dtype), error <= reachable
@@ -122,10 +122,10 @@ def _inverse_root(mass: Tensor) -> Tensor:
 
 
 def implicit_gradient(cost: Tensor, plan: Tensor, reg: Tensor) -> Tensor:
-    """How <P(C / reg), C> changes with the first C, that is through the plan alone, (p, m, n).
+    """(p, m, n) derivative of <P(C / reg), C> w.r.t. the first C, that is through the plan alone.
 
-    With P = exp(f + g - X) the marginals stay, which determines df and dg linearly. The adjoint of
-    that linear system is solved here once, on the side of the rows, so no iteration is differentiated.
+    P = exp(f + g - X) keeps its marginals, which makes df and dg linear in dX. The adjoint of that
+    linear system is solved here once, reduced to the rows, so no iteration is differentiated.
     """
     p, c = plan.double(), cost.double()
     a, b = p.sum(2), p.sum(1)
@@ -143,6 +143,6 @@ def implicit_gradient(cost: Tensor, plan: Tensor, reg: Tensor) -> Tensor:
     y = right - _times_transposed(q, x)
     row, column = (x * root_a)[:, :, None], (y * root_b)[:, None, :]
     change: Tensor = row + column - c
-    # Of a plan that is all but fixed only the solution's rounding is left, which a small reg would magnify.
+    # For a plan that hardly changes only rounding of the solution is left, which a small reg would amplify.
     change.masked_fill_(change.abs() <= _SOLVED * (row.abs() + column.abs() + c), 0.0)
     return change.mul_(p).div_(reg[:, None, None]).to(cost.dtype)

@@ -1,4 +1,4 @@
-"""Numba kernels for steps that torch needs many small operations for: the same numbers, to the bit.
+"""Numba kernels for steps that take torch many small operations, with bit-identical results.
 
 Sums are added up in the order of torch's own operations, and nothing is contracted or reordered, so that it
 does not matter from which call on these are used.
@@ -24,11 +24,11 @@ __all__ = [
 
 @kernel
 def count_labels(labels: Indices, limit: int) -> tuple[Indices, Indices, Indices]:
-    """Labels that occur, ascending; how often; and which each is. Nothing if they span `limit` or more."""
+    """Distinct labels, ascending; their counts; the position of each. Empty if they span `limit` or more."""
     low = high = labels[0]
     for label in labels:
         low, high = min(low, label), max(high, label)
-    if float(high) - float(low) >= limit:  # whole numbers would overflow
+    if float(high) - float(low) >= limit:  # integers could overflow
         return labels[:0], labels[:0], labels[:0]
     sizes = np.zeros(high - low + 1, dtype=np.int64)
     for label in labels:
@@ -63,9 +63,9 @@ def add_by_class(z: Floats, owner: Indices, mass: Floats, sums: Floats) -> None:
 
 @kernel
 def centered_means(z: Floats, owner: Indices, mass: Floats, counts: Indices, out: Floats) -> None:
-    """Class means (k, d) less their mean, in the type of the features (N, d).
+    """Write centred class means (k, d) into `out`, in the type of the features (N, d).
 
-    Sums are divided by the counts (k,), unless features have a mass (N,). Rows of no class have number k.
+    Sums are divided by the counts (k,), unless features have a mass (N,). Rows without a class have owner k.
     """
     size, width = out.shape
     points = np.zeros((size + 1, width))
@@ -88,11 +88,11 @@ def centered_means(z: Floats, owner: Indices, mass: Floats, counts: Indices, out
 def squared_distances(
     gram: Floats, first: Indices, second: Indices, least: float, cancels: float, squared: Floats
 ) -> bool:
-    """Squared distances (P,) of points by their products (k, k); tell whether they are good.
+    """Compute squared distances (P,) from the Gram matrix (k, k); return whether they are accurate.
 
-    They are not if the largest square is not between `least` and 1 / `least`, a squared distance is at most
-    the share `cancels`, in the type of the products, of the squares it is a difference of, or there is no
-    such point.
+    They are not if the largest squared norm is not between `least` and 1 / `least`, if a squared distance is
+    at most `cancels` (in the type of the Gram matrix) times the sum of both squared norms, or if a pair is
+    out of bounds.
     """
     largest = gram[0, 0]
     for c in range(len(gram)):
@@ -115,9 +115,9 @@ def squared_distances(
 def springs_of_pairs(
     grad: Floats, distance: Floats, first: Indices, second: Indices, counts: Indices, springs: Floats
 ) -> None:
-    """Write the sums of grad / distance of pairs (P,), both ways and by counts unless empty, into (k, k).
+    """Write the Laplacian (k, k) of the graph with weights grad / distance of pairs (P,) into `springs`.
 
-    On the diagonal is what a point is held with by all others, less what it is pulled by.
+    Its product with the points is their gradient. Rows are divided by the counts (k,), unless empty.
     """
     springs[:] = 0
     for p in range(len(first)):
@@ -141,7 +141,7 @@ def springs_of_pairs(
 
 @kernel
 def add_powers(x: Floats, source: Indices, target: Indices, power: Floats) -> None:
-    """Add the squares of x_i - x_j over the rows of x (L, B) to what entries (E,) have."""
+    """Add the squares of x_i - x_j, for every row of x (L, B), to the entries of `power` (E,)."""
     for row in x:
         for e in range(len(source)):
             gap = row[source[e]] - row[target[e]]
@@ -152,7 +152,7 @@ def add_powers(x: Floats, source: Indices, target: Indices, power: Floats) -> No
 def add_forces(
     x: Floats, source: Indices, target: Indices, strength: Floats, given: Floats, taken: Floats
 ) -> None:
-    """Add (x_i - x_j) times the strength of entries (E,) to what sources (L, B) and targets (L, B) have."""
+    """Add strength * (x_i - x_j) of entries (E,) to sources in `given` and to targets in `taken` (L, B)."""
     for r in range(len(x)):
         row, own, other = x[r], given[r], taken[r]
         for e in range(len(source)):

@@ -3,15 +3,15 @@
 Sources are rows, targets columns; `flow[column, row]` counts whole units, so remaining mass is compared
 exactly and every push makes progress. Duals u, v keep the reduced cost `cost[i, j] - u[i] - v[j]` at least
 zero, and zero where there is flow. They start from row means and column minima, are improved by rows that bid
-for their best column (the augmenting row reduction of Jonker and Volgenant, for any supplies), and what is
-still to be sent then goes along shortest paths. Many rows of small supply are solved faster than few of large
-supply, so the larger class makes the rows.
+for their best column (the augmenting row reduction of Jonker and Volgenant, for any supplies), and the
+remaining mass is then sent along shortest paths. Many rows of small supply are solved faster than few of
+large supply, so the larger class is used as rows.
 
-Numbers of rows stand beside lengths of paths as float64, and selected numbers have 0 added to them: otherwise
-the compiler uses masked stores, for which some processors take longer than for all the rest.
+Row numbers are stored as float64, like path lengths, and 0 is added to selected values: otherwise the
+compiler uses masked stores, which on some processors take longer than everything else.
 
-All kernels stand in this one file because Numba's cache looks for changes only in the file of the
-function that is called.
+All kernels are in this one file because Numba's cache checks only the file of the called function
+for changes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from cophenet.transport.solvers.problem import WHOLE, Floats, Indices
 
 __all__ = ["remove_cycles", "solve_pairs"]
 
-# cost (m, n), u (m,), v (n,), units left (m,), units needed (n,), flow (n, m), and of every column the rows
-# that send to it (n, m), of which only as many count as the last array (n,) says.
+# cost (m, n), u (m,), v (n,), units left (m,), units needed (n,), flow (n, m), for every column the rows that
+# send to it (n, m), and how many of these are valid (n,).
 State = tuple[Floats, Floats, Floats, Indices, Indices, Indices, Indices, Indices]
 # Of columns: path length while open, path length when closed, row before, closed ones in order;
 # of rows: path length, column before, reached ones in order.
@@ -36,13 +36,13 @@ Room = tuple[Floats, Indices, Floats, Indices]
 
 _UNSEEN = -2
 _ROOT = -1
-# A pass of bids pays while it leaves at most this share of the unfinished rows.
+# Passes of bids go on while each leaves at most this fraction of the unfinished rows.
 _WORTHWHILE = 0.97
 
 
 @inlined
 def _send(i: int, j: int, state: State) -> None:
-    """Send what row i still has and column j still needs."""
+    """Send as much as row i has left and column j still needs."""
     _, _, _, left, need, flow, senders, counts = state
     amount = min(left[i], need[j])
     if amount > 0:
@@ -56,9 +56,9 @@ def _send(i: int, j: int, state: State) -> None:
 
 @inlined
 def _column_minima(state: State, best: Floats) -> None:
-    """Set u to the row means and v to the column minima of what is left, and send along these.
+    """Set u to the row means and v to the column minima of the reduced costs, and send along these.
 
-    A sample in the middle of its class is near to all of the other: but for its mean, all would choose it.
+    Without subtracting the means, all columns would choose a central sample, which is near to all of them.
     """
     cost, u, v, _, _, _, _, _ = state
     v[:] = np.inf
@@ -96,7 +96,7 @@ def _two_best(i: int, cost: Floats, v: Floats) -> tuple[float, float, int, int]:
 
 @inlined
 def _bid(i: int, state: State) -> None:
-    """Make row i's best column as costly to it as its second best, which drives other rows out of it."""
+    """Lower v of row i's best column until its second best is as good, which displaces other rows."""
     cost, u, v, left, need, flow, senders, counts = state
     low, second, at, at_second = _two_best(i, cost, v)
     u[i] = second
@@ -131,7 +131,7 @@ def _bids(state: State) -> None:
 
 @inlined
 def _send_along(source: int, sink: int, state: State, row_of: Floats, column_of: Indices) -> bool:
-    """Send along the tree's path to a column that needs mass; tell whether all arcs of the tree remain."""
+    """Send along the tree's path to a column that needs mass; return whether all arcs of the tree remain."""
     _, _, _, left, need, flow, senders, counts = state
     amount = min(left[source], need[sink])
     i = int(row_of[sink])
@@ -187,10 +187,10 @@ def _nearest(key: Floats) -> int:
 
 @inlined
 def _grow(source: int, state: State, tree: Tree) -> None:
-    """Grow one tree of shortest paths, sending whenever a needy column joins, and update the duals.
+    """Grow one tree of shortest paths, sending whenever a column with demand joins, and update the duals.
 
-    The tree stays good after a push as long as none of its arcs ran empty. One more column joins with
-    every step, and a needy one exists while the source has mass left, so the loop ends.
+    The tree stays valid after a push as long as none of its arcs became empty. One more column joins with
+    every step, and one with demand exists while the source has mass left, so the loop ends.
     """
     cost, u, v, left, need, _, senders, counts = state
     key, reached, row_of, closed, row_reached, column_of, rows = tree
@@ -222,7 +222,7 @@ def _grow(source: int, state: State, tree: Tree) -> None:
 
 @kernel
 def _transport(state: State, reals: Floats, integers: Indices) -> None:
-    """Solve one pair with at least two columns; supplies and demands are used up."""
+    """Solve one pair with at least two columns; supplies and demands are consumed."""
     m, n = state[0].shape
     of_columns = (reals[2, :n], reals[3, :n], reals[5, :n], integers[3, :n])
     tree = (*of_columns, reals[4, :m], integers[4, :m], integers[5, :m])
@@ -242,7 +242,7 @@ def _arc(node: int, other: int, m: int) -> tuple[int, int]:
 
 @kernel
 def _degrees_on_cycles(flow: Indices, degree: Indices) -> None:
-    """Count arcs by node, without branches that end: at least 2 for nodes on or between cycles, else 0."""
+    """Count arcs by node after pruning dead ends: at least 2 for nodes on or between cycles, else 0."""
     n, m = flow.shape
     degree[:] = 0
     for j in range(n):
@@ -263,7 +263,7 @@ def _degrees_on_cycles(flow: Indices, degree: Indices) -> None:
 
 @kernel
 def _find_cycle(flow: Indices, degree: Indices, seen: Indices, path: Indices) -> tuple[int, int]:
-    """Walk over arcs with flow until a node comes back; the cycle is `path[start:stop]`."""
+    """Walk over arcs with flow until a node repeats; return start and stop of the cycle in `path`."""
     m = flow.shape[1]
     seen[:] = -1
     node, previous, length = 0, -1, 0
@@ -304,7 +304,7 @@ def remove_cycles(flow: Indices) -> None:
 
 @inlined
 def _write_single(block: Floats, shares: Indices, row: int, column: int, entries: Entries) -> None:
-    """The plan if one class has a single sample: everything goes there."""
+    """Write the plan if one class has a single sample, which every other sample is matched with."""
     source, target, mass, distance = entries
     m, n = block.shape
     first = row if n == 1 else column
@@ -317,7 +317,7 @@ def _write_single(block: Floats, shares: Indices, row: int, column: int, entries
 
 @inlined
 def _write_plan(block: Floats, flow: Indices, total: int, row: int, column: int, entries: Entries) -> bool:
-    """Copy a flow's non-zeros to the pair's entries and tell whether there was room; the rest get no mass."""
+    """Copy a flow's non-zeros to the pair's entries; return whether they fit. Unused entries get no mass."""
     source, target, mass, distance = entries
     flipped = block.shape[0] < block.shape[1]
     used = 0

@@ -1,4 +1,4 @@
-"""Pairs one by one with SciPy's assignment solver and POT's network simplex."""
+"""Solve pairs one by one with SciPy's assignment solver and POT's network simplex."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cophenet.transport.solvers.problem import WHOLE, CostStrip, Floats, Indices
 
 __all__ = ["solve"]
 
-# Product of sizes from which a solve outside the interpreter lock pays for handing it to a thread.
+# Product of class sizes from which solving in a thread, without the interpreter lock, is worthwhile.
 _THREAD_PRODUCTS = 600
 _MAX_PIVOTS = 1 << 62
 _OPTIMAL = 1
@@ -33,7 +33,7 @@ def _blank(problems: PairProblems, pairs: Indices) -> Indices:
 
 
 def _solve_singles(problems: PairProblems, pairs: Indices) -> None:
-    """Pairs in which one class has a single sample, all at once: everything goes there."""
+    """Solve pairs in which one class has a single sample, all at once: every sample is matched with it."""
     m, n = problems.sizes(pairs)
     entries = np.maximum(m, n)
     index = ragged_range(entries, problems.offsets[pairs])
@@ -48,7 +48,7 @@ def _solve_singles(problems: PairProblems, pairs: Indices) -> None:
 
 
 def _blocks(problems: PairProblems, strip: CostStrip, pairs: Indices) -> Iterator[NDArray[np.float64]]:
-    """(m, n) costs of one pair after the other; numbers as Python's own, which slice faster than NumPy's."""
+    """Yield the costs (m, n) of every pair; bounds are Python integers, which slice faster than NumPy's."""
     first, second = problems.first[pairs], problems.second[pairs]
     rows = zip(
         (problems.starts[first] - strip.row).tolist(),
@@ -65,9 +65,9 @@ def _blocks(problems: PairProblems, strip: CostStrip, pairs: Indices) -> Iterato
 
 
 def _write(problems: PairProblems, pairs: Indices, used: Indices, cell: Indices, mass: Floats) -> None:
-    """Write the plans of some pairs: `used` entries each, end to end, by the flat numbers of their cells.
+    """Write the plans of some pairs: `used` entries each, concatenated, given the flat index of every cell.
 
-    Cells are counted along the larger class, as the compiled solver does: a plan is then the same to the bit.
+    Cells are numbered along the larger class, as in the compiled solver, so that plans are bit-identical.
     """
     index = ragged_range(used, problems.offsets[pairs])
     m, n = problems.sizes(pairs)
@@ -79,7 +79,7 @@ def _write(problems: PairProblems, pairs: Indices, used: Indices, cell: Indices,
 
 
 def _assign(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
-    """Pairs of equal size and uniform weights, with SciPy."""
+    """Solve pairs of equal size and uniform weights with SciPy."""
     from scipy.optimize import linear_sum_assignment
 
     rows = [linear_sum_assignment(cost)[1].argsort() for cost in _blocks(problems, strip, pairs)]
@@ -91,7 +91,7 @@ def _assign(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
 
 
 def _supplies(problems: PairProblems, pairs: Indices) -> Iterator[tuple[Floats, Floats, float]]:
-    """Supplies and demands of one pair after the other as whole numbers, and their total."""
+    """Yield supplies and demands of every pair as whole numbers, and their total."""
     if problems.shares is None:
         uniform = lru_cache(maxsize=None)(lambda size, value: np.full(size, float(value)))
         for m, n in zip(*(size.tolist() for size in problems.sizes(pairs)), strict=True):
@@ -104,15 +104,15 @@ def _supplies(problems: PairProblems, pairs: Indices) -> Iterator[tuple[Floats, 
 
 
 def _near_one(cost: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Costs times a power of two: POT counts differences below an absolute number as none.
+    """Costs times a power of two, so that the largest is about 1: POT ignores small absolute differences.
 
-    Always, so that of several optimal plans it finds the same one at every scale.
+    Always done, so that of several optimal plans POT returns the same one at every scale.
     """
     return np.ldexp(cost, -math.frexp(float(cost.max()))[1])
 
 
 def _simplex(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
-    """Pairs of any sizes and weights, with POT, whose arithmetic on whole numbers is exact."""
+    """Solve pairs of any sizes and weights with POT, whose arithmetic on whole numbers is exact."""
     from ot.lp.emd_wrap import emd_c
 
     flows, totals = [], []
@@ -125,7 +125,7 @@ def _simplex(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
         flows.append((flow.T if len(supply) >= len(demand) else flow).ravel())
         totals.append(total)
     if flows:
-        # What is left per pair is done for all of them at once: a loop is slow even where it does little.
+        # The rest is done for all pairs at once: a loop is slow even if it does little.
         flat = np.concatenate(flows)
         ends = np.cumsum([len(flow) for flow in flows])
         cell = np.flatnonzero(flat)
@@ -139,7 +139,7 @@ def solve(problems: PairProblems, strip: CostStrip, pairs: Indices, pool: Execut
     """Fill in the plans of the pairs of a strip; arguments as for `compiled.solve`."""
     if not len(pairs):
         return
-    # Once for all pairs; a strip of float64 is not copied.
+    # Convert once for all pairs; a strip of float64 is not copied.
     wide = replace(strip, cost=strip.cost.astype(np.float64, copy=False)) if len(pairs) > 1 else strip
     index = _blank(problems, pairs)
     m, n = problems.sizes(pairs)

@@ -1,7 +1,7 @@
-"""Machine code of the kernels: made once, by one process at a time, while others do without it.
+"""Compilation of the Numba kernels: once, by one process at a time, while others work without them.
 
-Numba keeps machine code on disk, but two processes that fill an empty cache can give two kernels the same
-file. So they are compiled only under a lock, and a file beside them says when all are there.
+Numba caches machine code on disk, but two processes that fill an empty cache can give two kernels the same
+file. So kernels are compiled only under a lock, and a marker file in the cache shows when all are there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["compile_once", "is_compiled", "is_compiled_meanwhile", "loops_when_h
 _LOCK = "cophenet-kernels.lock"
 _CODE = "from cophenet.transport.warm_up import warm_up; warm_up()"
 _compiler: subprocess.Popen[bytes] | None = None
-# Calls without the loops, which save less than a millisecond each: to load them takes a second.
+# Calls before the loops are loaded, which takes a second; they save less than a millisecond per call.
 _COLD_CALLS = 64
 _TYPES = (torch.float32, torch.float64)
 _calls = 0
@@ -37,7 +37,7 @@ _calls = 0
 
 @cache
 def why_none() -> str | None:
-    """Why there can be no machine code here; None if there can."""
+    """The reason why kernels cannot be compiled here; None if they can."""
     if find_spec("numba") is None:
         return "the package numba is not installed: pip install cophenet[fast]"
     try:
@@ -51,7 +51,7 @@ def why_none() -> str | None:
 
 @cache
 def _marker() -> Path | None:
-    """The file that says that all kernels are compiled; None where Numba runs them as Python."""
+    """The file that marks all kernels as compiled; None if Numba's JIT is disabled."""
     import llvmlite.binding as llvm
     import numba
 
@@ -76,10 +76,10 @@ def is_compiled() -> bool:
 
 
 def compile_once(run: Callable[[], object]) -> None:
-    """Compile the kernels, unless they are; if another process is at it, wait until it is done.
+    """Compile the kernels, unless they are; if another process is compiling them, wait for it.
 
     Args:
-        run: Calls all kernels.
+        run: A function that calls all kernels, which compiles them.
     """
     marker = _marker()
     while not is_compiled():
@@ -99,13 +99,13 @@ def compile_once(run: Callable[[], object]) -> None:
 
 
 def _let_go(compiler: subprocess.Popen[bytes]) -> None:
-    """At exit: it goes on by itself, for the next process, and that is no leak to be warned of."""
+    """At exit: leave the compiler running, for the next process, without a `ResourceWarning`."""
     if compiler.poll() is None:
         compiler.returncode = 0
 
 
 def is_compiled_meanwhile() -> bool:
-    """Whether the kernels are compiled; if not, another process begins to, and a warning says so, once."""
+    """Whether the kernels are compiled; if not, start a process that compiles them, and warn once."""
     global _compiler
     if why_none() is not None or _marker() is None:
         return False
@@ -113,7 +113,7 @@ def is_compiled_meanwhile() -> bool:
         return True
     if _compiler is None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        # Whoever reads the output of this process must not wait for that one.
+        # A reader of this process's output must not wait for the compiler to end.
         no = subprocess.DEVNULL
         command = [sys.executable, "-c", _CODE]
         _compiler = subprocess.Popen(command, env=environment, stdin=no, stdout=no, stderr=no)
@@ -125,7 +125,7 @@ def is_compiled_meanwhile() -> bool:
             stacklevel=2,
         )
     elif _compiler.poll():  # it ended with an error
-        _compiler.returncode = 0  # which is told once
+        _compiler.returncode = 0  # warn only once
         warnings.warn(
             "emd goes on with SciPy and POT, ft with NumPy: what they plan with could not be compiled; "
             "`cophenet warm-up` says why",
@@ -136,7 +136,7 @@ def is_compiled_meanwhile() -> bool:
 
 @cache
 def _loops() -> ModuleType | None:
-    """The module of loops, if there is machine code of it, which is looked for once."""
+    """The module `host_loops` if it is compiled, which is checked once; else None."""
     marker = None if why_none() else _marker()
     if marker is None or not marker.exists():
         return None
@@ -146,7 +146,7 @@ def _loops() -> ModuleType | None:
 
 
 def loops_when_hot(*values: Tensor) -> ModuleType | None:
-    """The kernels of `host_loops`, if they are compiled, can read the values, and were asked for often."""
+    """The module `host_loops`, if compiled, able to read the values, and requested often; else None."""
     global _calls
     if torch.compiler.is_compiling():
         return None

@@ -20,17 +20,16 @@ def match_pairs(
     offsets: Indices,
     plan: tuple[Indices, Indices, Floats],
 ) -> int:
-    """Match pair by pair what shares a cell, from the smallest cells up, samples of a cell in their order.
+    """Match samples that share a cell, pair by pair, from the smallest cells up, in order within a cell.
 
     Args:
-        cells: (levels, B) cell of every sample, all in one on the first level.
+        cells: (levels, B) cell of every sample; a single cell on the first level.
         order: (levels, B) samples of every class in the order of their cells.
         starts: (k + 1,) first sample of every class.
         pairs: (P,) and (P,), the classes of every pair.
-        units: (B,) what every sample has to send, empty where all of a class have the same; and (P,) what a
-            whole class has.
-        offsets: (P + 1,) is written: the first entry of every pair, the first of all being 0.
-        plan: Sources, targets and masses are written, at most m + n - 1 for classes of m and n.
+        units: (B,) integer mass of every sample, empty if uniform; and (P,) the total of either class.
+        offsets: (P + 1,) output: first entry of every pair; `offsets[0]` must be 0.
+        plan: Output: sources, targets and masses, at most m + n - 1 for classes of m and n samples.
 
     Returns:
         How many entries were written.

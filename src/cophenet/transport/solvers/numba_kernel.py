@@ -1,4 +1,4 @@
-"""How kernels are compiled; Numba looks for changes only in the file of the kernel that is called."""
+"""Decorators that compile kernels; Numba's cache checks only the file of the called kernel for changes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def kernel(function: _Function) -> _Function:
-    """Compile without the interpreter lock, and keep the machine code on disk."""
+    """Compile to run without the interpreter lock, and cache the machine code on disk."""
     return cast(_Function, njit(nogil=True, cache=True)(function))
 
 
 def inlined(function: _Function) -> _Function:
-    """Copy into the calling kernel, which spares counting references to the arrays that are passed."""
+    """Inline into the calling kernel, which avoids reference counting of array arguments."""
     return cast(_Function, njit(nogil=True, inline="always")(function))

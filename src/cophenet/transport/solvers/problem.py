@@ -21,14 +21,14 @@ WHOLE = 1 << 52
 
 
 def integer_shares(weights: NDArray[np.float64], starts: Indices) -> Indices:
-    """Flow weights as whole numbers of units, `WHOLE` in every class, so that no mass is lost in a solver.
+    """Flow weights as integer units, `WHOLE` in every class, so that solvers are exact.
 
     Args:
         weights: (B,) not negative, of positive sum in every class.
         starts: (k + 1,) class c owns the rows `starts[c]:starts[c + 1]`.
 
     Returns:
-        (B,) units. Zero stays zero; what rounding leaves over goes to the heaviest sample of a class.
+        (B,) units. Zero stays zero; the remainder of rounding goes to the heaviest sample of a class.
 
     Example:
         >>> shares = integer_shares(np.array([1.0, 3.0, 9.0]), np.array([0, 2, 3]))
@@ -61,20 +61,20 @@ class CostStrip:
 
 @dataclass(frozen=True, eq=False)
 class PairProblems:
-    """All pairs of a batch, and room for their plans.
+    """All pairs of a batch, and arrays for their plans.
 
     A pair owns as many entries as a plan can need: m for an assignment, m + n - 1 otherwise.
-    Entries beyond the ones used carry no mass and stand for the pair's first two samples.
+    Unused entries have no mass and refer to the first samples of both classes.
 
     Attributes:
         starts: (k + 1,) class c owns the samples `starts[c]:starts[c + 1]`.
         first: (P,) class of every pair's sources.
-        second: (P,) class of every pair's targets, not before `first`.
+        second: (P,) class of every pair's targets, at least `first`.
         shares: (B,) units of mass of every sample, `WHOLE` per class; None means uniform.
         offsets: (P + 1,) pair p owns the entries `offsets[p]:offsets[p + 1]`.
         source: (E,) sample of the first class.
         target: (E,) sample of the second class.
-        mass: (E,) what is sent, in the dtype of the features.
+        mass: (E,) mass sent, in the dtype of the features.
         distance: (E,) ground cost of the entry, in the dtype of the features.
     """
 
@@ -92,7 +92,7 @@ class PairProblems:
     def empty(
         cls, starts: Indices, first: Indices, second: Indices, shares: Indices | None, dtype: np.dtype[Any]
     ) -> PairProblems:
-        """Room for the plans of pairs that are still to be solved."""
+        """Allocate the plans of pairs that are still to be solved."""
         counts = np.diff(starts)
         m, n = counts[first], counts[second]
         entries = m + n - 1

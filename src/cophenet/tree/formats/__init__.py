@@ -1,4 +1,4 @@
-"""Trees in files: for each format a pair of functions between text and the parts of a tree."""
+"""File formats of trees: functions that convert between text and the parts of a tree."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FORMATS = {
     "tsv": Format((".tsv",), table.parse_tsv, table.dump_tsv),
     "edges": Format((".edges", ".txt"), edges.parse, edges.dump),
     "newick": Format((".newick", ".nwk", ".tree"), newick.parse, newick.dump),
-    # Files of other programs, whose endings say nothing: to be read by the name of the format.
+    # Read-only formats of other programs; those without an extension are selected by name.
     "google": Format((), taxonomies.parse_google, None),
     "parents": Format((), taxonomies.parse_parents, None),
     "darwin-core": Format((), taxonomies.parse_darwin_core, None),
@@ -69,7 +69,7 @@ def read_tree(
 
 
 def write_tree(tree: Hierarchy, path: str | os.PathLike[str], format: str | None) -> None:
-    """Replace a file by a tree."""
+    """Write a tree to a file, replacing it."""
     path = Path(path)
     name = _format_name(path, format)
     dump = FORMATS[name].dump

@@ -1,6 +1,6 @@
 """JSON and YAML: one flat document, so that a deep tree needs no deep nesting.
 
-A document without the mark of this format is read as nested groups, as ``from_nested`` takes them.
+A document without ``"format": "cophenet-tree"`` is read as nested groups, see ``Hierarchy.from_nested``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
 
 MARK = "cophenet-tree"
-# How many values a document may have for each node: name, parent, weight, and class.
+# Maximum number of values in a document for each node: name, parent, weight, and class.
 _VALUES = 4
 _ANY_DEPTH = "newick and edges hold trees of any depth"
 FIELDS = {"format", "names", "parents", "weights", "classes", "level_names"}

@@ -72,7 +72,7 @@ def _quoted(name: str) -> str:
 
 
 def dump(tree: Hierarchy) -> str:
-    """Write edges, parents first; names must be unique, as they are all this format knows of a node."""
+    """Write edges, parents first; names must be unique, because they identify the nodes in this format."""
     name, count = Counter(tree.names).most_common(1)[0]
     if count > 1:
         raise ValueError(

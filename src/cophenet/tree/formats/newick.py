@@ -1,12 +1,12 @@
 """Newick: ``((cat:1,dog:1)animal:1,car:2)root;`` without recursion.
 
-Names may stand in single quotes, and lengths may be left out (1). Unlike in the oldest form of the format,
-an underscore is an underscore. Inner nodes without a name are called node1, node2, ...
+Names may be in single quotes; a missing length is 1. Unlike in the oldest form of the format, an underscore
+is an underscore. Inner nodes without a name are named node1, node2, ...
 
-Files of other tools are read as far as a label tree can hold them: a length of the root, which has no edge
-above it, is ignored, and so are comments. An inner label may stand for many nodes, as bootstrap values do;
-only where it repeats among the children of one node do the later ones get a number, as in ``100 (2)``. A
-length that is zero or negative is refused, because edge weights are positive.
+Files of other tools are read as far as a label tree can represent them: a length of the root, which has no
+edge above it, is ignored, and so are comments. Several inner nodes may have the same label, such as a
+bootstrap value; only siblings with the same label get a number, as in ``100 (2)``. A zero or negative length
+is an error, because edge weights are positive.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"[^\s()\[\]',:;_]+")
 
 @dataclass
 class _Reader:
-    """Nodes read so far, and the open ones from the root down."""
+    """Parser state: the nodes read so far and the current node."""
 
     parents: list[int] = field(default_factory=lambda: [-1])
     names: list[str] = field(default_factory=lambda: [""])
@@ -38,12 +38,12 @@ class _Reader:
     lines: list[int] = field(default_factory=lambda: [1])
     inner: set[int] = field(default_factory=set)
     node: int = 0
-    # What may come next: a subtree, a name, a length's number, or only structure.
+    # What may come next: "subtree", "name", "named" (a length or structure), "number" or "structure".
     state: str = "subtree"
     most: int = field(default_factory=lambda: NODES.value)
 
     def add(self, parent: int, line: int) -> None:
-        """Begin a child of a node."""
+        """Start a new child of a node."""
         self.node = len(self.names)
         if self.node >= self.most:
             raise too_many_nodes(self.most)
@@ -89,7 +89,7 @@ def parse(text: str) -> Parts:
 
 
 def _take(reader: _Reader, token: str, line: int) -> bool:
-    """Take one token; True at the end of the tree."""
+    """Process one token; return whether the tree ends with it."""
     if reader.state == "number":
         length = _length(reader, token, line)
         reader.weights[reader.node] = length if reader.node else 0.0
@@ -177,7 +177,7 @@ def dump(tree: Hierarchy) -> str:
     for node in range(1, tree.num_nodes):
         while open_nodes[-1] != parents[node]:
             pieces.append(f"){labels[open_nodes.pop()]}")
-        # Depth first, a first child comes right after its parent.
+        # In depth-first order, a first child comes right after its parent.
         pieces.append("" if parents[node] == node - 1 else ",")
         if is_leaf[node]:
             pieces.append(labels[node])

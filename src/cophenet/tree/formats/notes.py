@@ -1,4 +1,4 @@
-"""What text formats say in comments: label order and level names, where these are not the obvious ones."""
+"""Notes in the comments of text formats: label order and level names, if these are not the defaults."""
 
 from __future__ import annotations
 

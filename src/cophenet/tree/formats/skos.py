@@ -1,9 +1,9 @@
 """SKOS, the W3C's vocabulary for thesauri, in Turtle or JSON-LD: concepts with `broader` or `narrower`.
 
-A concept is called by its English `prefLabel`, else by one without a language, else by the first of the
-others, else by the end of its address. Concepts without narrower ones are the classes, in the order of their
-addresses: that of the text means nothing in RDF. Several top concepts get a root above them. Nothing is
-fetched: a context of JSON-LD must be in the file.
+A concept is named by its English `prefLabel`, else by one without a language, else by the first of the
+others, else by the last part of its URI. Concepts without narrower ones are the classes, in the order of
+their URIs, because the order in a file has no meaning in RDF. Several top concepts get a common root above
+them. Nothing is downloaded: a JSON-LD context must be in the file.
 
 W3C, "SKOS Simple Knowledge Organization System Reference", 2009, https://www.w3.org/TR/skos-reference.
 """
@@ -28,7 +28,7 @@ def parse(text: str) -> Parts:
     if form == "json-ld":
         _check_context(parse_json(text))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # its reader of JSON-LD uses what it deprecates
+        warnings.simplefilter("ignore", DeprecationWarning)  # rdflib's JSON-LD parser raises it
         graph = _quietly(rdflib.Graph().parse, data=text, format=form)
     pairs = [*graph.subject_objects(skos.broader), *((b, a) for a, b in graph.subject_objects(skos.narrower))]
     above: dict[Any, set[Any]] = {concept: set() for concept in graph.subjects(rdflib.RDF.type, skos.Concept)}
@@ -50,7 +50,7 @@ def parse(text: str) -> Parts:
 
 
 def _quietly(parse: Any, **given: Any) -> Any:
-    """Call rdflib without its log, which repeats every odd address of a file, however long, on the screen."""
+    """Call rdflib with its logger disabled, which would print every invalid URI of a file in full."""
     log = logging.getLogger("rdflib.term")
     before, log.disabled = log.disabled, True
     try:
@@ -69,7 +69,7 @@ def _only(concept: Any, above: set[Any], place: dict[Any, int]) -> int:
 
 
 def _name(concept: Any, labels: list[Any]) -> str:
-    """Its label, by language."""
+    """The preferred label of a concept, by language, or the last part of its URI."""
     order = {"en": 0, None: 1}
     best = min(
         labels, key=lambda label: (order.get(label.language, 2), str(label.language), str(label)), default=""
@@ -78,7 +78,7 @@ def _name(concept: Any, labels: list[Any]) -> str:
 
 
 def _check_context(value: Any) -> None:
-    """Refuse contexts that would be fetched."""
+    """Raise ValueError for contexts that would have to be downloaded."""
     waiting = [value]
     while waiting:
         part = waiting.pop()

@@ -1,8 +1,9 @@
 """CSV and TSV: a header with the level names, then one path per class in label order.
 
-Weights other than 1 stand in further columns, ``weight:`` and the level name. What this module writes begins
-with a line ``# root: "name"``; in a file without it nobody but the caller can tell a header from a class.
-A name that a spreadsheet would run as a formula, such as ``=1+1``, has an apostrophe in front, in both ways.
+Weights other than 1 are in additional columns, named ``weight:`` and the level name. Files written by this
+module begin with a line ``# root: "name"``; for other files the caller must say whether there is a header.
+A name that a spreadsheet would run as a formula, such as ``=1+1``, is written with an apostrophe in front,
+which is removed on reading.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy
 
 _ROOT = "# root: "
-# A deep tree makes a table of classes times levels.
+# Limit on the cells of a table, which has classes times levels of them.
 _CELLS = 1_000_000_000
 
 
@@ -58,7 +59,7 @@ def _parse(text: str, header: bool | None = None, *, sep: str) -> Parts:
 def read_rows(
     text: str, sep: str, skipped: int = 0, *, quotes: bool = True
 ) -> tuple[list[list[str]], list[int]]:
-    """The rows that are not blank and the line on which each begins, after some lines that were skipped."""
+    """Return the non-blank rows and the line on which each begins, counting ``skipped`` lines before."""
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=sep,
@@ -120,7 +121,7 @@ def _dump(tree: Hierarchy, sep: str) -> str:
             f"a table of {size} has more than {_CELLS:,} cells (limit); use json, edges or newick"
         )
     header = list(tree.level_names)
-    # A header that happens to look weighted must be weighted.
+    # Level names that happen to look like weight columns need real weight columns.
     weighted = bool((tree.edge_weights[1:] != 1).any()) or _parse_header(header)[1]
     rows = [header + [f"weight:{name}" for name in header if weighted]]
     parents, edge_weights = tree.parents.tolist(), tree.edge_weights.tolist()

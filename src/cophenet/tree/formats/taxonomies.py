@@ -1,6 +1,6 @@
-"""Taxonomies of other programs, which are only read: lists of paths, and tables that begin with a header.
+"""Read-only taxonomy formats of other programs: lists of paths, and tables that begin with a header.
 
-Nodes without others below are the classes, in the order of the file.
+Leaves are the classes, in the order of the file.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _DARWIN_CORE = (
 )
 _CODES = ("code", "id", "commodity_code", "unspsc", "hs_code", "naics")
 _CODE_NAMES = ("name", "title", "description", "label")
-# Every beginning of a code is looked up.
+# Limit on the length of a code, because every prefix is looked up.
 _LONGEST = 100
 
 
 def parse_google(text: str) -> Parts:
-    """Google's product taxonomy and lists like it: ``1 - Animals > Pets > Cats``, with or without numbers.
+    """Read Google's product taxonomy or similar: ``1 - Animals > Pets > Cats``, with or without numbers.
 
-    Every line is a category with all that are above it; the numbers are dropped. Lines that start with ``#``
+    Every line is a category with its ancestors; the numbers are dropped. Lines that start with ``#``
     are comments.
     """
     paths: list[tuple[str, ...]] = []
@@ -72,10 +72,10 @@ def parse_google(text: str) -> Parts:
 
 
 def parse_parents(text: str) -> Parts:
-    """Tables of nodes with their parents, as of GBIF and NCBI: columns id, parent id, name, and perhaps rank.
+    """Read a table of nodes, as from GBIF and NCBI: columns id, parent id, name, and optionally rank.
 
-    A node without a parent, or that is its own, is the root; several of them get a root above them. Ranks
-    become the names of the levels where each level has one rank of its own.
+    A node without a parent, or that is its own parent, is a root; several roots get a common root above them.
+    Ranks become level names if each level has exactly one rank, which no other level has.
     """
     table = _parse_columns(text)
     ids, above, names = table.need("id", _IDS), table.need("parent id", _PARENTS), table.need("name", _NAMES)
@@ -114,11 +114,11 @@ def _level_names(parents: Sequence[int], ranks: Sequence[str]) -> list[str] | No
 
 
 def parse_darwin_core(text: str) -> Parts:
-    """Darwin Core: a table with columns kingdom, phylum, class, order, family, genus and species.
+    """Read Darwin Core: a table with columns kingdom, phylum, class, order, family, genus and species.
 
-    Rows are taxa or observations: equal ones are one class, and one that stops above others (an animal of
-    which only the genus is known) is an inner node. Other columns are passed over. A species without a column
-    of its own is called by genus and ``specificEpithet``. Terms: https://dwc.tdwg.org/terms/#taxon
+    Rows are taxa or observations: equal rows are one class, and a row that stops above others (an animal of
+    which only the genus is known) is an inner node. Other columns are ignored. Without a column species, a
+    species is named by genus and ``specificEpithet``. Terms: https://dwc.tdwg.org/terms/#taxon
     """
     table = _parse_columns(text)
     cells = dict(table.cells)
@@ -145,11 +145,11 @@ def parse_darwin_core(text: str) -> Parts:
 
 
 def parse_codes(text: str) -> Parts:
-    """Codes whose beginnings are the groups, as of UNSPSC, HS, NAICS or ICD-10: columns code, perhaps name.
+    """Read codes whose prefixes are groups (UNSPSC, HS, NAICS, ICD-10): columns code and optionally name.
 
     The parent of a code is the longest other code that it begins with. Where all codes are numbers of one
-    length, pairs of zeros at their ends are padding: 43210000 is above 43211500. Nodes are called by their
-    names, or by the codes where there are none.
+    length, pairs of zeros at their ends are padding: 43210000 is above 43211500. Nodes are named by the
+    column of names, or by their codes if there is none.
     """
     table = _parse_columns(text)
     codes = table.need("code", _CODES)
@@ -179,7 +179,7 @@ class _Columns:
     """A table with a header that names the columns, separated by tabs or commas.
 
     Attributes:
-        cells: The cells of each column, by its name in the header in small letters.
+        cells: The cells of each column, by its name in the header in lower case.
         lines: Line of each row, for messages.
     """
 
@@ -187,11 +187,11 @@ class _Columns:
     lines: list[int]
 
     def find(self, names: Sequence[str]) -> list[str] | None:
-        """The first of some columns that the table has."""
+        """Return the first of the named columns that exists, else None."""
         return next((self.cells[name] for name in names if name in self.cells), None)
 
     def need(self, what: str, names: Sequence[str]) -> list[str]:
-        """The first of some columns that the table has; an error if there is none."""
+        """Return the first of the named columns that exists; raise ValueError if there is none."""
         column = self.find(names)
         if column is None:
             given = f"the table has {list(self.cells)!r:.200}"
@@ -200,7 +200,7 @@ class _Columns:
 
 
 def _parse_columns(text: str) -> _Columns:
-    """Read a table; with tabs in its header quotes mean nothing, as in tables of GBIF."""
+    """Read a table; if it is separated by tabs, quotes are ordinary characters, as in GBIF tables."""
     tabs = "\t" in text.partition("\n")[0]
     rows, lines = read_rows(text, "\t" if tabs else ",", quotes=not tabs)
     if not rows:
