@@ -4,6 +4,7 @@ import torch
 
 from cophenet.transport import ground
 from cophenet.transport.ground import distance_strip, planned_cost, sample_distances
+from cophenet.transport.grouping import group_by_class
 from cophenet.transport.plan import TransportPlan
 from support import DEVICE, random_batch
 
@@ -23,11 +24,15 @@ def all_pairs(count):
     return torch.from_numpy(first).to(DEVICE), torch.from_numpy(second).to(DEVICE)
 
 
+def as_batch(z):
+    return group_by_class(z, torch.zeros(len(z), dtype=torch.int64, device=z.device))
+
+
 def cost_and_gradient(z, source, target):
     z = z.detach().requires_grad_()
     mass = torch.linspace(0.5, 1.5, len(source), device=DEVICE, dtype=z.dtype)
     plan = TransportPlan(source, target, mass, np.array([0, len(source) // 2, len(source)]))
-    cost = planned_cost(z, plan)
+    cost = planned_cost(as_batch(z), plan)
     (cost * torch.tensor([1.0, -2.0], device=DEVICE)).sum().backward()
     return cost.detach(), z.grad
 
@@ -90,7 +95,7 @@ def test_coincident_samples_are_at_zero_and_pull_nothing():
     assert torch.isfinite(grad).all()
     plan = TransportPlan(source[:1], target[:1], torch.ones(1, device=DEVICE), np.array([0, 1]))
     z.requires_grad_()
-    planned_cost(z, plan).sum().backward()
+    planned_cost(as_batch(z), plan).sum().backward()
     assert not z.grad.any()
 
 

@@ -57,13 +57,19 @@ def value_and_gradient(features, labels, distance, **options):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", ["l2", "l1", "swd", "bures"])
-def test_the_same_bits_at_any_time(monkeypatch, name, shape, weighted, dtype):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {}) for name in ("l2", "l1", "swd", "bures", "fastft", "ft", "emd")),
+        ("fastft", {"order": "principal", "n_orders": 2}),
+    ],
+)
+def test_the_same_bits_at_any_time(monkeypatch, name, options, shape, weighted, dtype):
     z, labels = random_batch(3, SIZES, 37)
     z = SHAPES[shape](z.cpu(), labels.cpu()).to(dtype)
     weights = random_weights(3, len(labels)).cpu().to(dtype) if weighted else "uniform"
     results = [
-        value_and_gradient(z, labels.cpu(), create_distance(name), flow_weights=weights)
+        value_and_gradient(z, labels.cpu(), create_distance(name, **options), flow_weights=weights)
         for _ in states(monkeypatch)
     ]
     torch.testing.assert_close(*results, rtol=0, atol=0, equal_nan=True)

@@ -134,7 +134,7 @@ class PlanDistance(ClassDistance):
     def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
         """The distances and the plan behind them."""
         plan = self.plan(batch)
-        return planned_cost(batch.features, plan, constant=batch.constant), plan
+        return planned_cost(batch, plan), plan
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) costs <P, D> of the batch's pairs."""

@@ -172,4 +172,4 @@ class EMD(PlanDistance):
     def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
         """The distances and the plan behind them."""
         plan, distance = self._plan_with_distances(batch)
-        return planned_cost(batch.features, plan, distance, batch.constant), plan
+        return planned_cost(batch, plan, distance), plan

@@ -123,7 +123,7 @@ class FastFlowTree(PlanDistance):
     def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
         """The distances and the plan behind them."""
         plan, distance = self._planned(batch)
-        return planned_cost(batch.features, plan, distance, batch.constant), plan
+        return planned_cost(batch, plan, distance), plan
 
     def _planned(self, batch: ClassBatch) -> tuple[TransportPlan, Tensor | None]:
         """The plan, and the distances of its entries if they had to be computed, else None."""

@@ -9,15 +9,18 @@ accelerator that would need a transfer to the host, so the second is always used
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from cophenet.transport.batch import is_host, is_transformed, without_autocast
+from cophenet.transport.batch import ClassBatch, is_host, is_transformed, without_autocast
 from cophenet.transport.plan import TransportPlan
+from cophenet.transport.solvers.machine_code import loops_when_hot
 
 __all__ = [
     "CANCELS",
@@ -93,9 +96,9 @@ def _squared_norms(rows: Tensor) -> Tensor:
     return norms.square_()
 
 
-def _products(rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    """(n, n) Gram matrix of rows; may be uninitialized below the diagonal if no pair is there."""
-    if len(rows) <= 2 * _STEP or not bool((source < target).all()):
+def _products(rows: Tensor) -> Tensor:
+    """(n, n) Gram matrix of rows; uninitialized below the diagonal if there are many."""
+    if len(rows) <= 2 * _STEP:
         return rows @ rows.T
     products = rows.new_empty(len(rows), len(rows))
     for start in range(0, len(rows), _STEP):
@@ -104,59 +107,81 @@ def _products(rows: Tensor, source: Tensor, target: Tensor) -> Tensor:
     return products
 
 
-@dataclass(frozen=True)
-class _Gram:
-    """Data of the Gram method for some pairs, for their distances and gradients.
+def _flat(size: int, row: Tensor, column: Tensor) -> Tensor:
+    """(E,) positions in a flattened (size, size) table."""
+    return (row * size).add_(column)
 
-    Attributes:
-        centered: (B, d) features less their mean.
-        flat: (E,) position of every pair in a (B, B) table.
-        near: (n,) pairs that suffer from cancellation.
-        distance: (E,) distances of the pairs.
-    """
 
-    centered: Tensor
-    flat: Tensor
-    near: Tensor
-    distance: Tensor
+def _rooted(squared: Tensor) -> Tensor:
+    """Square roots on the host, rounded as in the compiled loops; torch's are not always the nearest."""
+    return torch.from_numpy(np.sqrt(squared.numpy()))
 
-    @classmethod
-    def of(cls, z: Tensor, source: Tensor, target: Tensor, distance: Tensor | None = None) -> _Gram:
-        """Compute the distances by one matrix product, unless they are given."""
-        centered = z - z.mean(0)
-        flat = (source * len(z)).add_(target)
-        if distance is None:
-            gram = _products(centered, source, target)
-            square = gram.diagonal().contiguous()
-        else:
-            square = _squared_norms(centered)
-        norms = square.index_select(0, source).add_(square.index_select(0, target))
-        if distance is not None:
-            near = (distance.square() <= norms.mul_(CANCELS)).nonzero().view(-1)
-            return cls(centered, flat, near, distance)
-        squared = norms.sub(gram.view(-1).index_select(0, flat), alpha=2)
-        near = (squared <= norms.mul_(CANCELS)).nonzero().view(-1)
-        distance = squared.clamp_(min=0).sqrt_()
-        if len(near):
-            # From the original features: centring rounds, a difference of close numbers does not.
-            distance[near] = _direct(z, source[near], target[near])
-        return cls(centered, flat, near, distance)
 
-    def pull(self, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> Tensor:
-        """(B, d) gradient: sum over pairs of pull * (z_i - z_j), for j negated; modifies `pull`."""
-        size = len(z)
-        if len(self.near):
-            near_pull = pull[self.near].masked_fill_(self.distance[self.near] == 0, 0)
-            pull[self.near] = 0
-        springs = z.new_zeros(size * size)
-        springs.scatter_add_(0, self.flat, pull)
-        springs.scatter_add_(0, (target * size).add_(source), pull)
-        springs = springs.view(size, size)
-        held = self.centered * springs.sum(1, keepdim=True)
-        out = torch.addmm(held, springs, self.centered, alpha=-1)
-        if len(self.near):
-            pull_direct(out, z, source[self.near], target[self.near], near_pull)
-        return out
+def _distances_by_product(z: Tensor, gram: Tensor, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """(E,) distances of pairs, and the numbers of those that were computed by difference."""
+    square = gram.diagonal().contiguous()
+    norms = square.index_select(0, source).add_(square.index_select(0, target))
+    above = _flat(len(z), torch.minimum(source, target), torch.maximum(source, target))
+    squared = norms.sub(gram.view(-1).index_select(0, above), alpha=2)
+    near = (squared <= norms.mul_(CANCELS)).nonzero().view(-1)
+    distance = _rooted(squared.clamp_(min=0))
+    if len(near):
+        # From the original features: centring rounds, a difference of close numbers does not.
+        distance[near] = _direct(z, source[near], target[near])
+    return distance, near
+
+
+def _cancelling(centered: Tensor, source: Tensor, target: Tensor, distance: Tensor) -> Tensor:
+    """Numbers of the pairs whose gradient a product would lose, given their distances (E,)."""
+    square = _squared_norms(centered)
+    norms = square.index_select(0, source).add_(square.index_select(0, target))
+    return (distance.square() <= norms.mul_(CANCELS)).nonzero().view(-1)
+
+
+def _plan_loops(plan: TransportPlan, *values: Tensor) -> ModuleType | None:
+    """The compiled loops, if they are available and can read a plan and values of its type."""
+    readable = plan.source.is_contiguous() and plan.target.is_contiguous()
+    alike = all(value.dtype == plan.mass.dtype for value in values)
+    return loops_when_hot(plan.mass, *values) if readable and alike else None
+
+
+def _costs_by_loops(gram: Tensor, plan: TransportPlan) -> tuple[Tensor, Tensor] | None:
+    """(E,) distances and (P,) costs; None if loops are unavailable or a pair suffers from cancellation."""
+    loops = _plan_loops(plan, gram)
+    if loops is None:
+        return None
+    table = gram.numpy()
+    distance, cost = np.empty(len(plan.mass), table.dtype), np.empty(len(plan.offsets) - 1, table.dtype)
+    if not loops.planned_costs(table, plan.arrays, plan.offsets, table.dtype.type(CANCELS), distance, cost):
+        return None
+    return torch.from_numpy(distance), torch.from_numpy(cost)
+
+
+def _pull_by_product(
+    z: Tensor, centered: Tensor, near: Tensor, plan: TransportPlan, distance: Tensor, grad: Tensor
+) -> Tensor:
+    """(B, d) gradient of the costs of a plan: the Laplacian of grad * mass / distance times the features."""
+    size, source, target = len(z), plan.source, plan.target
+    laplacian = z.new_empty(size, size)
+    loops = _plan_loops(plan, grad, distance) if len(near) == 0 else None
+    if loops is not None:
+        lengths = distance.numpy()
+        loops.laplacian_of_entries(
+            grad.numpy(), lengths, plan.arrays, plan.offsets, np.empty_like(lengths), laplacian.numpy()
+        )
+        return laplacian @ centered
+    pull = plan.spread(grad).mul_(plan.mass).div_(distance)
+    if len(near):
+        near_pull = pull[near].masked_fill_(distance[near] == 0, 0)
+        pull[near] = 0
+    flat = laplacian.zero_().view(-1)
+    for own, other in ((source, target), (target, source)):
+        flat.scatter_add_(0, own * (size + 1), pull)
+        flat.scatter_add_(0, _flat(size, own, other), -pull)
+    out = laplacian @ centered
+    if len(near):
+        pull_direct(out, z, source[near], target[near], near_pull)
+    return out
 
 
 def sample_distances(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
@@ -169,7 +194,7 @@ def sample_distances(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """
     z = z.detach()
     if _use_gram(z, len(source)):
-        return _Gram.of(z, source, target).distance
+        return _distances_by_product(z, _products(z - z.mean(0)), source, target)[0]
     return _direct(z, source, target)
 
 
@@ -220,15 +245,22 @@ class _PlannedCost(torch.autograd.Function):
     def forward(
         ctx: Any, z: Tensor, plan: TransportPlan, distance: Tensor | None, constant: Tensor | None
     ) -> Tensor:
-        gram = None
+        ctx.plan, ctx.constant, ctx.centered, cost = plan, constant, None, None
         if _use_gram(z, len(plan.mass)):
-            gram = _Gram.of(z, plan.source, plan.target, distance)
-            distance = gram.distance
+            ctx.centered, ctx.near = z - z.mean(0), plan.source[:0]
+            if distance is not None:
+                ctx.near = _cancelling(ctx.centered, plan.source, plan.target, distance)
+            else:
+                gram = _products(ctx.centered)
+                by_loops = _costs_by_loops(gram, plan)
+                if by_loops is not None:
+                    distance, cost = by_loops
+                else:
+                    distance, ctx.near = _distances_by_product(z, gram, plan.source, plan.target)
         elif distance is None:
             distance = _direct(z, plan.source, plan.target)
-        ctx.plan, ctx.gram, ctx.constant = plan, gram, constant
         ctx.save_for_backward(z, distance)
-        return plan.total(plan.mass * distance)
+        return plan.total(plan.mass * distance) if cost is None else cost
 
     @staticmethod
     @first_order
@@ -236,10 +268,10 @@ class _PlannedCost(torch.autograd.Function):
         z, distance = ctx.saved_tensors
         plan: TransportPlan = ctx.plan
         with without_autocast(z):
-            pull = plan.spread(grad).mul_(plan.mass).div_(distance)
-            if ctx.gram is not None:
-                return ctx.gram.pull(z, plan.source, plan.target, pull), None, None, None
-            pull.masked_fill_(distance == 0, 0)
+            if ctx.centered is not None:
+                pull = _pull_by_product(z, ctx.centered, ctx.near, plan, distance, grad.contiguous())
+                return pull, None, None, None
+            pull = plan.spread(grad).mul_(plan.mass).div_(distance).masked_fill_(distance == 0, 0)
             out, source, target = torch.zeros_like(z), plan.source, plan.target
             if ctx.constant is not None and is_host(z):
                 # Skip pairs of two constant samples (most are); on an accelerator that would need a transfer.
@@ -249,16 +281,21 @@ class _PlannedCost(torch.autograd.Function):
             return out, None, None, None
 
 
-def planned_cost(
-    z: Tensor, plan: TransportPlan, distance: Tensor | None = None, constant: Tensor | None = None
-) -> Tensor:
-    """Cost of a constant plan for every pair, (P,), differentiable in the features.
+def planned_cost(batch: ClassBatch, plan: TransportPlan, distance: Tensor | None = None) -> Tensor:
+    """Cost of a constant plan for every pair of a batch, (P,), differentiable in its features.
 
     Args:
-        z: (B, d) the features that the plan's sample numbers index.
+        batch: The grouped batch, whose rows the plan's samples number.
         plan: Sparse plan of P pairs.
         distance: (E,) the distances of the plan's entries, if they are known already.
-        constant: (B,) True for rows whose gradient is not needed and may be incomplete.
     """
+    z, constant = batch.given, batch.constant
+    if _use_gram(z, len(plan.mass)) and not batch.rows.strangers:
+        # Products need no order: on unsorted rows neither the features nor their gradients are copied.
+        order = batch.order
+        source, target = order.index_select(0, plan.source), order.index_select(0, plan.target)
+        plan = replace(plan, source=source, target=target)
+    else:
+        z = batch.features
     cost: Tensor = _PlannedCost.apply(z, plan, distance, constant)  # type: ignore[no-untyped-call]
     return cost

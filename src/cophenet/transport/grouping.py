@@ -303,18 +303,20 @@ def group_read(
         mass = None if given is None else torch.cat((given, recalled.weights))
     sent = {"labels": labels.long()}
     uniform = isinstance(flow_weights, str) and flow_weights == "uniform"
-    if not (wide and uniform and is_host(z) and z.dtype == torch.float32):
-        # The extremes show whether any feature is not finite, and how large they are.
-        sent["flags"] = torch.stack([extreme for part in parts for extreme in part.aminmax()]).double()
+    unchecked = wide and uniform and is_host(z) and z.dtype == torch.float32
+    # The extremes show whether any feature is not finite, and how large they are.
+    ends = [] if unchecked else [extreme for part in parts for extreme in part.aminmax()]
+    if ends and not is_host(z):
+        sent["flags"] = torch.stack(ends).double()
     if mass is not None:
         sent["mass"] = mass
     if keep_host and not is_host(z):
         sent["features"] = parts[0] if len(parts) == 1 else torch.cat(parts)
     host = _to_host(sent)
-    extremes = host["flags"].numpy().tolist() if "flags" in host else [1.0]
+    extremes = host["flags"].numpy().tolist() if "flags" in host else [float(extreme) for extreme in ends]
     if not all(map(math.isfinite, extremes)):
         raise_not_finite(features.detach())
-    peak = max(map(abs, extremes))
+    peak = max(map(abs, extremes), default=1.0)
     groups = known_groups(host["labels"].numpy(), num_classes, regroup)
     prepared = PreparedLabels.of(groups, recalled)
     if "mass" in host:

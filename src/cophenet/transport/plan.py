@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import cast
 
 import numpy as np
@@ -11,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.transport.batch import ClassBatch
+from cophenet.transport.batch import ClassBatch, is_host
 from cophenet.transport.layout import ClassLayout, HostArrays, computed_once
+from cophenet.transport.solvers.machine_code import loops_when_hot
 
 __all__ = ["TransportPlan", "greedy_plan", "ragged_range", "uniform_arrays", "uniform_plan", "weighted_plan"]
 
@@ -61,6 +63,11 @@ class TransportPlan:
     def bounds(self) -> Tensor:
         """(P + 1,) the offsets on the plan's device."""
         return torch.from_numpy(self.offsets).to(self.mass.device, non_blocking=True)
+
+    @property
+    def arrays(self) -> tuple[Indices, Indices, NDArray[np.floating]]:
+        """Sources, targets and masses of a plan on the host, for compiled loops."""
+        return self.source.numpy(), self.target.numpy(), self.mass.numpy()
 
     def spread(self, per_pair: Tensor) -> Tensor:
         """Repeat a value per pair for each of its entries: (P,) -> (E,)."""
@@ -154,13 +161,14 @@ def _pieces_of_pairs(m: Indices, n: Indices) -> tuple[_Pieces, Indices]:
     return _Pieces.of(codes // (n.max() + 1), codes % (n.max() + 1)), which
 
 
-def uniform_arrays(layout: ClassLayout | ClassBatch) -> dict[str, NDArray[np.generic]]:
-    """North-west-corner plan of uniform weights, exact in integers, for all pairs, as named arrays.
-
-    The plan of a pair depends only on its two class sizes, of which a batch has few distinct ones: each
-    is computed once and copied to its pairs.
-    """
+def _uniform_entries(layout: ClassLayout | ClassBatch) -> dict[str, NDArray[np.generic]]:
+    """North-west-corner plan of uniform weights, exact in integers, for all pairs, as named arrays."""
     counts, first, second = layout.counts, layout.first, layout.second
+    loops = loops_when_hot()
+    if loops is not None:
+        return _entries_by_loop(loops, *(np.ascontiguousarray(x, np.int64) for x in (counts, first, second)))
+    # The plan of a pair depends only on its two class sizes, of which a batch has few distinct ones: each is
+    # computed once and copied to its pairs.
     pieces, which = _pieces_of_pairs(counts[first], counts[second])
     entries = pieces.counts[which]
     offsets = np.concatenate(([0], np.cumsum(entries)))
@@ -171,16 +179,34 @@ def uniform_arrays(layout: ClassLayout | ClassBatch) -> dict[str, NDArray[np.gen
         "target": pieces.column[piece] + np.repeat(starts[second], entries),
         "mass": pieces.mass[piece],
         "bounds": offsets,
-        "pair": np.repeat(np.arange(len(first)), entries),
     }
 
 
+def _entries_by_loop(
+    loops: ModuleType, counts: Indices, first: Indices, second: Indices
+) -> dict[str, NDArray[np.generic]]:
+    size = int(counts[first].sum() + counts[second].sum()) - len(first)
+    source, target, mass = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size)
+    offsets = np.zeros(len(first) + 1, np.int64)
+    end = loops.greedy_pieces(counts, first, second, (source, target, mass), offsets)
+    return {"source": source[:end], "target": target[:end], "mass": mass[:end], "bounds": offsets}
+
+
+def uniform_arrays(layout: ClassLayout | ClassBatch) -> dict[str, NDArray[np.generic]]:
+    """North-west-corner plan of uniform weights, with the pair of every entry, to be moved to a device."""
+    arrays = _uniform_entries(layout)
+    return {**arrays, "pair": np.repeat(np.arange(len(layout.first)), np.diff(arrays["bounds"]))}
+
+
 def uniform_plan(batch: ClassBatch) -> TransportPlan:
-    """The plan of `uniform_arrays`, which may be available in `batch.ahead`."""
-    ahead = batch.ahead if "source" in batch.ahead.host else HostArrays(uniform_arrays(batch))
-    parts, offsets = ahead.on(batch.given.device), cast(Indices, ahead.host["bounds"])
+    """North-west-corner plan of uniform weights, which may be available in `batch.ahead`."""
+    if "source" in batch.ahead.host:
+        ready = batch.ahead
+    else:
+        ready = HostArrays(_uniform_entries(batch) if is_host(batch.given) else uniform_arrays(batch))
+    parts, offsets = ready.on(batch.given.device), cast(Indices, ready.host["bounds"])
     plan = TransportPlan(parts["source"], parts["target"], parts["mass"].to(batch.given.dtype), offsets)
-    vars(plan).update(pair=parts["pair"], bounds=parts["bounds"])
+    vars(plan).update({name: parts[name] for name in ("pair", "bounds") if name in parts})
     return plan
 
 

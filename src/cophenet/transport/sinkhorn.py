@@ -218,7 +218,7 @@ class Sinkhorn(ClassDistance):
             source[place], target[place], mass[place] = sender, receiver, blocks[pair, i, j]
         plan = TransportPlan(source, target, mass, offsets)
         constant = self.differentiate == "plan-constant"
-        return planned_cost(batch.features, plan) if constant else self(batch), plan
+        return planned_cost(batch, plan) if constant else self(batch), plan
 
     def _solve(self, batch: ClassBatch) -> Iterator[_Solution]:
         """Solve strip by strip, then check whether all strips converged."""

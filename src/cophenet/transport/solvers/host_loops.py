@@ -17,6 +17,9 @@ __all__ = [
     "add_powers",
     "centered_means",
     "count_labels",
+    "greedy_pieces",
+    "laplacian_of_entries",
+    "planned_costs",
     "springs_of_pairs",
     "squared_distances",
 ]
@@ -159,3 +162,113 @@ def add_forces(
             force = (row[source[e]] - row[target[e]]) * strength[e]
             own[source[e]] += force
             other[target[e]] += force
+
+
+@kernel
+def greedy_pieces(
+    counts: Indices, first: Indices, second: Indices, plan: tuple[Indices, Indices, Floats], offsets: Indices
+) -> int:
+    """Write the north-west-corner plans of uniform weights for pairs (P,) of classes with counts (k,).
+
+    Args:
+        counts: (k,) samples of every class.
+        first: (P,) first class of every pair.
+        second: (P,) second class of every pair.
+        plan: Output: sources, targets and masses, at most m + n - 1 for classes of m and n samples.
+        offsets: (P + 1,) output: first entry of every pair; `offsets[0]` must be 0.
+
+    Returns:
+        How many entries were written.
+    """
+    source, target, mass = plan
+    starts = np.cumsum(counts) - counts
+    entry = 0
+    for p in range(len(first)):
+        a, b = first[p], second[p]
+        if min(a, b) < 0 or max(a, b) >= len(counts):
+            raise IndexError("pairs must be of the classes of the batch")
+        i, j, m, n = starts[a], starts[b], counts[a], counts[b]
+        # [0, mn] is cut at the multiples of n, where a source's mass ends, and of m, where a target's does.
+        left, source_end, target_end = 0, n, m
+        while left < m * n:
+            cut = min(source_end, target_end)
+            source[entry], target[entry], mass[entry] = i, j, (cut - left) / (m * n)
+            entry += 1
+            left = cut
+            if source_end == cut:
+                i += 1
+                source_end += n
+            if target_end == cut:
+                j += 1
+                target_end += m
+        offsets[p + 1] = entry
+    return entry
+
+
+@kernel
+def planned_costs(
+    gram: Floats,
+    entries: tuple[Indices, Indices, Floats],
+    offsets: Indices,
+    cancels: float,
+    distance: Floats,
+    cost: Floats,
+) -> bool:
+    """Compute distances (E,) and costs (P,) of plans from a Gram matrix; return whether they are accurate.
+
+    They are not if a squared distance is at most `cancels` (in the type of the Gram matrix) times the sum of
+    both squared norms, or if a sample is out of bounds.
+
+    Args:
+        gram: (B, B) products of the centred features; only what is not below the diagonal is read.
+        entries: Sources, targets and masses, (E,) each.
+        offsets: (P + 1,) pair p owns the entries `offsets[p]:offsets[p + 1]`.
+        cancels: The fraction.
+        distance: Output.
+        cost: Output.
+    """
+    source, target, mass = entries
+    norms = np.diag(gram).copy()
+    for p in range(len(cost)):
+        total = mass.dtype.type(0)
+        for e in range(max(offsets[p], 0), min(offsets[p + 1], len(source))):
+            low, high = min(source[e], target[e]), max(source[e], target[e])
+            if low < 0 or high >= len(norms):
+                return False
+            squares, product = norms[low] + norms[high], gram[low, high]
+            squared = squares - (product + product)
+            if not squared > squares * cancels:  # also NaN
+                return False
+            distance[e] = np.sqrt(squared)
+            total += mass[e] * distance[e]
+        cost[p] = total
+    return True
+
+
+@kernel
+def laplacian_of_entries(
+    grad: Floats,
+    distance: Floats,
+    entries: tuple[Indices, Indices, Floats],
+    offsets: Indices,
+    pull: Floats,
+    laplacian: Floats,
+) -> None:
+    """Write the Laplacian (B, B) of the graph whose edges are the entries (E,) of a plan.
+
+    An edge weighs pull = grad * mass / distance. `entries` are sources, targets and masses; `grad` (P,)
+    belongs to pairs, which own the entries `offsets[p]:offsets[p + 1]`.
+    """
+    source, target, mass = entries
+    laplacian[:] = 0
+    for p in range(len(grad)):
+        for e in range(max(offsets[p], 0), min(offsets[p + 1], len(source))):
+            i, j = source[e], target[e]
+            if min(i, j) < 0 or max(i, j) >= len(laplacian):
+                raise IndexError("a plan must be of the samples of the batch")
+            pull[e] = grad[p] * mass[e] / distance[e]
+            laplacian[i, j] -= pull[e]
+            laplacian[j, i] -= pull[e]
+            laplacian[i, i] += pull[e]
+    for e in range(len(source)):
+        laplacian[target[e], target[e]] += pull[e]
