@@ -1,1 +1,1 @@
-"""What every room may use: argument checks, files and locks, optional packages."""
+"""Helpers for all subpackages: argument checks, files and locks, optional packages."""

@@ -1,4 +1,4 @@
-"""Arrays in files: maps that keep no more memory than is being read, and checksums of what was written."""
+"""Arrays in files: releasing the memory of memory-mapped arrays, and checksums of file contents."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["check_arrays", "file_checksum", "recorded_checksum", "release_pages"
 
 
 def release_pages(array: NDArray[Any]) -> None:
-    """Give back the memory of what was read of a mapped file; it is read again where it is needed again.
+    """Release the memory of the pages read from a memory-mapped file; they are read again when accessed.
 
-    Nothing happens to other arrays, and to maps that may have been written to.
+    Has no effect on other arrays, or on maps opened with a mode other than "r".
 
     Args:
-        array: An array, or a part of one, that `numpy.memmap` made with mode "r".
+        array: An array created by `numpy.memmap` with mode "r", or a view of one.
 
     Example:
         >>> release_pages(np.eye(2))
@@ -38,11 +38,11 @@ _BLOCK = 1 << 24
 
 
 def with_checksum(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> dict[str, str]:
-    """The metadata of a file with the checksum of its arrays and of the metadata.
+    """The metadata of a file, plus a checksum of its arrays and metadata.
 
     Args:
         arrays: All arrays of the file, by name.
-        metadata: What is written beside them.
+        metadata: Metadata that is written to the same file.
 
     Example:
         >>> list(with_checksum({"features": np.eye(2)}, {"part": "test"}))
@@ -52,12 +52,12 @@ def with_checksum(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str
 
 
 def recorded_checksum(metadata: Mapping[str, str]) -> str | None:
-    """What `with_checksum` wrote, which `check_arrays` compares with; None if there is none."""
+    """The checksum added by `with_checksum`; None if there is none."""
     return metadata.get(_KEY)
 
 
 def file_checksum(path: Path) -> str:
-    """SHA-256 of the bytes of a file, of which no more than a block is in memory."""
+    """SHA-256 of the bytes of a file, read in blocks."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while part := stream.read(_BLOCK):
@@ -66,10 +66,10 @@ def file_checksum(path: Path) -> str:
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """Refuse arrays that are not those which `with_checksum` saw; files without a checksum are not looked at.
+    """Compare the checksum in the metadata with the contents; do nothing if there is no checksum.
 
     Raises:
-        ValueError: If a byte of the arrays or of the metadata is another.
+        ValueError: If a byte of the arrays or of the metadata has changed.
 
     Example:
         >>> metadata = with_checksum({"features": np.eye(2)}, {})

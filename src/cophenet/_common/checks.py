@@ -1,4 +1,4 @@
-"""Checks of options, so that every room refuses a wrong one in the same words."""
+"""Argument checks with uniform error messages."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ __all__ = [
 
 _Value = TypeVar("_Value")
 
-# Control characters, halves of surrogate pairs, separators of lines, signs that turn the direction of
-# writing, and what is no character: none of them can be drawn, and some hide what follows.
+# Control characters, surrogates, line separators, bidirectional formatting characters and noncharacters:
+# none of them can be displayed, and some hide the text after them.
 _NOT_PLAIN = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 class _Message(str):
-    """Text of an error about one argument: the error is a plain `ValueError`, and shown as one.
+    """Message of an error about one argument; a `str`, so that the error remains a plain `ValueError`.
 
     Attributes:
-        argument: Its name.
+        argument: Name of the argument.
     """
 
     argument: str | None = None
@@ -57,10 +57,10 @@ def _error(argument: str, text: str) -> ValueError:
 
 
 def wrong_argument(argument: str, problem: str) -> ValueError:
-    """An error about one argument, which can be asked for the argument by `argument_of`.
+    """Create an error about one argument, whose name `argument_of` returns.
 
     Args:
-        argument: Its name.
+        argument: Name of the argument.
         problem: What is wrong, as the rest of a sentence that begins with the name.
 
     Example:
@@ -72,7 +72,7 @@ def wrong_argument(argument: str, problem: str) -> ValueError:
 
 
 def argument_of(error: BaseException) -> str | None:
-    """The argument that an error of `wrong_argument` is about; None for any other error.
+    """The name of the argument of an error from `wrong_argument`; None for any other error.
 
     Example:
         >>> argument_of(wrong_argument("norm", "must be below 1, got 2"))
@@ -84,11 +84,11 @@ def argument_of(error: BaseException) -> str | None:
 
 @contextmanager
 def arguments_of(group: str, names: Container[str]) -> Iterator[None]:
-    """Around a call: errors about some of its arguments name these with the group of settings they are in.
+    """Context manager that adds the name of a group of settings to errors about its arguments.
 
     Args:
-        group: The group.
-        names: Its settings; errors about other arguments stay as they are.
+        group: Name of the group, which becomes a prefix of the argument name.
+        names: The arguments that belong to the group; errors about others are not changed.
 
     Example:
         >>> with arguments_of("data.options", ["seed"]):
@@ -106,10 +106,10 @@ def arguments_of(group: str, names: Container[str]) -> Iterator[None]:
 
 
 class UndefinedWarning(RuntimeWarning):
-    """A number is NaN because it is undefined.
+    """Warning that a number is NaN because it is undefined.
 
     Attributes:
-        name: What the number is.
+        name: Name of the number.
         reason: Why it is undefined.
     """
 
@@ -123,7 +123,7 @@ class UndefinedWarning(RuntimeWarning):
 
 
 def with_reasons(compute: Callable[[], _Value]) -> tuple[_Value, list[str]]:
-    """What a function returns, and why numbers of it are undefined; its other warnings are passed on.
+    """Call a function; return its value and the reasons of any `UndefinedWarning`, re-issue other warnings.
 
     Example:
         >>> def rate() -> float:
@@ -145,7 +145,7 @@ def with_reasons(compute: Callable[[], _Value]) -> tuple[_Value, list[str]]:
 
 
 def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:
-    """Refuse a value that is not one of the allowed names, with the nearest one as a hint.
+    """Raise if a value is not one of the allowed names; the error suggests the nearest one.
 
     Example:
         >>> check_choice("variant", "half", ("paper", "haf"))
@@ -159,7 +159,7 @@ def check_choice(argument: str, value: object, allowed: Iterable[str]) -> None:
 
 
 def check_file(argument: str, value: object) -> None:
-    """Refuse what is not the name of a file.
+    """Raise if a value is not a non-empty path.
 
     Example:
         >>> check_file("train", 3)
@@ -171,7 +171,7 @@ def check_file(argument: str, value: object) -> None:
 
 
 def check_number(argument: str, value: float, *, above: float = 0.0, least: bool = True) -> None:
-    """Refuse a number that is not finite, or below a bound (or at it, unless `least`).
+    """Raise if a value is not a finite number, or is below a bound (or equal to it, unless `least`).
 
     Example:
         >>> check_number("beta", -1.0)
@@ -185,7 +185,7 @@ def check_number(argument: str, value: float, *, above: float = 0.0, least: bool
 
 
 def check_whole(argument: str, value: object, least: int) -> None:
-    """Refuse what is not a whole number of at least a bound.
+    """Raise if a value is not an integer of at least a bound.
 
     Example:
         >>> check_whole("n_orders", 1.5, 1)
@@ -198,7 +198,7 @@ def check_whole(argument: str, value: object, least: int) -> None:
 
 
 def check_share(argument: str, value: object) -> None:
-    """Refuse what is not a number between 0 and 1, both excluded.
+    """Raise if a value is not a number between 0 and 1, both excluded.
 
     Example:
         >>> check_share("test_share", 1.0)
@@ -210,7 +210,7 @@ def check_share(argument: str, value: object) -> None:
 
 
 def check_flag(argument: str, value: bool) -> None:
-    """Refuse what is neither True nor False.
+    """Raise if a value is neither True nor False.
 
     Example:
         >>> check_flag("normalize", "no")
@@ -222,7 +222,7 @@ def check_flag(argument: str, value: bool) -> None:
 
 
 def check_pair(argument: str, values: Collection[_Value], what: str) -> tuple[_Value, _Value]:
-    """The two values; refuse what is not a pair.
+    """Return the two values of a pair; raise if there are not two.
 
     Example:
         >>> check_pair("margins", 0.2, "two numbers")
@@ -236,7 +236,7 @@ def check_pair(argument: str, values: Collection[_Value], what: str) -> tuple[_V
 
 
 def is_plain_text(text: str) -> bool:
-    r"""Whether text can be shown anywhere: no control characters, no surrogates, none that turns the writing.
+    r"""Whether text can be displayed: no control characters, surrogates or bidirectional formatting.
 
     Example:
         >>> is_plain_text("straße"), is_plain_text("tab\there"), is_plain_text("\u202egnp.exe")
@@ -246,7 +246,7 @@ def is_plain_text(text: str) -> bool:
 
 
 def escaped(text: str) -> str:
-    r"""Text with whatever cannot be shown written as an escape, such as the name of somebody else's folder.
+    r"""Text with escapes in place of characters that cannot be displayed, for names from untrusted sources.
 
     Example:
         >>> print(escaped("straße\x1b[2J"))
@@ -256,7 +256,7 @@ def escaped(text: str) -> str:
 
 
 def check_text(argument: str, text: str) -> None:
-    r"""Refuse text that is not plain, such as a name with control characters.
+    r"""Raise if text is not plain, such as a name with control characters.
 
     Example:
         >>> check_text("name", "a\nb")
@@ -274,14 +274,14 @@ def check_options(
     also: Sequence[str] = (),
     fixed: Iterable[str] = ("tree",),
 ) -> None:
-    """Refuse options that a class does not take as arguments.
+    """Raise if options include a name that a class does not accept as an argument.
 
     Args:
         what: What has the options, for the message.
-        cls: The class, or a function that makes its objects.
+        cls: The class, or a function that creates its instances.
         options: The options given.
-        also: Arguments that the caller takes itself, named in the message too.
-        fixed: Arguments of the class that are no options, because the caller decides them.
+        also: Options that the caller handles itself; mentioned in the message.
+        fixed: Arguments of the class that are not options, because the caller sets them.
 
     Example:
         >>> class Smooth:
@@ -303,7 +303,7 @@ def check_options(
 
 
 def nearest_hint(value: object, names: Iterable[str]) -> str:
-    """A hint at the nearest name, to be put behind a sentence; empty if there is none.
+    """A suggestion of the nearest name, to be appended to a message; empty if none is near.
 
     Example:
         >>> nearest_hint("corse", ["coarse", "fine"])

@@ -1,4 +1,4 @@
-"""Text in CSV files that spreadsheets show and do not run."""
+"""Escaping of text in CSV files, so that spreadsheets do not run it as formulas."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 __all__ = ["from_cell", "to_cell"]
 
-# What a spreadsheet takes for the beginning of a formula (the last four as wide letters), after as many
-# apostrophes as there may be.
+# Characters with which a formula begins in a spreadsheet (the last four are full-width forms), after any
+# number of apostrophes.
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20].", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 def to_cell(value: object) -> object:
     """A value as it is written to a CSV file: text that would be a formula gets an apostrophe in front.
 
-    Formulas begin with =, +, -, @, a tab or the end of a line. Numbers stay as they are, also as text.
+    Formulas begin with =, +, -, @, a tab or a line break. Numbers are not changed, also as text.
 
     Example:
         >>> [to_cell(value) for value in ("cat", "=1+1", "-7", "- cat", -7, None)]
@@ -27,7 +27,7 @@ def to_cell(value: object) -> object:
 
 
 def from_cell(text: str) -> str:
-    """The text that `to_cell` was given: without the apostrophe in front of a formula.
+    """Undo `to_cell`: remove the apostrophe in front of a formula.
 
     Example:
         >>> [from_cell(text) for text in ("cat", "'=1+1", "'cat'", "-7")]

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all: the one atomic writer, and JSON."""
+"""Atomic writing of files and folders, and reading and writing of JSON."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ __all__ = [
     "write_text",
 ]
 
-# Text in quotes, which may hold such signs too and may lack its end, or a sign of structure.
+# A quoted string, which may contain structural characters or be unterminated; or a structural character.
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
-# A list of numbers over several lines, which no text in JSON has.
+# A list of numbers over several lines; it cannot match inside a string, as JSON strings have no line breaks.
 _NUMBERS = re.compile(r"\[\n\s*[-0-9][-+.0-9eE,\s]*\]")
 
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
-    """A temporary path to write to, in the same folder; at the end the file there takes the place of `path`.
+    """Context manager: yield a temporary path in the same folder; at the end that file replaces `path`.
 
-    A reader sees the old file or the new one, also after the machine was lost. After an error, such as a full
-    disk, the old file is untouched and the temporary one is removed. A link is replaced itself: what it leads
-    to is left as it is.
+    A reader sees the old file or the new one, even after a system crash. After an error, such as a full disk,
+    the old file is untouched and the temporary one is removed. If `path` is a link, the link is replaced and
+    its target is not changed.
 
     Raises:
         OSError: If it cannot be written; names `path`, not the temporary file.
-        ValueError: If there is a device or a pipe.
+        ValueError: If `path` is a device or a pipe.
 
     Example:
         >>> import tempfile
@@ -64,10 +64,10 @@ def replaced_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replaced_files(*paths: Path) -> Iterator[list[Path]]:
-    """The same for files that belong together, of which no old one may be read with a new one.
+    """Like `replaced_file`, for files that belong together: an old one must not be read with a new one.
 
-    They change places one after the other. Meanwhile the first is absent: a process that is killed in this
-    instant leaves none, which every reader notices.
+    The first is deleted before the others are replaced, and its new version is put in place last. If the
+    process is killed in between, the first is missing, which every reader notices.
 
     Example:
         >>> import tempfile
@@ -92,11 +92,11 @@ def replaced_files(*paths: Path) -> Iterator[list[Path]]:
 
 @contextmanager
 def replaced_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder to write to, which takes the place of the folder `path` at the end.
+    """Context manager: yield a temporary folder, which replaces the folder `path` at the end.
 
-    At every moment the old folder or the new one is there, also if the process is killed: the two change
-    places in one call of the system. Where the system or the file system has none (Windows, some network
-    disks), the old one is called `.name.<letters>.old` for an instant; `old_or_new_folder` finds it there.
+    The old or the new folder exists at every moment, even if the process is killed: one system call swaps
+    them. Where there is no such call (Windows, some network file systems), the old folder is renamed to
+    `.name.<hex digits>.old` for a moment; `old_or_new_folder` finds it there.
 
     Example:
         >>> import tempfile
@@ -120,13 +120,13 @@ def replaced_folder(path: Path) -> Iterator[Path]:
 
 
 def _write_out(path: Path) -> None:
-    """Have the bytes of a file on the disk."""
+    """Flush a file to disk."""
     with path.open("r+b") as file:
         os.fsync(file.fileno())
 
 
 def old_or_new_folder(path: Path) -> Path:
-    """Where to read a folder that `replaced_folder` writes: `path`, unless a process was killed in between.
+    """Where to read a folder written by `replaced_folder`: `path`, or the old one after an interruption.
 
     Example:
         >>> import tempfile
@@ -142,7 +142,7 @@ def old_or_new_folder(path: Path) -> Path:
 
 
 def _old_folders(path: Path) -> list[Path]:
-    """What is left of the folders that were in the place of a folder, the newest first."""
+    """Previous versions of a folder that `_move_away_and_replace` has renamed, the newest first."""
     name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{32}}\.old")
     if not path.parent.is_dir():
         return []
@@ -161,7 +161,7 @@ def _move_away_and_replace(part: Path, path: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places at once; False where the system or the file system cannot."""
+    """Swap two folders atomically; return False if the system or the file system cannot."""
     paths = os.fsencode(one), os.fsencode(other)
     here, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
     calls: dict[str, tuple[str, tuple[Any, ...]]] = {
@@ -184,7 +184,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replace a file, see `replaced_file`.
+    """Replace a file atomically, see `replaced_file`.
 
     Example:
         >>> import tempfile
@@ -198,18 +198,18 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file of text, in UTF-8 and with the line ends that the text has."""
+    """Replace a text file atomically, in UTF-8; line ends are not converted."""
     write_bytes(path, text.encode())
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Replace a JSON file; a list of numbers is one line of it."""
+    """Replace a JSON file atomically; a list of numbers is written on one line."""
     text = json.dumps(document, indent=1, allow_nan=False)
     write_text(path, _NUMBERS.sub(lambda found: " ".join(found[0].split()), text) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file that holds a mapping.
+    """Read a JSON file that holds a mapping.
 
     Raises:
         ValueError: If it holds anything else.
@@ -227,16 +227,16 @@ def read_json(path: Path) -> dict[str, Any]:
 def parse_json(
     text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None, values: int | None = None
 ) -> Any:
-    """A JSON document.
+    """Parse a JSON document.
 
     Args:
         text: The document.
-        pairs: Makes the mappings from keys and values, in place of dict.
-        values: How many values it may have; None for any number.
+        pairs: Creates the mappings from lists of keys and values, in place of dict.
+        values: Maximum number of values; None for no limit.
 
     Raises:
-        ValueError: If it is no JSON (json.JSONDecodeError), is nested more deeply than `DEPTH` levels, or has
-            too many values.
+        ValueError: If it is not JSON (json.JSONDecodeError), is nested more deeply than `DEPTH` levels, or
+            has too many values.
 
     Example:
         >>> parse_json('{"a": [1, 2]}')
@@ -250,12 +250,12 @@ def parse_json(
         _check_structure(text, values)
     try:
         return json.loads(text, object_pairs_hook=pairs)
-    except RecursionError:  # where the call itself is deep in others
+    except RecursionError:  # the call stack was already deep
         raise TooDeepError from None
 
 
 def _check_structure(text: str, most: int | None) -> None:
-    """Refuse what is nested too deeply or has too many values, before anything is made of it."""
+    """Raise if a document is nested too deeply or has too many values, before it is parsed."""
     depth = values = 0
     for match in _STRUCTURE.finditer(text):
         sign = match[0]

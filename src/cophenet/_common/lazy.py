@@ -1,4 +1,4 @@
-"""Names that load on first use, so that importing is cheap: of a package, of what has moved, and torch."""
+"""Lazy imports, so that importing a package is cheap: its names, names that have moved, and torch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["lazy_names", "moved_names", "torch"]
 def lazy_names(
     package: str, homes: Mapping[str, Sequence[str]], *, rooms: bool = False, also: Sequence[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package whose names live in its submodules.
+    """The `__getattr__` and `__dir__` of a package whose names are defined in its submodules.
 
-    Written out because it is shorter than the dependency that does the same (`lazy_loader`).
+    Replaces a dependency on `lazy_loader`, which does the same.
 
     Args:
-        package: Its `__name__`.
+        package: The `__name__` of the package.
         homes: Submodule -> the names it defines.
         rooms: Whether its submodules without a leading underscore are attributes of the package, too.
         also: Names that the package defines itself, for `dir`.
@@ -52,13 +52,13 @@ def lazy_names(
 
 
 class _LazyModule(ModuleType):
-    """A module that is imported when one of its names is used first."""
+    """A module that is imported when an attribute is first accessed."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(import_module(self.__name__), name)
 
 
-# For rooms whose descriptions are read, in compare or in a shell's completion, where nothing is computed.
+# For modules that are imported only for metadata, by compare or shell completion, where torch is not needed.
 if TYPE_CHECKING:
     import torch as torch
 else:
@@ -66,11 +66,11 @@ else:
 
 
 def moved_names(module: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """The `__getattr__` of a module whose names have moved to others.
+    """The `__getattr__` of a module whose names have moved to other modules.
 
     Args:
-        module: Its `__name__`.
-        homes: Module -> the names that are there now.
+        module: The `__name__` of the old module.
+        homes: New module -> the names that it defines now.
 
     Example:
         >>> load = moved_names("old", {"cophenet.recipes": ["load_recipe"]})

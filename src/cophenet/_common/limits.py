@@ -1,8 +1,8 @@
-"""What a file from somewhere else may ask for, and errors that say which file and what is wrong.
+"""Resource limits for reading untrusted files, and errors that name the file and the problem.
 
-A small file can ask for much memory or time: by declared sizes, compression, deep nesting, or aliases. Every
-reader has a limit for that, far above what real files need, and says it in its error. Limits on sizes can be
-set by the variables of the environment that they name.
+A small file can demand much memory or time: by declared sizes, compression, deep nesting, or aliases. Every
+reader has a limit for that, far above what real files need, and its error names the limit. Limits on sizes
+can be changed with environment variables, which the errors name.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ __all__ = [
     "size_text",
 ]
 
-# Levels of nesting in JSON and YAML; more would overflow the stack of C code or of Python.
+# Maximum nesting in JSON and YAML; more would overflow the stack of C code or of Python.
 DEPTH = 500
-# Levels of keys in a recipe and in other settings, which are copied by recursion.
+# Maximum nesting of recipes and other settings, which are copied recursively.
 SETTINGS_DEPTH = 50
-# Values that the aliases of a YAML document may add to it.
+# Maximum number of values that the aliases of a YAML document add to it.
 ALIASED = 100_000
-# Of a recipe, whose keys are fewer than a hundred.
+# Maximum size of a recipe, which has fewer than a hundred keys.
 RECIPE_BYTES = 1 << 20
-# Of one line in a table of vectors.
+# Maximum length of one line in a table of vectors.
 LINE_BYTES = 1 << 24
-# What is packed may always be so many times larger once it is unpacked.
+# Compression up to this ratio is always allowed.
 _RATIO = 20
 _SHOWN = 500
 _PART = 1 << 20
@@ -59,11 +59,11 @@ _PART = 1 << 20
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit that users can set.
+    """A limit that users can change.
 
     Attributes:
-        variable: The variable of the environment that sets another.
-        default: The limit without it.
+        variable: The environment variable that overrides the default.
+        default: The limit if the variable is not set.
 
     Example:
         >>> Limit("COPHENET_MAX_NODES", 5_000_000).value
@@ -75,7 +75,7 @@ class Limit:
 
     @property
     def value(self) -> int:
-        """The limit now."""
+        """The current limit."""
         text = os.environ.get(self.variable)
         if text is None:
             return self.default
@@ -85,7 +85,7 @@ class Limit:
 
     @property
     def note(self) -> str:
-        """What an error adds to the number."""
+        """Text for errors, after the number."""
         return f"(limit; {self.variable} sets another)"
 
 
@@ -93,8 +93,8 @@ class TooDeepError(ValueError):
     """A document is nested too deeply.
 
     Args:
-        depth: How many levels it may have.
-        where: What the message begins with, such as the line.
+        depth: Maximum number of levels.
+        where: Beginning of the message, such as the line.
     """
 
     def __init__(self, depth: int = DEPTH, where: str = "") -> None:
@@ -113,13 +113,13 @@ DOWNLOAD_BYTES = Limit("COPHENET_MAX_DOWNLOAD_BYTES", 1 << 35)
 
 @contextmanager
 def reading(where: str | Path, kind: str = "") -> Iterator[None]:
-    """Around what reads a file: whatever its reader raises becomes an error of one line that names the file.
+    """Context manager for reading a file: turn any error into a one-line `ValueError` that names the file.
 
-    Errors of the system that name their file, missing packages, and running out of memory pass as they are.
+    An `OSError` that names its file, `FileNotFoundError`, `ImportError` and `MemoryError` are not changed.
 
     Args:
-        where: The file, or what errors call it.
-        kind: What it must be, such as "a parquet file", for errors that only its reader understands.
+        where: The file, or its name in errors.
+        kind: Expected kind of file, such as "a parquet file", for the message when a decoder fails.
 
     Raises:
         ValueError: For any other error.
@@ -152,12 +152,12 @@ def reading(where: str | Path, kind: str = "") -> Iterator[None]:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether an error says what is wrong already; not so those of decoders."""
+    """Whether the message of an error explains the problem, unlike errors of decoders."""
     return isinstance(error, ValueError) and not isinstance(error, UnicodeError)
 
 
 def one_line(error: Exception) -> str:
-    r"""The message of an error, on one line and not too long; of one without a message, its kind.
+    r"""The message of an error, on one line and truncated if long; without a message, its type.
 
     Example:
         >>> one_line(RuntimeError("two\n lines")), one_line(KeyError())
@@ -168,14 +168,14 @@ def one_line(error: Exception) -> str:
 
 
 def read_bytes(path: Path | str, most: int | Limit = TEXT_BYTES) -> bytes:
-    """All bytes of a file that is read whole.
+    """Read all bytes of a file, up to a limit.
 
     Args:
         path: The file.
-        most: How many bytes it may have.
+        most: Maximum number of bytes.
 
     Raises:
-        ValueError: If it is larger; nothing of it is read then, unless its size is not known before.
+        ValueError: If it is larger; it is not read at all then, unless its size is not known in advance.
 
     Example:
         >>> import tempfile
@@ -194,7 +194,7 @@ def read_bytes(path: Path | str, most: int | Limit = TEXT_BYTES) -> bytes:
 
 
 def read_stream(stream: IO[bytes] | GzipFile, most: int) -> bytes:
-    """Up to so many bytes of a stream; memory is taken for those that come, not for those asked for.
+    """Read up to `most` bytes of a stream; memory is allocated only for bytes that exist.
 
     Example:
         >>> import io
@@ -209,11 +209,11 @@ def read_stream(stream: IO[bytes] | GzipFile, most: int) -> bytes:
 
 
 class Unpacked:
-    """A stream that unpacks a file, as far as `check_unpacked` lets it.
+    """A decompressed stream that raises if it exceeds the limit of `check_unpacked`.
 
     Args:
-        stream: What comes out of the file; can be read, and moved in.
-        packed: Bytes of the file.
+        stream: The decompressed stream; must be seekable.
+        packed: Size of the compressed file in bytes.
 
     Example:
         >>> import io
@@ -225,7 +225,7 @@ class Unpacked:
         self._stream, self._packed = stream, packed
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes, fewer only at the end; all that is left if it is -1."""
+        """Read `size` bytes, fewer only at the end of the stream; all remaining bytes if it is -1."""
         limit = max(UNPACKED_BYTES.value, _RATIO * self._packed)
         start = self._stream.tell()
         if size >= 0:
@@ -236,22 +236,22 @@ class Unpacked:
         return content
 
     def seek(self, place: int) -> int:
-        """Move to a place."""
+        """Move to an absolute position."""
         if place < 0:
             raise ValueError(f"a place before the start ({place})")
         check_unpacked(self._packed, place)
         return self._stream.seek(place)
 
     def tell(self) -> int:
-        """The place."""
+        """The current position."""
         return self._stream.tell()
 
 
 def read_text(path: Path | str, most: int | Limit = TEXT_BYTES) -> str:
-    """All text of a file in UTF-8, which may begin with a byte order mark.
+    """Read a UTF-8 text file, which may begin with a byte order mark.
 
     Raises:
-        ValueError: If it is larger than `most` bytes, or is no UTF-8; says the line.
+        ValueError: If it is larger than `most` bytes, or not UTF-8; the latter names the line.
     """
     content = read_bytes(path, most)
     try:
@@ -262,14 +262,14 @@ def read_text(path: Path | str, most: int | Limit = TEXT_BYTES) -> str:
 
 
 def check_unpacked(packed: int, unpacked: int) -> None:
-    """Refuse what is small in a file and huge once unpacked.
+    """Raise if compressed data decompresses to far more than its size.
 
     Args:
-        packed: Bytes in the file.
-        unpacked: Bytes that it says they become, or that came out of it so far.
+        packed: Compressed size in bytes.
+        unpacked: Decompressed size in bytes, as declared or read so far.
 
     Raises:
-        ValueError: If they are more than 20 times those in the file, and more than the limit.
+        TooLargeError: If `unpacked` is more than 20 times `packed`, and more than the limit.
 
     Example:
         >>> check_unpacked(26_000_000, 6_400_000_000)
@@ -283,11 +283,11 @@ def check_unpacked(packed: int, unpacked: int) -> None:
 
 
 def check_zip(path: Path) -> None:
-    """Refuse a zip file that unpacks to much more than it is.
+    """Raise if a zip file declares far more decompressed data than its size.
 
     Raises:
         TooLargeError: If it does.
-        zipfile.BadZipFile: If it is none.
+        zipfile.BadZipFile: If it is not a zip file.
     """
     with zipfile.ZipFile(path) as archive:
         unpacked = sum(member.file_size for member in archive.infolist())
@@ -295,7 +295,7 @@ def check_zip(path: Path) -> None:
 
 
 def size_text(count: int) -> str:
-    """Bytes with a unit.
+    """Format a number of bytes with a unit.
 
     Example:
         >>> size_text(1 << 30), size_text(512)

@@ -1,4 +1,4 @@
-"""Folders that one process, and one thread of it, has to itself."""
+"""Exclusive locks on folders, between processes and between threads."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from cophenet._common.places import check_file_place, open_in_place
 
 __all__ = ["InUseError", "locked"]
 
-# The system's locks are between processes; these are between the threads of this one.
+# The system's locks work between processes; these work between the threads of this process.
 _held: set[Path] = set()
 _holding = threading.Lock()
 
 
 class InUseError(ValueError):
-    """Another process or thread is at work in a folder."""
+    """A folder is locked by another process or thread."""
 
 
 @contextmanager
 def locked(folder: Path, name: str = "lock", *, what: str = "folder") -> Iterator[None]:
-    """Keep a folder to this thread of this process; the system frees it when the process ends in any way.
+    """Lock a folder for this thread; the system releases the lock however the process ends.
 
     Args:
         folder: The folder.
-        name: The file in it that is locked; what has another name is locked apart.
+        name: The lock file in it; locks with different names are independent.
         what: What the folder is, or what is locked in it, for the message.
 
     Raises:
-        InUseError: If another process or thread has it.
-        ValueError: If the file is a link or no plain file.
+        InUseError: If another process or thread holds the lock.
+        ValueError: If the lock file is a link or not a regular file.
 
     Example:
         >>> import tempfile
@@ -46,7 +46,7 @@ def locked(folder: Path, name: str = "lock", *, what: str = "folder") -> Iterato
     subject = f"{what} {folder}"
     place = folder.resolve() / name
     with _holding:
-        # Before the file is opened: closing it a second time would free the lock of this process.
+        # Before the file is opened: closing a second descriptor would release the lock of this process.
         if place in _held:
             raise _in_use(subject, "thread")
         _held.add(place)
@@ -64,7 +64,7 @@ def _in_use(subject: str, holder: str) -> InUseError:
 
 @contextmanager
 def _lockf(place: Path, subject: str) -> Iterator[None]:
-    """A lock of POSIX; not flock, which the workers of a killed process would hold on to for seconds."""
+    """A POSIX lock; not flock, which the worker processes of a killed process would hold for seconds."""
     import fcntl
 
     with os.fdopen(open_in_place(place, os.O_RDWR), "r+b") as file:
@@ -77,7 +77,7 @@ def _lockf(place: Path, subject: str) -> Iterator[None]:
 
 @contextmanager
 def _filelock(place: Path, subject: str) -> Iterator[None]:
-    """A lock of Windows, which has no `fcntl`."""
+    """A lock for Windows, which has no `fcntl`."""
     import filelock
 
     check_file_place(place)

@@ -1,4 +1,4 @@
-"""Optional packages: looked for before anything is written, and imported where they are needed."""
+"""Optional packages: checked before anything is written, and imported where they are needed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["import_optional", "require"]
 
 
 def require(package: str, purpose: str, install: str) -> None:
-    """Refuse to go on without a package, which is not imported yet.
+    """Raise if a package is not installed; it is not imported.
 
     Args:
         package: The name it is imported by.
         purpose: What needs it, with the verb, for the message.
-        install: What to give to pip.
+        install: Argument of `pip install`.
 
     Raises:
         ImportError: If it is not installed; says how to install it.
@@ -29,13 +29,13 @@ def require(package: str, purpose: str, install: str) -> None:
 
 
 def import_optional(package: str, purpose: str, install: str, *, called: str = "") -> ModuleType:
-    """Import a package that may be missing; returned is what `import` binds: of "a.b" the package `a`.
+    """Import a package that may be missing, and return what `import` binds: for "a.b" the package `a`.
 
     Args:
         package: The module to import, such as "pyarrow.parquet".
         purpose: What needs it, with the verb, for the message.
-        install: What to give to pip.
-        called: What the message calls the package, where that is not the first part of `package`.
+        install: Argument of `pip install`.
+        called: Name of the package in the message, if it is not the first part of `package`.
 
     Raises:
         ImportError: If it is not installed; says how to install it.

@@ -1,7 +1,7 @@
-"""Pickles read without running anything, or taking memory or time for what they only declare.
+"""Safe reading of pickles: no code is run, and no memory or time is spent on what they only declare.
 
-Files of torch are gone through before torch reads them (`load_torch`); plain values and arrays of bytes, as
-in the files of CIFAR, are read here (`read_plain_pickle`).
+Torch files are checked before torch reads them (`load_torch`); plain values and arrays of bytes, as in the
+files of CIFAR, are read here (`read_plain_pickle`).
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _LOAD: dict[int, Any] = dict(pickle._Unpickler.dispatch)
 
 
 class RefusedPickleError(Exception):
-    """The pickle asks for something that is not allowed."""
+    """The pickle requires something that is not allowed."""
 
 
 def _check_keys(keys: Iterable[object]) -> None:
-    """Refuse keys of a dictionary that are neither text nor numbers."""
+    """Raise if a key of a dictionary is not str, bytes or int."""
     for key in keys:
-        # To hash a tuple of tuples, each of them twice in the next, takes years.
+        # Hashing nested tuples, each of which contains the next one twice, takes exponential time.
         if type(key) not in (str, bytes, int):
             problem = f"it has a key of type {type(key).__name__}"
             raise RefusedPickleError(f"{problem}; only text and numbers are read")
 
 
 def _with_checked_keys(opcode: bytes, keys: slice) -> Callable[[Any], None]:
-    """How Python's loads an opcode, after a look at the keys on its stack."""
+    """Python's handler of an opcode, preceded by a check of the keys on the stack."""
 
     def load(unpickler: Any) -> None:
         _check_keys(unpickler.stack[keys])
@@ -48,7 +48,7 @@ def _with_checked_keys(opcode: bytes, keys: slice) -> Callable[[Any], None]:
 
 
 def _load_bytearray(unpickler: Any) -> None:
-    """What Python's takes memory for before it reads."""
+    """Load BYTEARRAY8 without allocating the declared size in advance, as Python's handler does."""
     size = int.from_bytes(unpickler.read(8), "little")
     content = unpickler.read(size)
     if len(content) < size:
@@ -62,9 +62,9 @@ def _refuse(unpickler: Any) -> NoReturn:
 
 
 class LimitedUnpickler(pickle._Unpickler):
-    """Python's unpickler in Python: that in C takes the memory that a pickle declares before it reads.
+    """The standard library's unpickler in Python; the one in C allocates declared sizes before reading.
 
-    It must be given a stream whose `read` takes no memory for bytes that are not there. Nothing is looked up
+    The `read` of its stream must not allocate memory for bytes that are not there. No name is looked up
     unless `find_class` of a subclass does so.
     """
 
@@ -84,37 +84,37 @@ class LimitedUnpickler(pickle._Unpickler):
         raise RefusedPickleError(f"the pickle asks for {f'{module}.{name}':.100}")
 
 
-# Of a class or function; torch searches names that it does not know in a time that grows as their square.
+# Maximum length of a qualified name; torch takes quadratic time in the length of names it does not know.
 _LETTERS = 200
-# A magic number, a version, sizes of types, the content, and the names of the tensors.
+# Pickles in a file of the old format: magic number, version, sizes of types, content, storage keys.
 _OLD_PICKLES = 5
-# Of an element, at most.
+# Bytes assumed per element.
 _BYTES = 8
 
 
 def load_torch(path: Path, *, old_format: bool = True) -> Any:
-    """What `torch.save` wrote: tensors, on the CPU, and plain values.
+    """Load a file written by `torch.save`: tensors, onto the CPU, and plain values.
 
     Args:
         path: The file.
-        old_format: Whether files of before torch 1.6 are read too.
+        old_format: Whether to read the format of torch before 1.6 too.
 
     Raises:
-        Exception: Anything, if the file is damaged or something else; `TooLargeError` if it unpacks to much
-            more than it is.
+        Exception: Any exception, if the file is damaged or of another kind; `TooLargeError` if it unpacks to
+            much more than its size.
     """
     import torch
 
     size = path.stat().st_size
     with path.open("rb") as file:
-        if file.read(4) == b"PK\x03\x04":  # as torch tells its two formats apart
+        if file.read(4) == b"PK\x03\x04":  # the test by which torch distinguishes its two formats
             check_zip(path)
             archive = torch._C.PyTorchFileReader(str(path))
-            if "constants.pkl" in archive.get_all_records():  # a program, which some versions of torch load
+            if "constants.pkl" in archive.get_all_records():  # code, which some versions of torch load
                 raise ValueError("a TorchScript archive")
             _Checker(io.BytesIO(archive.get_record("data.pkl")), size).load()
             return torch.load(path, map_location="cpu", weights_only=True)
-        # Before 2.6, torch itself can be made to run code by a file in its oldest format.
+        # Before torch 2.6, a file in its oldest format (tar) can make torch run code.
         if not old_format or tarfile.is_tarfile(path):
             raise ValueError("not in the format that torch writes")
         file.seek(0)
@@ -126,7 +126,7 @@ def load_torch(path: Path, *, old_format: bool = True) -> Any:
 
 
 class _Stream:
-    """A file that takes memory for the bytes that are there, not for those that a pickle declares."""
+    """A file whose `read` allocates memory for existing bytes only, not for sizes that a pickle declares."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.seek, self.tell = file.seek, file.tell
@@ -143,7 +143,7 @@ class _Stream:
 
 
 class _Named:
-    """In place of anything that the pickle names, and of what that would make and could be filled with."""
+    """Placeholder for anything that the pickle names, and for objects that it would create and fill."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
@@ -169,8 +169,8 @@ def _load_reduce(unpickler: Any) -> None:
     unpickler.stack[-1] = _Named(f"{called.name}()")
 
 
-# Beside what is looked at more closely; all else that torch would call takes as much memory as it is told to,
-# or time without end.
+# Allowed without a check of the arguments. All other functions that torch would call can allocate any amount
+# of memory, or take unlimited time.
 _CALLED = (
     "torch.Size",
     "torch.device",
@@ -187,7 +187,7 @@ def _load_build(unpickler: Any) -> None:
 
 
 class _Checker(LimitedUnpickler):
-    """Goes through a pickle as torch does, and makes nothing but containers of placeholders."""
+    """Interprets a pickle as torch does, but creates only containers of placeholders."""
 
     dispatch: ClassVar[dict[int, Any]] = {
         **LimitedUnpickler.dispatch,
@@ -201,7 +201,7 @@ class _Checker(LimitedUnpickler):
         self._size, self._elements = size, 0
 
     def count_elements(self, shape: Any) -> None:
-        """Refuse tensors that are larger than the file, by strides of zero or in memory that is not there."""
+        """Raise if all tensors are much larger than the file, by zero strides or missing storage."""
         self._elements += math.prod(shape)
         check_unpacked(self._size, _BYTES * self._elements)
 
@@ -218,19 +218,19 @@ class _Checker(LimitedUnpickler):
 def read_plain_pickle(stream: IO[bytes], where: str) -> Any:
     """Read a pickle that holds only dicts, lists, tuples, numbers, strings and arrays of uint8.
 
-    No class or function that the pickle names is ever imported: the names of numpy's arrays, old and new,
-    are replaced by small classes of this module, and every other name is refused. Memory is taken only for
-    bytes that are there, whatever sizes the pickle declares, and only text and numbers can be keys.
+    No class or function that the pickle names is ever imported: the names used for numpy arrays, old and new,
+    are replaced by small classes of this module, and every other name is refused. Memory is allocated only
+    for existing bytes, whatever sizes the pickle declares, and only text and numbers can be keys.
 
     Args:
         stream: The opened file.
-        where: What the file is called in errors.
+        where: Name of the file in errors.
 
     Returns:
         The content; strings of Python 2 as bytes.
 
     Raises:
-        ValueError: If it is truncated, no pickle, or asks for anything else.
+        ValueError: If it is truncated, not a pickle, or contains anything else.
 
     Example:
         >>> import io
@@ -256,7 +256,7 @@ def read_plain_pickle(stream: IO[bytes], where: str) -> Any:
 
 
 class _Dtype:
-    """In place of numpy.dtype: only unsigned bytes."""
+    """Replaces numpy.dtype; only unsigned bytes."""
 
     def __init__(self, code: object = None, *_: object) -> None:
         if code not in (b"u1", "u1"):
@@ -265,16 +265,16 @@ class _Dtype:
             )
 
     def __setstate__(self, state: object) -> None:
-        """Byte order and the like, which bytes do not have."""
+        """Ignore the byte order and the like, which bytes do not have."""
 
 
 class _Array:
-    """In place of an array that numpy's pickles make empty first and fill then."""
+    """Replaces an array that numpy's pickles create empty and then fill."""
 
     values: np.ndarray[Any, Any]
 
     def __init__(self, *_: object) -> None:
-        """The arguments (class, shape, type of the empty array) say nothing about the content."""
+        """Ignore the arguments (class, shape, type of the empty array), which do not describe the content."""
 
     def __setstate__(self, state: Any) -> None:
         _, shape, dtype, fortran, content = state
@@ -284,7 +284,7 @@ class _Array:
 
 
 class _FilledArray(_Array):
-    """In place of an array that numpy's newer pickles make at once."""
+    """Replaces an array that numpy's newer pickles create in one step."""
 
     def __init__(self, content: object, dtype: object, shape: object, order: object) -> None:
         if not isinstance(dtype, _Dtype) or not isinstance(content, (bytes, bytearray)):
@@ -301,9 +301,9 @@ class _FilledArray(_Array):
 
 
 class _Encoded:
-    """In place of _codecs.encode, with which Python 3 writes bytes in old protocols: only latin-1.
+    """Replaces _codecs.encode, by which Python 3 writes bytes in old protocols; only latin-1.
 
-    A class and no function, for a pickle can set attributes of what has no __setstate__.
+    A class instead of a function, because a pickle can set attributes of objects without __setstate__.
     """
 
     def __new__(cls, text: object = None, encoding: object = None) -> bytes:  # type: ignore[misc]
@@ -344,7 +344,7 @@ class _PlainUnpickler(LimitedUnpickler):
 
 
 def _unwrap(content: Any) -> Any:
-    """Put the arrays in the place of their replacements, at the top of a dict and alone."""
+    """Convert replacements to arrays: the content itself, or the values of a dict at the top level."""
     if isinstance(content, dict):
         return {key: _array(value) for key, value in content.items()}
     return _array(content)

@@ -1,8 +1,8 @@
-"""Places to write to: plain files and real folders, never what a link leads to.
+"""Checks of paths before writing: only to regular files and real folders, never through a link.
 
-A run folder may come from somebody else, with links in it that lead anywhere. Files that are replaced as a
-whole (`files`) take the place of a link; what is written in place, and folders, are checked here. What is not
-yet whole is written beside its place, under a temporary name; what killed processes left of that is removed.
+A run folder may come from somebody else, and links in it may point anywhere. Files that are replaced as a
+whole (`files`) replace a link; files that are written in place, and folders, are checked here. Incomplete
+files are written in the same folder under a temporary name; leftovers of killed processes are removed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ _FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CL
 
 
 def check_file_place(path: Path, *, links: bool = False) -> None:
-    """Refuse a place where something else is than a plain file, or nothing.
+    """Raise if a path exists and is not a regular file.
 
     Args:
-        path: The place.
-        links: Whether there may be a link, or a second name of a file: for what is replaced as a whole.
+        path: The path.
+        links: Whether to allow links and hard links, for files that are replaced as a whole.
 
     Raises:
-        ValueError: If there is a link, or a device, a pipe or a socket; a folder is for the system to refuse.
+        ValueError: If it is a link, a hard link, a device, a pipe or a socket. Folders pass: opening one for
+            writing fails anyway.
 
     Example:
         >>> check_file_place(Path("/dev/null"))
@@ -46,7 +47,7 @@ def check_file_place(path: Path, *, links: bool = False) -> None:
     """
     try:
         status = path.stat() if links else path.lstat()
-    except OSError:  # nothing is there, or a link leads nowhere
+    except OSError:  # nothing is there, or a broken link
         if links or not os.path.lexists(path):
             return
         raise
@@ -66,14 +67,14 @@ def _check(path: Path, status: os.stat_result, *, second_name: bool) -> None:
 
 
 def open_in_place(path: Path, flags: int) -> int:
-    """Open a plain file for writing in place, made if there is none; the caller closes the descriptor.
+    """Open a regular file for writing in place, and create it if missing; the caller closes the descriptor.
 
     Args:
         path: The file.
-        flags: Of `os.open`, such as `os.O_RDWR`; nothing is cut off.
+        flags: Flags of `os.open`, such as `os.O_RDWR`; the file is not truncated.
 
     Raises:
-        ValueError: If there is a link, a second name of another file, a device or a pipe.
+        ValueError: If it is a link, a hard link to another file, a device or a pipe.
         OSError: If it cannot be opened.
 
     Example:
@@ -87,7 +88,7 @@ def open_in_place(path: Path, flags: int) -> int:
     check_file_place(path)
     descriptor = os.open(path, flags | os.O_CREAT | _FLAGS, 0o666)
     try:
-        # Again, as something may have taken its place.
+        # Again, because it may have been replaced after the first check.
         _check(path, os.fstat(descriptor), second_name=True)
     except ValueError:
         os.close(descriptor)
@@ -96,10 +97,10 @@ def open_in_place(path: Path, flags: int) -> int:
 
 
 def check_real_folder(path: Path) -> None:
-    """Refuse a link, or anything else, in the place of a folder; nothing there is fine.
+    """Raise if a path exists and is not a folder, or is a link to one.
 
     Raises:
-        ValueError: If there is.
+        ValueError: If it is.
 
     Example:
         >>> check_real_folder(Path(os.devnull))
@@ -114,14 +115,14 @@ def check_real_folder(path: Path) -> None:
 
 
 def make_real_folder(path: Path, *, parents: bool = False) -> Path:
-    """A folder, made if there is none.
+    """Create a folder if it does not exist, and return it.
 
     Args:
         path: The folder.
-        parents: Whether to make those above it, too.
+        parents: Whether to create missing parents, too.
 
     Raises:
-        ValueError: If there is a link in its place, or anything else.
+        ValueError: If the path is a link, or exists and is not a folder.
 
     Example:
         >>> import tempfile
@@ -137,7 +138,7 @@ _NAME = re.compile(r"\.(.+)\.[0-9a-f]{32}\.tmp")
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a name is one that `temporary_beside` gives to what is not yet whole.
+    """Whether a name is a temporary name given by `temporary_beside`.
 
     Example:
         >>> is_temporary(f".run.json.{uuid.uuid4().hex}.tmp"), is_temporary("my.tmp")
@@ -148,10 +149,10 @@ def is_temporary(name: str) -> bool:
 
 @contextmanager
 def temporary_beside(path: Path, *, folder: bool = False) -> Iterator[Path]:
-    """An empty file or folder beside `path`, removed at the end if it was not moved.
+    """Context manager: yield a new empty file or folder beside `path`, removed at the end if it still exists.
 
-    It is locked as long as its process lives. Those of the same name that killed processes left are removed
-    before.
+    It is locked until the end, or until its process ends. Leftovers of killed processes for the same `path`
+    are removed first.
 
     Raises:
         OSError: If it cannot be written; names `path`, not the temporary file.
@@ -197,13 +198,13 @@ def _new_and_locked(path: Path, folder: bool) -> tuple[Path, int | None]:
         lock = _lock(part, wait=True)
         if part.exists():
             return part, lock
-        # Another process took it for one left over, before it was locked.
+        # Before it was locked, another process removed it as a leftover.
         if lock is not None:
             os.close(lock)
 
 
 def _remove_left_over(path: Path) -> None:
-    """Remove what killed processes left, where the system tells, and the user may."""
+    """Remove leftovers of killed processes, where locks are available and permissions allow it."""
     with suppress(OSError):
         for part in path.parent.iterdir():
             lock = _lock(part, wait=False) if _is_of(path, part.name) else None
@@ -221,11 +222,11 @@ def _remove(part: Path) -> None:
 
 
 def _lock(path: Path, *, wait: bool) -> int | None:
-    """A descriptor that holds a file or folder until it is closed, or its process ends; None without a lock.
+    """A descriptor that locks a file or folder until it is closed, or its process ends; None without a lock.
 
-    By flock, which does not mind that others open and close the file.
+    Uses flock, which is not released when the file is opened and closed elsewhere.
     """
-    if sys.platform == "win32":  # has no such call, and moves no open file
+    if sys.platform == "win32":  # has no such call, and does not move open files
         return None
     import fcntl
 

@@ -1,4 +1,4 @@
-"""Which of several processes this one is, and how many threads torch computes with in it."""
+"""The rank of this process among several, and its number of torch threads."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def is_first_process() -> bool:
     """Whether this process is the one that writes; others are started by Lightning or a cluster.
 
     Raises:
-        ValueError: If the environment has a rank that is no number.
+        ValueError: If a rank in the environment is not a number.
     """
     return not any(_rank(name) for name in _RANKS)
 
 
 def rank_variables() -> str:
-    """What the environment says of the place of this process among others, such as "RANK=1"."""
+    """The environment variables that give the rank of this process, such as "RANK=1"."""
     return " ".join(f"{name}={os.environ[name]}" for name in _RANKS if os.environ.get(name))
 
 
@@ -34,7 +34,7 @@ def _rank(name: str) -> int:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Let torch compute with so many threads, and with as many as before afterwards.
+    """Context manager that sets the number of torch threads, and restores it afterwards.
 
     Example:
         >>> import torch

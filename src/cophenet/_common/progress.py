@@ -1,4 +1,4 @@
-"""The one progress display: a bar with the time left on a terminal, plain lines elsewhere, or nothing."""
+"""Progress display: a bar with the time left on a terminal, plain lines elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def as_percent(done: int, total: int | None) -> str:
 
 
 class Progress:
-    """Shows how much of something is done.
+    """Shows the progress of a task.
 
     Args:
-        label: What is done, in front of the bar.
-        total: How much there is to do; None if that is not known.
-        done: How much was done before.
+        label: Name of the task, in front of the bar.
+        total: Total number of steps; None if it is not known.
+        done: Number of steps done before.
         show: None for a bar on a terminal and lines elsewhere, True for the bar, False for nothing.
-        count: From what is done and the total to a text.
-        every: Elsewhere than on a terminal, a line after so much more is done; None for one line at the end.
+        count: Formats the number of steps done and the total.
+        every: Number of steps between lines, if not on a terminal; None for one line at the end.
         stream: Where to write; None for standard error.
         transient: Whether the bar disappears at the end.
 
@@ -75,16 +75,16 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the terminal as it should be."""
+        """End the line of the bar, or remove the bar."""
         self.close()
 
     def update(self, done: int, *values: str, label: str | None = None) -> None:
-        """Show how much is done now.
+        """Show the current progress.
 
         Args:
-            done: In all, not since the last time.
-            values: To show beside the bar, as many as there is room for.
-            label: In place of the one before.
+            done: Total number of steps done, not the increment.
+            values: Texts to show beside the bar, as many as fit.
+            label: New label; None keeps the previous one.
         """
         self.done, self._values = done, values
         self.label = self.label if label is None else label
@@ -104,10 +104,10 @@ class Progress:
         self.stream.flush()
 
     def time_left(self, done: int | None = None) -> str:
-        """The time left if it goes on as since the start.
+        """The time left at the average rate since the start.
 
         Args:
-            done: How much is done; None for what was shown last.
+            done: Number of steps done; None for the last number shown.
         """
         done = self.done if done is None else done
         if self.total is None or done == self._first:
@@ -140,7 +140,7 @@ class Progress:
         self._drawn = ""
 
     def _text(self, width: int) -> str:
-        """The line of the bar, with as many values and as long a bar as have room."""
+        """The line with the bar, with as many values and as long a bar as fit."""
         count, left = self._count(self.done, self.total), f"{self.time_left()} left "
         if self.total is None:
             return f"{self.label} {count} "
@@ -164,7 +164,7 @@ class Progress:
 
 
 def format_time(seconds: float) -> str:
-    """A duration as people say it.
+    """A duration in readable units.
 
     Example:
         >>> format_time(9.6), format_time(754), format_time(7260)

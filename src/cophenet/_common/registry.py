@@ -1,4 +1,4 @@
-"""Members of a room by name: registered by a decorator, found in the room's folder or in other packages."""
+"""Registries of named members: registered by a decorator, in a subpackage's modules or in other packages."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """The members of a room, such as all distances.
+    """The members of a subpackage by name, such as all distances.
 
-    A member registers itself where it is defined. The first look-up imports every module of the room, so
-    that a file put there is all it takes. Other packages add members by entry points, loaded when asked for.
+    A member registers itself where it is defined. The first look-up imports every module of the subpackage,
+    so a new member only needs a file there. Other packages add members by entry points, loaded on demand.
 
     Args:
-        kind: What a member is, as the argument that messages name: "distance".
+        kind: What a member is, as the name of the argument in messages: "distance".
         room: The package whose modules define members: "cophenet.transport".
-        group: The group of entry points of other packages: "cophenet.distances".
-        check: Refuses, by a `ValueError`, what cannot be a member; called with the name and the object.
+        group: The entry point group for other packages: "cophenet.distances".
+        check: Called with the name and the object of a new member; raises a `ValueError` if it is invalid.
 
     Example:
         >>> shapes = Registry("shape", "cophenet.tree", "cophenet.shapes")
@@ -56,7 +56,7 @@ class Registry(Generic[T]):
         """Decorator: make a class or function available under a name.
 
         Raises:
-            ValueError: If there is a member of that name, or the object cannot be one.
+            ValueError: If a member with that name exists, or the object is not a valid member.
         """
 
         def add(member: T) -> T:
@@ -71,16 +71,16 @@ class Registry(Generic[T]):
         return add
 
     def names(self) -> tuple[str, ...]:
-        """Names of all members: those of the room, then those of other packages, without loading these."""
+        """Names of all members: the registered ones, then those of other packages, without loading them."""
         self._import_room()
         return (*self._members, *(name for name in self._others if name not in self._members))
 
     def get(self, name: str) -> T:
-        """The member of a name.
+        """Return the member with a name.
 
         Raises:
-            ValueError: If there is none (the message names the nearest), or the package that declares it is
-                broken (the message names the package and says how).
+            ValueError: If there is none (the message names the nearest), or the package that declares it
+                fails to load (the message names the package and the error).
         """
         self._import_room()
         if name not in self._members:
@@ -89,7 +89,7 @@ class Registry(Generic[T]):
         return self._members[name]
 
     def added(self) -> tuple[str, ...]:
-        """Names that the running program has registered: neither in the room nor declared by a package.
+        """Names registered by the running program: not from this package, and not declared by another.
 
         Example:
             >>> shapes = Registry("shape", "cophenet.tree", "cophenet.shapes")
@@ -102,7 +102,7 @@ class Registry(Generic[T]):
         return tuple(name for name, member in others if not f"{_module_of(member)}.".startswith(own))
 
     def members(self) -> dict[str, T]:
-        """All members by name; broken ones of other packages are left out, with a warning each."""
+        """All members by name; those of other packages that fail to load are skipped with a warning each."""
         for name in self.names():
             try:
                 self.get(name)
@@ -118,12 +118,12 @@ class Registry(Generic[T]):
             for module in pkgutil.iter_modules(import_module(self.room).__path__):
                 if not module.ispkg:
                     import_module(f"{self.room}.{module.name}")
-            # In the order of the files, also if one of them was imported before.
+            # In the order of the files, even if one of them was imported before.
             self._members = dict(sorted(self._members.items(), key=lambda item: _module_of(item[1])))
 
     @cached_property
     def _others(self) -> dict[str, EntryPoint]:
-        """What other packages declare, by name; the room's own members and the first package win."""
+        """Entry points of other packages by name; registered members and the first package win."""
         others: dict[str, EntryPoint] = {}
         for entry in sorted(entry_points(group=self.group), key=lambda entry: (entry.name, entry.value)):
             if entry.name in self._members or others.get(entry.name, entry) != entry:
@@ -152,10 +152,10 @@ def _module_of(member: object) -> str:
 
 
 def declared_names(room: str, group: str) -> list[str]:
-    """Names of a room's members, read from its files and from entry points without importing any of them.
+    """Names of a subpackage's members, read from its files and entry points without importing any of them.
 
-    For completion in a shell, which cannot wait for torch. Sees classes with a decorator `register...` and a
-    constant `name`.
+    For shell completion, for which importing torch is too slow. Finds classes with a decorator `register...`
+    and a constant `name`.
 
     Example:
         >>> "emd" in declared_names("cophenet.transport", "cophenet.distances")

@@ -9,7 +9,7 @@ __all__ = ["command"]
 
 
 def command(*words: str | Path) -> str:
-    """A command of this package with quoted arguments; a path that begins with - is no option.
+    """A command of this package with quoted arguments; a path that begins with - is given a prefix "./".
 
     Example:
         >>> print(command("train", "--resume", Path("my runs/flat")))

@@ -1,4 +1,4 @@
-"""Named tensors with texts beside them as safetensors, with a checksum that tells a changed byte."""
+"""Safetensors files with named tensors, text metadata, and a checksum that detects changed bytes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["content_checksum", "dump_tensors", "read_metadata", "read_tensors"]
 
 
 def dump_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes of a file; the same for the same contents.
+    """The bytes of a safetensors file; equal for equal contents.
 
     Args:
-        tensors: By name, on any device.
-        metadata: Texts to write beside them.
+        tensors: Tensors by name, on any device.
+        metadata: Metadata to write to the same file.
 
     Example:
         >>> import torch
@@ -32,7 +32,7 @@ def dump_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
     own = {name: values.detach().cpu().contiguous() for name, values in tensors.items()}
     texts = with_checksum({name: values.numpy() for name, values in own.items()}, metadata or {})
     data = save(own, metadata=texts)
-    # The package writes the texts in any order.
+    # The package writes the metadata in arbitrary order.
     begin = 8 + int.from_bytes(data[:8], "little")
     header = {**json.loads(data[8:begin]), "__metadata__": dict(sorted(texts.items()))}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
@@ -41,7 +41,7 @@ def dump_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The texts of a file. Damaged files fail in any way."""
+    """Read the metadata of a file. Damaged files raise arbitrary exceptions."""
     from safetensors import safe_open
 
     with safe_open(path, framework="pt") as file:
@@ -49,25 +49,25 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 
 def content_checksum(path: Path) -> str:
-    """What tells a file from others: the checksum it was written with, else that of its bytes.
+    """A checksum that identifies a file: the one in its metadata, else that of its bytes.
 
     Raises:
-        ValueError: If it is no such file; names it.
+        ValueError: If it is not a safetensors file; names it.
     """
     with reading(path, "a file of tensors"):
         return recorded_checksum(read_metadata(path)) or file_checksum(path)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file by name, in memory of their own. Damaged files fail in any way.
+    """Read the tensors of a file by name, as copies. Damaged files raise arbitrary exceptions.
 
     Raises:
-        ValueError: If a byte is not as it was written; files of earlier versions have no checksum.
+        ValueError: If the checksum does not match; files of earlier versions have none and are not checked.
     """
     from safetensors import safe_open
 
     with safe_open(path, framework="pt") as file:
-        # Copies lie in memory as freshly computed tensors do, so that sums add up in the same order.
-        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - it is no dict
+        # Copies are aligned in memory as newly computed tensors are, so that sums add up in the same order.
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - it is not a dict
         check_arrays({name: values.numpy() for name, values in tensors.items()}, file.metadata() or {})
     return tensors

@@ -1,4 +1,4 @@
-"""Code that a file names: refused, unless the user has said that it may run."""
+"""Code that a file names: refused, unless the user allows it to run."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["TrustError", "refused_code"]
 
 
 class TrustError(ValueError):
-    """A folder, which is data, names code to run, and nobody has said that it may."""
+    """A folder, which is data, names code to run, and the user has not allowed it."""
 
 
 def refused_code(folder: Path | str, code: str) -> TrustError:
-    """The error that a folder names code which may not run.
+    """Create the error for a folder that names code which is not allowed to run.
 
     Args:
-        folder: What names it.
-        code: What would be run, in a few words.
+        folder: The folder.
+        code: Short description of the code that would be run.
 
     Example:
         >>> raise refused_code("runs/sent", "backbone 'os:system'")

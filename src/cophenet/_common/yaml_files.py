@@ -1,8 +1,8 @@
-"""YAML: read within limits and with an error for repeated keys, and written.
+"""Reading of YAML with resource limits and an error for repeated keys, and writing of YAML.
 
-The plain PyYAML loader follows YAML 1.1, in which `5e-4` is a string, `1:2` the number 62, `no` is false
-and a repeated key silently replaces the first. A setting must not change its meaning that way: recipes are
-read with the scalars of YAML 1.2.
+The plain PyYAML loader follows YAML 1.1, in which `5e-4` is a string, `1:2` the number 62, `no` is false,
+and it lets a repeated key silently replace the first. To avoid such surprises in settings, recipes are read
+with the scalars of YAML 1.2.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _SCALARS = (
 )
 
 
-# Parser and emitter in C, which are several times faster, where PyYAML was built with them.
+# Parser and emitter in C, which are several times faster, if PyYAML was built with them.
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_SafeDumper):  # type: ignore[misc]
-    """The safe dumper, which also quotes text that only the loader here would take for a number."""
+    """The safe dumper, which also quotes text that the loader of this module would read as a number."""
 
 
 class _RepeatedKeyError(Exception):
-    """With the line and the key."""
+    """A key is repeated; its arguments are the line and the key."""
 
 
 def _check_limits(text: str, most: int, depth: int) -> None:
-    """Refuse a document beyond a limit before anything is made of it.
+    """Raise if a document exceeds a limit, before it is constructed.
 
-    PyYAML makes it by recursion, in C without a check of the depth, and lets aliases make huge documents.
+    PyYAML constructs it recursively, in C without a check of the depth, and lets aliases make huge documents.
 
     Args:
         text: The document.
-        most: How many values there may be, those that aliases add among them.
-        depth: How many levels of nesting.
+        most: Maximum number of values, including those that aliases add.
+        depth: Maximum number of nesting levels.
     """
     # By anchor: values and levels of nesting; None as long as it is open.
     known: dict[str, tuple[int, int] | None] = {}
@@ -101,7 +101,7 @@ def _line(place: Any) -> str:
 
 
 class _UniqueKeys:
-    """For a loader that refuses repeated keys, and those that are lists or mappings."""
+    """Mixin for a loader: raise for repeated keys, and for keys that are lists or mappings."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -116,7 +116,7 @@ class _UniqueKeys:
 
 
 class _Yaml11(_UniqueKeys, _SafeLoader):  # type: ignore[misc]
-    """The safe loader as it is."""
+    """The safe loader, with the scalars of YAML 1.1."""
 
 
 class _Yaml12(_UniqueKeys, _SafeLoader):  # type: ignore[misc]
@@ -138,17 +138,17 @@ def parse_yaml(
     values: int = 100_000,
     depth: int = SETTINGS_DEPTH,
 ) -> Any:
-    """Read a YAML document, with aliases for at most `ALIASED` values.
+    """Parse a YAML document, in which aliases may add at most `ALIASED` values.
 
     Args:
         text: The document.
-        version: Of YAML, whose scalars are meant.
-        repeated: What to say of a key that comes twice in one mapping.
-        values: How many values it may have.
-        depth: How many levels of nesting.
+        version: Version of YAML that defines the scalars.
+        repeated: Message for a key that occurs twice in one mapping, with a placeholder for the key.
+        values: Maximum number of values.
+        depth: Maximum number of nesting levels.
 
     Raises:
-        ValueError: If it is not YAML, a key is repeated, or it is beyond a limit; says the line.
+        ValueError: If it is not YAML, a key is repeated, or it exceeds a limit; usually names the line.
 
     Example:
         >>> parse_yaml("{lr: 5e-4, ratio: 1:2, epochs: 3, save: no}")
@@ -167,19 +167,19 @@ def parse_yaml(
         raise ValueError(f"line {line}: {repeated.format(key)}") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        # What is never closed is missed behind the last line.
+        # The mark of something never closed is behind the last line.
         last = text.rstrip().count("\n")
         line = 1 + (min(mark.line, last) if mark else text.count("\n", 0, getattr(error, "position", 0)))
         raise ValueError(f"line {line}: not YAML: {getattr(error, 'problem', None) or error}") from error
     except (LookupError, AttributeError, TypeError, OverflowError, RecursionError) as error:
-        # Of PyYAML for a value that is not of the tag it has, and for merges of merges.
+        # PyYAML raises these for a value that does not fit its tag, and for nested merges.
         raise ValueError(
             f"not YAML: a value does not fit its tag ({type(error).__name__}: {error})"
         ) from error
 
 
 def dump_yaml(document: Any) -> str:
-    """Write a document of mappings, lists and scalars, from which `parse_yaml` makes an equal one.
+    """Format a document of mappings, lists and scalars, so that `parse_yaml` returns an equal one.
 
     Example:
         >>> print(dump_yaml({"lr": 5e-4, "seeds": (0, 1)}), end="")
