@@ -1,6 +1,6 @@
-"""The command line: parse, call, print. One file per group of commands.
+"""The command line: parse arguments, call the library, print results. One file per group of commands.
 
-What a command does is in the rooms, and loads when it runs, so that `--help` is quick.
+Commands import the subpackages that they call only when they run, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cophenet.cli import (
 
 __all__ = ["app", "main"]
 
-# A path that was given and is not there is wrong input; a full disk is not.
+# A missing path that the user gave is wrong input; a full disk is not.
 _WRONG_INPUT = (ValueError, FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 app = typer.Typer(
@@ -61,7 +61,7 @@ app.add_typer(tree.app, name="tree")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line; errors and warnings are one line on stderr each.
+    """Run the command line; each error or warning is one line on stderr.
 
     The exit code is 2 for wrong input and 1 for other errors.
 
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 @cache
 def _command() -> Any:
-    """The commands and their options, which typer makes anew whenever it is asked."""
+    """The commands and their options, cached because typer builds them anew on each call."""
     return typer.main.get_command(app)
 
 
@@ -108,7 +108,7 @@ def _one_line(error: Exception, given: Sequence[str]) -> str:
 
 
 def _option_of(argument: str, given: Sequence[str]) -> str | None:
-    """What the command that was given calls an argument; None if it has no such option."""
+    """The option of the given command that sets an argument, such as "--seeds"; None if there is none."""
     command = _command()
     for word in given:
         command = getattr(command, "commands", {}).get(word, command)

@@ -1,4 +1,4 @@
-"""The command that puts runs side by side."""
+"""The command that compares runs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Format = Literal["terminal", "markdown", "csv", "latex", "json"]
 
 
 def complete_metrics(context: typer.Context, incomplete: str) -> list[str]:
-    """For completion in a shell: what the runs given before were measured by; else what keys begin with."""
+    """Shell completion of metric keys: those in the results of the given runs, else domain and metric."""
     keys: list[str] = []
     for path in (*(context.params.get("runs") or ()), *context.args):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            # A shell may run what it is given, and the file may come from anywhere.
+            # A shell may execute special characters in completions, and the file is not trusted.
             keys += filter(_KEY.fullmatch, read_json(Path(path, "results.json"))["metrics"])
     if not keys:
         from cophenet.evaluation.keys import DOMAINS

@@ -28,7 +28,7 @@ app = typer.Typer(
 
 
 def complete_names(incomplete: str) -> list[str]:
-    """For completion in a shell: names of data sets, listed without loading torch."""
+    """Shell completion of data set names, listed without loading torch."""
     from cophenet._common.registry import declared_names
 
     names = declared_names("cophenet.data", "cophenet.data")
@@ -140,7 +140,7 @@ def _row(count: SampleCounts) -> tuple[str | int, ...]:
 
 
 def _check_files(data: DataSet, deep: bool) -> None:
-    """Print which image files are broken or passed over; nothing for data of another kind."""
+    """Print which image files are broken or skipped, and raise if any is broken; only for image folders."""
     from cophenet.data.image_folders import check_files
 
     report = check_files(data, deep=deep)

@@ -71,9 +71,9 @@ def embed(
     engine: Engine = "local",
     trust: Trust = False,
 ) -> None:
-    """Fit networks on labelled vectors, or take saved ones, and write the reshaped vectors.
+    """Fit networks on labelled vectors, or use saved ones, and write the reshaped vectors.
 
-    It ends with their scores: accuracy on samples that a network has not seen, and CPCC before and after.
+    Then prints scores: accuracy on samples that a network has not seen, and CPCC before and after.
 
     Example: cophenet embed features.npz --tree animals.yaml --save model -o reshaped.npz
     """
@@ -117,7 +117,7 @@ def embed(
 
 
 def _check_places(output: Path, save: Path | None, curve: Path | None) -> None:
-    """Refuse what could not be written, before anything is computed."""
+    """Raise if an output could not be written, before anything is computed."""
     from cophenet.estimator.decision_curve import check_picture
     from cophenet.estimator.storage import check_place
     from cophenet.vectors import check_output
@@ -151,7 +151,7 @@ def _write_embedded(
 
 
 def _each_file(work: Callable[[Path, Path], Any], files: list[Path], folder: Path, engine: str) -> list[Any]:
-    """The results of some work on each file, whose output has its name in a folder."""
+    """Call a function with each file and its output, which has the same name in a folder; return results."""
     from cophenet._common.checks import check_choice
     from cophenet.estimator.files import outputs_in
 
@@ -164,7 +164,7 @@ def _each_file(work: Callable[[Path, Path], Any], files: list[Path], folder: Pat
 
 
 def _print_comparison(file: Path, tree: Path | None, labels: str | None, seed: int) -> None:
-    """A row for each method, scores in percent but for the distance in the tree."""
+    """Print a row of scores for each method, in percent except for the tree distance."""
     from cophenet._common.progress import Progress
     from cophenet.estimator.comparison import METHODS
     from cophenet.estimator.files import compare_file
@@ -187,7 +187,7 @@ def _score(key: str, value: float) -> str:
 
 
 def _strength(text: str) -> float | str:
-    """A number where it is one; what is none is refused by the estimator."""
+    """Convert to a number if possible; other text is checked by the estimator."""
     try:
         return float(text)
     except ValueError:

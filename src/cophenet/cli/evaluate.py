@@ -1,4 +1,4 @@
-"""The command that measures runs."""
+"""The command that evaluates runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def evaluate(
         bool, typer.Option("--trust", help="Let these runs run code of your own that they name.")
     ] = False,
 ) -> None:
-    """Measure finished runs: every number of the paper's protocol, into results.json of each.
+    """Evaluate finished runs: write all metrics of the paper's protocol to results.json of each run.
 
     Example: cophenet evaluate runs/digits-fastft
     """
@@ -46,7 +46,7 @@ def evaluate(
 
 
 def _follow() -> Callable[[str, int, int], None]:
-    """One display for each of the things that are read one after the other."""
+    """A callback that shows a progress display for each data part that is read."""
     displays: dict[str, Progress] = {}
 
     def show(what: str, done: int, total: int) -> None:

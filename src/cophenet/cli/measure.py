@@ -1,4 +1,4 @@
-"""The command that measures files of features."""
+"""The command that computes metrics of feature files."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def measure(
 ) -> None:
     """Measure features on a tree: CPCC, MAP with --train, and accuracy if the files hold logits.
 
-    Files are mapped and read in blocks, so that they may be larger than memory. Labels are names of classes
-    of the tree; numbers are positions in its classes.
+    Files are memory-mapped and read in blocks, so that they may be larger than memory. Labels are names of
+    classes of the tree; numbers are positions in its classes.
 
     Example: cophenet measure run/features/source-test.safetensors --tree run/tree.json
     """
@@ -84,7 +84,7 @@ def measure(
 
 
 def _engine(name: str, tree: Hierarchy) -> AbstractContextManager[None]:
-    """Where passes over the shards run."""
+    """A context manager that selects where passes over the shards run."""
     if name == "local":
         return nullcontext()
     from cophenet.integrations.ray import ray_passes
@@ -93,7 +93,7 @@ def _engine(name: str, tree: Hierarchy) -> AbstractContextManager[None]:
 
 
 def _value(compute: Callable[[], Any]) -> str:
-    """A metric as text; one that is undefined says why."""
+    """A metric as text; the reason if it is undefined."""
     from cophenet._common.checks import with_reasons
 
     value, reasons = with_reasons(compute)

@@ -1,4 +1,4 @@
-"""Options that several commands have, and the recipe that they describe."""
+"""Options shared by several commands, and the recipe that they specify."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU; all unless
 
 
 def complete_recipes() -> list[str]:
-    """For completion in a shell: names of recipes, listed without loading torch."""
+    """Shell completion of recipe names, listed without loading torch."""
     from cophenet.recipes.load import recipe_names
 
     return list(recipe_names())
 
 
 def refuse_given(options: Mapping[str, Any], why: str) -> None:
-    """Refuse options, by name, that were given but would not be used.
+    """Raise if one of some options was given, because it would not be used.
 
     Example:
         >>> refuse_given({"--tree": None, "--seed": 0, "--trust": True}, "is for fitting")
@@ -81,10 +81,13 @@ def load_for(
     seeds: str | None = None,
     settings: Sequence[str | Override] = (),
 ) -> Recipe:
-    """The recipe that options of the command line describe; from random weights where others are missing.
+    """Load the recipe specified by command-line options.
+
+    If `scale` is not given, the package of the pretrained weights is missing, and the recipe has the scale
+    "scratch", that scale is used, which trains from random weights.
 
     Raises:
-        ValueError: If something is wrong with them, or `--set` and another option are about one setting.
+        ValueError: If an option is invalid, or `--set` and another option change the same setting.
     """
     from cophenet._common.processes import is_first_process
     from cophenet.recipes.load import Override, load_recipe, parse_override, scales_of
@@ -114,7 +117,7 @@ def load_for(
 
 
 def _missing_weights(recipe: Recipe) -> str | None:
-    """What to install for the pretrained weights of a recipe; None if they are there, or there are none."""
+    """What to install for the pretrained weights of a recipe; None if not needed."""
     from cophenet.models.registry import PRETRAINED, find_pretrained
 
     if recipe.model.weights != PRETRAINED:
@@ -127,7 +130,7 @@ def _missing_weights(recipe: Recipe) -> str | None:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Seeds as they are given on the command line.
+    """Parse the seeds given on the command line: a count, or a list.
 
     Example:
         >>> parse_seeds("3"), parse_seeds("0,4"), parse_seeds("7,")

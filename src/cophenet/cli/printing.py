@@ -1,4 +1,4 @@
-"""What several commands print: tables, trees, and that they were interrupted."""
+"""Output shared by several commands: tables, trees, and the message after an interruption."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["interruptible", "print_table", "print_tree", "sizes"]
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Work that the same command goes on with; an interruption is one line that says so."""
+    """Context manager for resumable work: on KeyboardInterrupt, print one line and exit with code 1."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -25,19 +25,19 @@ def interruptible() -> Iterator[None]:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str | int]]) -> None:
-    """Columns as wide as their longest cell, integers to the right."""
+    """Print a table: columns as wide as their longest cell, integers right-aligned."""
     from cophenet.report import Table
 
     typer.echo(Table.from_rows(header, rows).to_terminal())
 
 
 def print_tree(tree: Hierarchy, lines: int | None) -> None:
-    """Its sizes and a drawing."""
+    """Print the sizes of a tree and a drawing of at most `lines` lines."""
     typer.echo(sizes(tree))
     typer.echo(tree.draw(lines))
 
 
 def sizes(tree: Hierarchy) -> str:
-    """How large a tree is, with the nodes of each level."""
+    """The sizes of a tree as text, with the number of nodes of each level."""
     levels = ", ".join(f"{name} {tree.cut(name)[0].num_classes}" for name in tree.level_names)
     return f"{tree.num_classes} classes, {tree.num_nodes} nodes, height {tree.height} ({levels})"

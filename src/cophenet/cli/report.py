@@ -1,4 +1,4 @@
-"""The command that writes the page about runs."""
+"""The command that writes an HTML report about runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def report(
 ) -> None:
     """Write one HTML page about runs: the answer, all runs side by side, the tree, distances, mistakes.
 
-    It needs no network. The first report on a run takes some seconds for the map of its features, which is
-    saved in the run.
+    The page needs no network. The first report on a run takes some seconds for the map of its features, which
+    is saved in the run.
 
     Example: cophenet report runs/digits-flat runs/digits-fastft -o report.html
     """

@@ -20,7 +20,7 @@ __all__ = ["reproduce"]
 
 
 def complete_items() -> list[str]:
-    """For completion in a shell: names of items."""
+    """Shell completion of item names."""
     from cophenet.paper.items import item_names
 
     return list(item_names())
@@ -64,9 +64,9 @@ def reproduce(
 ) -> None:
     """Reproduce tables, figures and studies of the paper, with the published numbers beside.
 
-    Runs are kept and shared between items: interrupt it at any time, and the same command goes on. Given
-    several times at once, with --threads 1, the commands share the work. What measures time (synthetic,
-    batch-time, epoch-time) wants a quiet machine.
+    Runs are kept and shared between items: interrupt it at any time, and the same command continues. If it
+    is started several times in parallel, with --threads 1, the processes share the work. Items that measure
+    time (synthetic, batch-time, epoch-time) need an otherwise idle machine.
 
     Example: cophenet reproduce --list
 
@@ -104,7 +104,7 @@ def reproduce(
 
 
 def _refuse_unused(items: Sequence[Item], training: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-    """Refuse options about trainings and about data where no item has any."""
+    """Raise if options of training, or of data, were given and no item uses them."""
     names = ", ".join(item.name for item in items)
     if all(item.study is not None or item.count is not None for item in items):
         refuse_given(training, f"is for items that train: not for {names}")
@@ -158,7 +158,7 @@ def _print_items(names: tuple[str, ...], settings: Settings) -> None:
 
 
 def _print_total(items: Sequence[Item], settings: Settings) -> None:
-    """Runs and time on each data set, runs that items share counted once."""
+    """Print the number of runs and the time for each data set, counting shared runs once."""
     from cophenet.paper.plan import laptop_minutes, wanted
 
     entries = {

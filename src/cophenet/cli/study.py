@@ -1,4 +1,4 @@
-"""The command that tells whether a tree helps."""
+"""The command that determines whether a tree helps."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def study(
         bool, typer.Option("--estimator/--no-estimator", help="Whether to fit the estimator too.")
     ] = True,
 ) -> None:
-    """Does my tree help, and what should I use? Trains what is sensible, and answers in a few sentences.
+    """Does my tree help, and what should I use? Trains suitable objectives, and answers in a few sentences.
 
-    Objectives are chosen on a part of the training samples; Flat, the chosen one and the same with a shuffled
-    tree are then measured on the test part. Interrupt it at any time: the same command goes on.
+    The objective is chosen on a part of the training samples; Flat, the chosen one and the same with a
+    shuffled tree are then evaluated on the test part. Interrupt it at any time: the same command continues.
 
     Example: cophenet study digits
 

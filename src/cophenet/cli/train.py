@@ -28,7 +28,7 @@ __all__ = ["complete_objectives", "train"]
 
 
 def complete_objectives(incomplete: str) -> list[str]:
-    """For completion in a shell: names of objectives, listed without loading torch."""
+    """Shell completion of objective names, listed without loading torch."""
     from cophenet._common.registry import declared_names
 
     rooms = [("cophenet.objectives", "cophenet.objectives"), ("cophenet.transport", "cophenet.distances")]
@@ -92,7 +92,7 @@ def train(
         typer.Option(metavar="NAME", help="Log there too: wandb or mlflow, if installed."),
     ] = None,
 ) -> None:
-    """Train a network; leaves a run folder, and continues it after any interruption.
+    """Train a network and write a run folder; with --resume, continue an interrupted run.
 
     Without arguments: the digits that come with scikit-learn, in well under a minute.
 
@@ -139,7 +139,7 @@ def train(
 
 
 def _folder(recipe: Recipe) -> Path:
-    """Where a run goes that is given no place; the name of a recipe may be anyone's."""
+    """The default output folder; the recipe's name is checked because others may have written the recipe."""
     name = f"{recipe.name}-{recipe.objective.name}"
     if Path(name).name != name or "\\" in name or ":" in name:
         raise ValueError(f"the name of recipe {recipe.name!r} is no name of a folder: give one with -o")
@@ -148,7 +148,7 @@ def _folder(recipe: Recipe) -> Path:
 
 @contextmanager
 def _one_line_end() -> Iterator[None]:
-    """An interruption and a loss that diverges are reported in one line."""
+    """Context manager: report KeyboardInterrupt and ArithmeticError (divergence) in one line, exit with 1."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -172,7 +172,7 @@ def _resume(folder: Path, *, trust: bool, **options: Any) -> Run:
 
 
 def _print_next(run: Run) -> None:
-    """What to do with the run, as commands."""
+    """Print the commands to run next."""
     from cophenet._common.processes import is_first_process
     from cophenet._common.shell import command
     from cophenet.recipes.own_code import own_code

@@ -69,7 +69,7 @@ def show(
 
 @app.command("check")
 def check(file: TreeFile, header: Header = None, form: Form = None) -> None:
-    """Tell whether a file is a tree, and what is unusual about it.
+    """Check whether a file is a valid tree, and list what is unusual about it.
 
     Example: cophenet tree check animals.yaml
     """
@@ -92,9 +92,9 @@ def review(
     ] = None,
     labels: LabelKind = None,
 ) -> None:
-    """Tell what is odd in a tree: single children, uneven depths, huge groups, names nearly the same.
+    """List what is odd in a tree: single children, uneven depths, huge groups, nearly identical names.
 
-    With vectors of samples also which classes look more like another group than like their own.
+    With vectors of samples, also list classes that are more similar to another group than to their own.
 
     Example: cophenet tree review animals.yaml
 
@@ -153,7 +153,7 @@ def convert(
 
 
 def _remarks(tree: Hierarchy) -> Iterable[str]:
-    """What is allowed in a tree but often a mistake."""
+    """Properties that are valid in a tree but often a mistake."""
     depths = tree.depths[tree.leaves]
     weights = set(tree.edge_weights[1:].tolist())
     if tree.height == 1 and len(weights) == 1:

@@ -1,4 +1,4 @@
-"""The command that compiles what would else be compiled at its first use."""
+"""The command that compiles kernels before their first use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["warm_up"]
 def warm_up() -> None:
     """Compile the kernels of emd, ft, l2 and swd now, once on this machine: about 25 seconds.
 
-    Without it, that happens in the background when emd or ft is first used, and slower code works meanwhile.
+    Without it, that happens in the background when emd or ft is first used; slower code is used meanwhile.
 
     Example: cophenet warm-up
     """
