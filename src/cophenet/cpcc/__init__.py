@@ -1,4 +1,4 @@
-"""The loss, Pearson's correlation, the memory across batches, the exchange between processes."""
+"""The loss, Pearson's correlation, the cross-batch memory, and the exchange between processes."""
 
 from cophenet.cpcc.loss import CPCCLoss
 from cophenet.cpcc.pearson import cpcc

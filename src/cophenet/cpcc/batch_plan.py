@@ -1,7 +1,7 @@
-"""The batch of a loss, grouped by class: planned by its labels, if need be ahead of its features.
+"""Grouping of a batch by class, from its labels; optionally planned before its features are computed.
 
-Labels that are known on the host decide everything but values. Where features are on an accelerator nothing
-is then read from it, and what only values show is checked in the step after.
+Labels on the host determine everything except values. If the features are on an accelerator, nothing is then
+read from it in the step, and checks that need values are made in the next step.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ __all__ = ["BatchPlan", "LateCheck", "group_batch", "plan_batch"]
 
 @dataclass(frozen=True, eq=False)
 class BatchPlan:
-    """What a loss makes of labels alone; it takes it in their place.
+    """What a loss computes from labels alone; it can be passed to the loss in place of the labels.
 
     Attributes:
         labels: (B,) int64 on the host.
         groups: (B,) their classes, at the level of the loss.
-        prepared: These class by class, with the tree's side of the correlation as `direction` unless that is
-            constant; None if the loss has a memory, which changes with every step.
-        loss: The loss that made it.
-        weight: That of the loss at the time.
+        prepared: The labels grouped by class, with the tree's side of the correlation as `direction` unless
+            it is constant; None if the loss has a memory, which changes with every step.
+        loss: The loss that created the plan.
+        weight: Weight of the loss when the plan was created.
     """
 
     labels: Tensor
@@ -61,10 +61,10 @@ class BatchPlan:
         return uniform and loss.distance.traceable and process_count(loss.gather) == 1
 
     def check(self, loss: CPCCLoss) -> None:
-        """Refuse to be used by another loss than the one that made it.
+        """Raise if the plan is used by a loss other than the one that created it.
 
         Raises:
-            ValueError: If it is another, or its weight has changed.
+            ValueError: If it is another loss, or its weight has changed.
         """
         if loss is not self.loss or loss.weight != self.weight:
             given = "another loss" if loss is not self.loss else f"weight {self.weight}, now {loss.weight}"
@@ -72,7 +72,7 @@ class BatchPlan:
 
 
 def plan_batch(loss: CPCCLoss, labels: Tensor) -> BatchPlan:
-    """As `CPCCLoss.prepare`."""
+    """Plan a batch by its labels, see `CPCCLoss.prepare`."""
     if not isinstance(labels, Tensor) or labels.ndim != 1 or labels.is_floating_point() or not len(labels):
         given = (
             f"{tuple(labels.shape)} {labels.dtype}" if isinstance(labels, Tensor) else type(labels).__name__
@@ -85,7 +85,7 @@ def plan_batch(loss: CPCCLoss, labels: Tensor) -> BatchPlan:
 
 
 def _prepared(loss: CPCCLoss, groups: Indices, recalled: Recalled | None) -> PreparedLabels:
-    """All that follows from the classes of a batch, and of what is remembered."""
+    """Everything that depends only on the classes of a batch and of the remembered samples."""
     prepared = PreparedLabels.of(groups, recalled)
     rows, counts = prepared.rows, prepared.layout.counts
     arrays: dict[str, NDArray[np.generic]] = {"order": rows.order, "owner": rows.owner, "counts": counts}
@@ -98,11 +98,11 @@ def _prepared(loss: CPCCLoss, groups: Indices, recalled: Recalled | None) -> Pre
 
 
 def _tree_direction(loss: CPCCLoss, layout: ClassLayout | ClassBatch) -> NDArray[np.float64] | None:
-    """(P,) the tree's side of `correlation`, of norm `weight` and turned round; None if it is constant."""
+    """(P,) the argument `direction` of `correlation`, negated and of norm `weight`; None if constant."""
     t = loss.tree_distances(layout.classes[layout.first], layout.classes[layout.second])
     if len(t) < 2 or is_constant(t.min(), t.max()):
         return None
-    # The tree's side is known on the host: its part of the correlation costs the device nothing.
+    # Tree distances are known on the host, so their part of the correlation needs no work on the device.
     direction: NDArray[np.float64] = t - t.mean()
     direction *= -loss.weight / np.linalg.norm(direction)
     return direction
@@ -111,17 +111,21 @@ def _tree_direction(loss: CPCCLoss, layout: ClassLayout | ClassBatch) -> NDArray
 def group_batch(
     loss: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None, plan: BatchPlan | None
 ) -> tuple[ClassBatch, Tensor | None]:
-    """The batch, with what is remembered, and the tree's side of the correlation; None if it is undefined.
+    """Group a batch and the remembered samples by class.
 
     Args:
         loss: The loss.
-        features: (B, d), which passed `check_batch` with the rest.
+        features: (B, d), checked by `check_batch` together with the other arguments.
         labels: (B,) on the device of the features or on the host.
-        weights: (B,) flow weights, in place of those the loss makes.
-        plan: What was made of the labels ahead.
+        weights: (B,) flow weights, in place of the scheme of the loss.
+        plan: The plan of the labels, if they were prepared ahead.
+
+    Returns:
+        The grouped batch, and the tree's side of the correlation; None in place of the latter if the
+        correlation is undefined.
 
     Raises:
-        ValueError: If values are wrong: of this batch, or of the one before where they were not read.
+        ValueError: If values are invalid: of this batch, or of the previous one if they were not read then.
     """
     if not torch.compiler.is_compiling():
         loss._checks.next_step()
@@ -147,7 +151,7 @@ def group_batch(
         )
         side = _tree_direction(loss, batch)
         direction = None if side is None else batch.on_device(side)
-        # A correlation does not see scale: the distances of rescaled features will do, and cannot overflow.
+        # Correlation is scale-invariant: distances of rescaled features can be used, and cannot overflow.
         if distance.degree is not None:
             batch = batch.rescaled()
     if memory is not None:
@@ -158,7 +162,7 @@ def group_batch(
 
 
 class LateCheck:
-    """Whether the values of a step were usable, which is read from the device in the step after it."""
+    """Check of the values of a step, which is read from the device in the next step."""
 
     def __init__(self) -> None:
         self.step = 0
@@ -166,10 +170,10 @@ class LateCheck:
         self._memory: FeatureMemory | None = None
 
     def next_step(self) -> None:
-        """Count a step, and judge the one before.
+        """Count a step, and check the previous one.
 
         Raises:
-            ValueError: If the features or the flow weights of the step before were not usable.
+            ValueError: If the features or the flow weights of the previous step were invalid.
         """
         flags, self._flags = self._flags, None
         self.step += 1
@@ -188,10 +192,10 @@ class LateCheck:
         raise ValueError(f"flow_weights must be {allowed}, which they were not {late}")
 
     def note(self, flags: Tensor, memory: FeatureMemory | None = None) -> None:
-        """Remember the flags of the present step, the largest absolute feature first, and who stores it."""
+        """Keep the flags of this step, the largest absolute feature first, and the memory that stores it."""
         self._flags, self._memory = flags if torch.compiler.is_compiling() else LateRead(flags), memory
 
     def after_compiled_step(self) -> None:
-        """Judge a step that was compiled, because what is compiled cannot raise."""
+        """Check the last step if it was compiled, because compiled code cannot raise."""
         if isinstance(self._flags, Tensor):
             self.next_step()

@@ -1,16 +1,16 @@
-"""Batches that lie on several processes: gathered with gradient, and who computes which pairs.
+"""Batches distributed over several processes: differentiable gathering, and sharing of pairs.
 
-A batch statistic is one of the whole batch, wherever its samples are. Every process sends its rows, holds
-the whole batch afterwards and returns the same loss; the gradient it hands back is that of its own rows,
-times the number of processes, because DistributedDataParallel divides by it. All exchanges happen in the
-forward pass, in the same order everywhere, so that they never cross those of the backward pass.
+A batch statistic is that of the whole batch, wherever its samples are. Every process sends its rows, holds
+the whole batch afterwards and returns the same loss; the gradient it returns is that of its own rows,
+multiplied by the number of processes, because DistributedDataParallel divides by it. All exchanges happen in
+the forward pass, in the same order everywhere, so that they never interleave with those of the backward pass.
 
-An error of one process, of whatever kind, goes with the next exchange to all, which raise it too: nobody
-waits for a process that has stopped. The first process to have one is named. Such messages, shapes and labels
-go from host to host where the process group can ("cpu:gloo,cuda:nccl", torch's default), so that nobody waits
-for a device; through the devices where it cannot ("nccl"). What was wrong with the
-arguments (`ValueError`) is a `ValueError` everywhere; of anything else, such as a device without memory, the
-others raise a `RuntimeError`. What every process computes by itself after the last exchange cannot be told.
+An error of any kind in one process is sent to all with the next exchange, and all raise it, so that nobody
+waits for a process that has stopped. The message names the first process with an error. Error messages,
+shapes and labels are exchanged between hosts if the process group supports it ("cpu:gloo,cuda:nccl", torch's
+default), so that no process waits for a device; otherwise ("nccl") through the devices. An error in the
+arguments (`ValueError`) is a `ValueError` on all processes; for any other error, such as a device out of
+memory, the other processes raise a `RuntimeError`. Errors after the last exchange are not sent to others.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ __all__ = [
 
 Gather = Literal["all", "none"]
 
-# What features may be; position in this list is what processes tell each other of a type.
+# Supported dtypes of features; processes exchange a dtype as its index in this tuple.
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _FLAGS = 3
 
 
 def process_count(gather: Gather = "all") -> int:
-    """How many processes a batch lies on: 1 without a process group, or if nothing is to be gathered.
+    """Number of processes that share a batch: 1 without a process group, or if nothing is to be gathered.
 
     Example:
         >>> process_count()
@@ -69,28 +69,29 @@ def process_count(gather: Gather = "all") -> int:
 
 
 def share_of(costs: NDArray[np.int64], rank: int, count: int) -> slice:
-    """The pairs that one of several processes computes: a run of pairs, of about equal cost for all.
+    """The pairs that one of several processes computes: consecutive, with about equal cost per process.
 
     Args:
-        costs: (P,) what each pair costs, at least 1, in any unit.
-        rank: The process.
-        count: How many processes there are.
+        costs: (P,) cost of each pair, at least 1, in any unit.
+        rank: Rank of the process.
+        count: Number of processes.
 
     Example:
         >>> [share_of(np.array([1, 1, 1, 3]), rank, 2) for rank in range(2)]
         [slice(0, 3, None), slice(3, 4, None)]
     """
-    # A pair goes to the process in whose part of the total its middle lies.
+    # A pair is assigned to the process whose part of the total cost contains its midpoint.
     middle = np.cumsum(costs) - costs / 2
     start, stop = np.searchsorted(middle, np.arange(rank, rank + 2) * (costs.sum() / count))
     return slice(int(start), int(stop))
 
 
 def own_pairs(distance: ClassDistance, batch: ClassBatch) -> tuple[slice, Tensor | None, Exception | None]:
-    """This process's share of a batch that all processes hold.
+    """Compute the distances of this process's share of the pairs of a batch that all processes hold.
 
     Returns:
-        Which pairs they are; their distances, None without any; and the error, for all to hear of.
+        The slice of pairs; their distances, None if there are no pairs or after an error; and the error,
+        which is to be sent to all processes, or None.
     """
     m, n = batch.counts[batch.first], batch.counts[batch.second]
     costs = m * n if distance.pair_cost == "product" else m + n
@@ -109,14 +110,14 @@ def own_pairs(distance: ClassDistance, batch: ClassBatch) -> tuple[slice, Tensor
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """What all processes know of a batch that lies on them.
+    """Metadata of a batch that is distributed over processes, known to all of them.
 
     Attributes:
-        sizes: (n,) samples on every process.
-        weighted: Whether every sample comes with a flow weight.
-        differentiable: Whether a process wants the gradient of its features.
-        flags: (n, 3) what every process sees in its values: the smallest and the largest label, and how
-            many samples are not finite.
+        sizes: (n,) number of samples on each process.
+        weighted: Whether every sample has a flow weight.
+        differentiable: Whether any process needs the gradient of its features.
+        flags: (n, 3) properties of the values on each process: the smallest and the largest label, and the
+            number of samples that are not finite.
     """
 
     sizes: NDArray[np.int64]
@@ -126,7 +127,7 @@ class Shards:
 
     @property
     def scale(self) -> float:
-        """Factor of the mean over this process's samples; the average over processes is then that of all."""
+        """Factor for the mean over this process's samples; the average over processes is then that of all."""
         return float(self.sizes[dist.get_rank()]) * len(self.sizes) / float(self.sizes.sum())
 
 
@@ -139,20 +140,20 @@ def meet(
     generator: torch.Generator | None = None,
     setup: Setup | None = None,
 ) -> Shards:
-    """Tell the other processes of a batch's shape, and hear of theirs, in one exchange.
+    """Exchange the shapes and errors of the batches of all processes, in one exchange.
 
     Args:
         features: (B, d) of this process; B may be 0.
-        problem: The error of this process's batch, if there is one.
+        problem: The error in the batch of this process, if there is one.
         weighted: Whether the samples have flow weights.
         flags: (3,) integers, see `Shards.flags`.
-        generator: Random numbers are drawn from it; those of all processes are set to the first one's state.
-        setup: What the loss was made with, which must be the same everywhere.
+        generator: Random generator of the loss; its state is set to that of the first process everywhere.
+        setup: Settings of the loss, which must be the same on all processes.
 
     Raises:
-        ValueError: On every process, if the arguments of one are wrong, if the losses were made otherwise, or
-            if the batches do not fit together.
-        RuntimeError: If another process has an error of another kind; that one raises its own.
+        ValueError: On every process, if the arguments of one are wrong, if the settings of the losses differ,
+            or if the batches do not match.
+        RuntimeError: If another process has an error of another kind; that process raises its own.
     """
     if problem is None and features.dtype not in DTYPES:
         problem = ValueError(f"features must be one of {', '.join(map(str, DTYPES))}, got {features.dtype}")
@@ -184,10 +185,12 @@ def meet(
 def gather_rows(
     shards: Shards, features: Tensor, labels: Tensor, weights: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The whole batch in the order of processes, in one exchange, differentiable in the features.
+    """Gather the whole batch in the order of ranks, differentiable in the features.
+
+    Uses one exchange; one more if labels are exchanged between hosts and features between devices.
 
     Args:
-        shards: What `meet` returned for this batch.
+        shards: The result of `meet` for this batch.
         features: (B, d) of this process.
         labels: (B,) integers, on the device of the features or on the host.
         weights: (B,) flow weights, if the shards have them.
@@ -208,13 +211,13 @@ def gather_rows(
 
 
 def add_up(values: Tensor) -> Tensor:
-    """Sum over the processes, in place."""
+    """Sum values over the processes, in place."""
     dist.all_reduce(values)
     return values
 
 
 def add_up_with_errors(problem: Exception | None, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Sum values (P,) over the processes, and count those with an error; `raise_errors` reads the count."""
+    """Sum values (P,) over the processes, and count processes with an error, for `raise_errors`."""
     if _message_device(values) != values.device:
         return add_up(values), add_up(torch.tensor(float(problem is not None)))
     both = values.new_full((len(values) + 1,), float(problem is not None))
@@ -224,14 +227,14 @@ def add_up_with_errors(problem: Exception | None, values: Tensor) -> tuple[Tenso
 
 
 def raise_errors(failed: Tensor, problem: Exception | None) -> None:
-    """Raise the error of the first process that has one, on every process; reads the count.
+    """Raise the error of the first process that has one, on every process; reads the count from the device.
 
     Args:
-        failed: How many processes have one, of `add_up_with_errors`.
-        problem: That of this process.
+        failed: Number of processes with an error, from `add_up_with_errors`.
+        problem: The error of this process, if there is one.
 
     Raises:
-        ValueError: If it is one.
+        ValueError: If that error is a `ValueError`.
         RuntimeError: If it is of another kind; the process that has it raises its own.
     """
     if failed != 0:
@@ -240,11 +243,11 @@ def raise_errors(failed: Tensor, problem: Exception | None) -> None:
 
 
 def tell_all(problem: Exception | None, values: Tensor) -> Tensor:
-    """Sum values (P,) over the processes, unless one of them has an error, which then is raised everywhere.
+    """Sum values (P,) over the processes; if one of them has an error, raise it on all processes.
 
     Raises:
-        ValueError: As `raise_errors`.
-        RuntimeError: Likewise.
+        ValueError: As in `raise_errors`.
+        RuntimeError: As in `raise_errors`.
     """
     sums, failed = add_up_with_errors(problem, values)
     raise_errors(failed, problem)
@@ -252,10 +255,10 @@ def tell_all(problem: Exception | None, values: Tensor) -> Tensor:
 
 
 def check_same_setup(setup: Setup, device: torch.device) -> None:
-    """Refuse work on several processes that these have not set up alike; one exchange of its own.
+    """Raise if the settings differ between processes; uses a separate exchange.
 
     Raises:
-        ValueError: On every process, with the first difference.
+        ValueError: On every process, naming the first difference.
     """
     digests = _all_gather(torch.tensor([setup.digest], device=device))
     if len(set(digests.flatten().tolist())) > 1:
@@ -263,7 +266,7 @@ def check_same_setup(setup: Setup, device: torch.device) -> None:
 
 
 class _GatheredRows(torch.autograd.Function):
-    """Rows of all processes; back comes the gradient of the own ones, to be averaged over processes later."""
+    """Rows of all processes; backward returns the gradient of this process's rows times their number."""
 
     @staticmethod
     def forward(
@@ -272,7 +275,7 @@ class _GatheredRows(torch.autograd.Function):
         stop = np.cumsum(sizes)
         rank = dist.get_rank()
         ctx.rows, ctx.count = slice(int(stop[rank] - sizes[rank]), int(stop[rank])), len(sizes)
-        # Numbers of 8 bytes first, so that every part begins where its type may.
+        # Types of 8 bytes first, so that every part is aligned for its type.
         parts = _gather_parts([*constants, features.detach()], sizes)
         ctx.mark_non_differentiable(*parts[:-1])
         return parts[-1], *parts[:-1]
@@ -284,7 +287,7 @@ class _GatheredRows(torch.autograd.Function):
 
 
 def _gather_parts(parts: Sequence[Tensor], sizes: NDArray[np.int64]) -> list[Tensor]:
-    """Rows of several tensors (B, ...) from all processes, as bytes, padded to the largest shard."""
+    """Gather rows of several tensors (B, ...) from all processes, as bytes, padded to the largest shard."""
     rows, count = int(sizes.max()), len(sizes)
     widths = [part[:1].numel() if len(part) else int(np.prod(part.shape[1:])) for part in parts]
     lengths = [rows * width * part.element_size() for width, part in zip(widths, parts, strict=True)]
@@ -307,14 +310,14 @@ def _gather_parts(parts: Sequence[Tensor], sizes: NDArray[np.int64]) -> list[Ten
 
 
 def _all_gather(own: Tensor) -> Tensor:
-    """(n, ...) what every process has, (...) each."""
+    """Gather a tensor (...) from each of n processes: (n, ...)."""
     out = own.new_empty(dist.get_world_size(), *own.shape)
     dist.all_gather(list(out.unbind(0)), own)
     return out
 
 
 def _message_device(features: object) -> torch.device:
-    """Where processes send each other what the host must read: the host itself, if their group can."""
+    """Device for exchanges that the host reads: the CPU, if the process group supports it."""
     if "cpu:" in dist.get_backend_config():
         return torch.device("cpu")
     return features.device if isinstance(features, Tensor) else torch.device("cuda")
@@ -325,7 +328,7 @@ def _message(problem: Exception) -> str:
 
 
 def _size(problem: Exception | None) -> int:
-    """Bytes of an error's message, negative if it is no `ValueError`; 0 without one."""
+    """Length of an error's message in bytes, negative if it is not a `ValueError`; 0 without an error."""
     if problem is None:
         return 0
     size = max(1, len(_message(problem).encode(errors="replace")))
@@ -333,7 +336,7 @@ def _size(problem: Exception | None) -> int:
 
 
 def _raise_first(sizes: NDArray[np.int64], problem: Exception | None, device: torch.device) -> NoReturn:
-    """Raise the error of the first process that has one, in its own words, on every process."""
+    """Raise the error of the first process that has one on every process, with its message."""
     texts = _all_texts("" if problem is None else _message(problem), int(np.abs(sizes).max()), device)
     rank = int(np.flatnonzero(sizes)[0])
     message = f"process {rank}: {texts[rank]}"
@@ -345,7 +348,7 @@ def _raise_first(sizes: NDArray[np.int64], problem: Exception | None, device: to
 
 
 def _raise_difference(setup: Setup, device: torch.device) -> NoReturn:
-    """Say what the losses of two processes differ in, on every process."""
+    """Raise an error on every process that names the first difference between the settings of two."""
     size = torch.tensor([len(setup.text.encode())], device=device)
     longest = int(_all_gather(size).max())
     first, *others = (json.loads(text) for text in _all_texts(setup.text, longest, device))
@@ -358,7 +361,13 @@ def _raise_difference(setup: Setup, device: torch.device) -> NoReturn:
 
 
 def _all_texts(own: str, longest: int, device: torch.device) -> list[str]:
-    """The texts of all processes, of which the longest has so many bytes."""
+    """Gather the texts of all processes.
+
+    Args:
+        own: Text of this process.
+        longest: Length of the longest text in bytes.
+        device: Device for the exchange.
+    """
     text = torch.zeros(longest, dtype=torch.uint8)
     raw = bytearray(own.encode(errors="replace"))
     if raw:
@@ -373,7 +382,7 @@ def _check_alike(wanted: str, values: Sequence[Any] | NDArray[np.int64]) -> None
 
 
 def _align(generator: torch.Generator, device: torch.device) -> None:
-    """Set the generators of all processes to the state of the first one's."""
+    """Set the generators of all processes to the state of the generator of the first."""
     state = generator.get_state().to(device)
     dist.broadcast(state, src=0)
     generator.set_state(state.cpu())

@@ -34,7 +34,7 @@ from cophenet.tree import Hierarchy
 
 __all__ = ["CPCCLoss"]
 
-# Larger trees get no table of all distances; theirs are looked up pair by pair.
+# For trees with more classes there is no table of all distances; they are computed pair by pair.
 _TABLE_CLASSES = 2048
 _ARGUMENTS = (
     "distance",
@@ -62,33 +62,35 @@ class CPCCLoss(nn.Module):
     Structured Representations by Embedding Class Hierarchy with Fast Optimal Transport", ICLR 2025,
     arXiv:2410.03052.
 
-    Add it to any training loss. Where the correlation is undefined (fewer than two class pairs,
-    or one side constant) the loss is exactly `weight`, with zero gradients. Distances are constant also if
-    they differ by no more than rounding of the features explains: those of collapsed features.
+    Add it to any training loss. If the correlation is undefined (fewer than two class pairs, or one side
+    constant), the loss is exactly `weight`, with zero gradients. Distances also count as constant if their
+    differences can be explained by rounding of the features, as for collapsed features.
 
-    On an accelerator labels may stay on the host, or be prepared ahead (`prepare`): then nothing is waited
-    for. NaN or inf in the features then give a loss of NaN, and the error in the next step.
+    If features are on an accelerator, labels may stay on the host, or be prepared ahead (`prepare`): the step
+    then does not wait for the device. NaN or inf in the features then give a loss of NaN, and an error in the
+    next step.
 
-    On several processes of torch.distributed the batch is that of all of them, in the order of their ranks:
-    each returns the loss of the whole batch, and gradients that DistributedDataParallel averages are those of
-    one process with the whole batch.
+    With several processes of torch.distributed the batch is that of all processes, in the order of their
+    ranks: each returns the loss of the whole batch, and the gradients averaged by DistributedDataParallel
+    equal those of one process with the whole batch.
 
     Args:
-        tree: The label tree; labels are positions in its classes. None if there is only a `target`.
+        tree: The label tree; labels are indices of its classes. None if there is only a `target`.
         distance: Distance between two classes, by name or as an object.
         weight: Factor of the loss, the paper's lambda.
-        flow_weights: "uniform", "distance" or "inverse"; masses of a batch go to `forward`.
+        flow_weights: "uniform", "distance" or "inverse"; masses of a batch are passed to `forward`.
         level: Correlate at this level of the tree, by depth or name, instead of at the leaves:
             samples are regrouped by their ancestor there.
-        gather: "all" for the loss of the batch of all processes; "none" for that of each process's own.
-        memory: Samples of earlier batches that count as well, constant: that many in all, the newest of
-            each class, with equally many places for each; 0 for none. The gradient of a batch represents
-            what is remembered of its classes, so that `weight` means the same. Not used in `eval()`.
-        memory_age: Steps after which a sample leaves the memory.
+        gather: "all" for the loss of the batch of all processes; "none" for the loss of each process's own
+            batch.
+        memory: Total number of samples of earlier batches to include as constants: the newest of each class,
+            with an equal number of slots per class; 0 for none. Gradients of a batch are amplified to make up
+            for the remembered samples, so that `weight` keeps its meaning. Not used in `eval()`.
+        memory_age: Number of steps after which a sample is dropped from the memory.
         normalize: Compare unit vectors, each feature vector divided by its norm, as retrieval by cosine does.
         target: (k, k) dissimilarities of the classes (of those at `level`), in place of distances in the
-            tree: symmetric, finite, with zeros on the diagonal; they need not be those of any tree.
-        **options: The distance's own options, such as `reg=10.0` for "sinkhorn".
+            tree: symmetric, finite, with zeros on the diagonal; they need not be distances of a tree.
+        **options: Options of the distance, such as `reg=10.0` for "sinkhorn".
 
     Example:
         >>> from cophenet import CPCCLoss, Hierarchy
@@ -107,7 +109,7 @@ class CPCCLoss(nn.Module):
         0.082
     """
 
-    _setup: Setup | None = None  # made with the first exchange
+    _setup: Setup | None = None  # created at the first exchange
 
     def __init__(
         self,
@@ -160,7 +162,7 @@ class CPCCLoss(nn.Module):
             self._table = tree.distances()
 
     def extra_repr(self) -> str:
-        """What the loss was made with, for printing."""
+        """Settings of the loss, for printing."""
         parts = [
             f"classes={self.num_classes}",
             f"weight={self.weight}",
@@ -171,21 +173,21 @@ class CPCCLoss(nn.Module):
         return ", ".join(parts)
 
     def prepare(self, labels: Tensor, device: torch.device | str = "cpu") -> BatchPlan:
-        """Plan a batch ahead of its features: on an accelerator while these are still computed.
+        """Plan a batch before its features are known, for example while an accelerator computes them.
 
-        The loss is the same to the bit. With a plan `torch.compile` traces the loss of "l2" and "fastft" (in
-        batch order, uniform weights, no memory, one process) as a part of the network before it; NaN and inf
-        in the features of such a step are told by the next call of this.
+        The loss is bitwise the same. With a plan `torch.compile` traces the loss of "l2" and "fastft" (in
+        batch order, uniform weights, no memory, one process) together with the network; NaN and inf in the
+        features of such a step are reported by the next call of `prepare`.
 
         Args:
-            labels: (B,) integers, positions in the tree's classes, best on the host.
-            device: Where the features will be: the plan goes there.
+            labels: (B,) integers, indices of the tree's classes, preferably on the host.
+            device: Device of the features, to which the plan is copied.
 
         Returns:
-            What `forward` takes in place of the labels, any number of times.
+            A plan, which `forward` accepts in place of the labels, any number of times.
 
         Raises:
-            ValueError: If a label is wrong, or the features of a compiled step before were.
+            ValueError: If a label is invalid, or the features of the previous compiled step were.
 
         Example:
             >>> from cophenet import CPCCLoss, Hierarchy
@@ -209,14 +211,14 @@ class CPCCLoss(nn.Module):
         flow_weights: Tensor | None = None,
         shards: Shards | None = None,
     ) -> Tensor:
-        """The loss of a batch.
+        """Compute the loss of a batch.
 
         Args:
             features: (B, d) floating point.
-            labels: (B,) integers, positions in the tree's classes; any subset of them. On the device of the
-                features or on the host; or what `prepare` made of them.
+            labels: (B,) integers, indices of any of the tree's classes, on the device of the features or on
+                the host; or the result of `prepare`.
             flow_weights: (B,) masses of the samples, instead of the scheme given at construction.
-            shards: If the batch is gathered from all processes already: what `exchange.meet` returned.
+            shards: The result of `exchange.meet`, if the batch has already been gathered from all processes.
 
         Returns:
             A scalar, in float32 or float64.
@@ -225,7 +227,7 @@ class CPCCLoss(nn.Module):
         return (_loss if traceable else _untraced(_loss))(self, features, labels, flow_weights, shards)
 
     def of_checked(self, features: Tensor, labels: Tensor, shards: Shards | None) -> Tensor:
-        """The loss of a batch that an objective has checked already, and gathered if there are shards.
+        """Compute the loss of a batch that an objective has already checked, and gathered if given shards.
 
         Args:
             features: (B, d) float32 or float64.
@@ -246,8 +248,8 @@ _Loss = Callable[[CPCCLoss, Tensor, Any, "Tensor | None", "Shards | None"], Tens
 
 
 def _untraced(loss: _Loss) -> _Loss:
-    """What is grouped depends on the data, so a compiler does not trace it."""
-    if not torch.compiler.is_compiling():  # to say so costs a second of imports
+    """Exclude a loss from tracing by a compiler, because grouping depends on the data."""
+    if not torch.compiler.is_compiling():  # `torch.compiler.disable` takes a second of imports
         return loss
     return cast(_Loss, torch.compiler.disable(loss))  # type: ignore[no-untyped-call]
 
@@ -301,7 +303,7 @@ def _loss_of_checked(
 
 
 def _weighted(criterion: CPCCLoss, rho: Tensor, direction: Tensor, batch: ClassBatch) -> Tensor:
-    """`weight * (1 - CPCC)`, given the batch's distances and the tree's side."""
+    """`weight * (1 - CPCC)`, given the batch's distances and the result of `_tree_direction`."""
     weight, rounding = criterion.weight, criterion.distance.rounding(batch)
     return correlation(rho, direction, weight, weight, rounding, batch.given.dtype)[0]
 
@@ -309,7 +311,7 @@ def _weighted(criterion: CPCCLoss, rho: Tensor, direction: Tensor, batch: ClassB
 def _meet(
     criterion: CPCCLoss, features: Tensor, labels: Tensor, weights: Tensor | None, plan: BatchPlan | None
 ) -> Shards:
-    """Tell the other processes of this one's batch, or of what is wrong with it."""
+    """Exchange the shapes of the batches with the other processes, and errors of this one's checks."""
     problem = None
     try:
         criterion._setup = criterion._setup or setup_of(criterion)
@@ -326,9 +328,9 @@ def _meet(
 
 
 class _SharedLoss(torch.autograd.Function):
-    """The loss of a batch that all processes hold, each of which computes some of its pairs.
+    """The loss of a batch that all processes hold, where each process computes a share of the pairs.
 
-    With the loss its gradient is known as well, so that is exchanged in the forward pass too.
+    The gradient is computed and exchanged in the forward pass, too.
     """
 
     @staticmethod
@@ -365,7 +367,7 @@ class _SharedLoss(torch.autograd.Function):
         if differentiable:
             flat, failed = add_up_with_errors(problem, gradient.flatten())
             gradient = flat.view_as(own)
-        # Errors in the distances and in their gradients, with one read.
+        # Errors in the distances and in their gradients, with a single read from the device.
         raise_errors(failed, problem)
         ctx.save_for_backward(gradient)
         return loss.detach()

@@ -1,4 +1,4 @@
-"""The cross-batch memory: recent features of every class, so that small batches show whole classes."""
+"""The cross-batch memory: recent features of every class, so that small batches represent whole classes."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from cophenet.transport.recalled import Recalled
 __all__ = ["FeatureMemory"]
 
 _NEVER = -1
-# What lies where the features are, and what the host keeps: labels decide it, whatever the features are.
+# Tensors on the device of the features; and tensors on the host, which depend on labels only.
 _VALUES, _PLACES = ("features", "weights"), ("stored", "written", "step")
 _PARTS = (*_VALUES, *_PLACES)
 
 
 class FeatureMemory(nn.Module):
-    """The newest samples of every class: equally many places for each, of which the oldest is overwritten.
+    """The newest samples of every class: a ring buffer with an equal number of slots for each class.
 
     The idea of Wang, Zhang, Huang and Scott, "Cross-Batch Memory for Embedding Learning", CVPR 2020,
-    arXiv:1912.06798, with places by class.
+    arXiv:1912.06798, with slots per class.
 
-    A class that comes rarely keeps what it has until it is too old, however many samples others have. All
-    tensors have fixed sizes (the width is that of the first batch); no features are read on the host. None is
-    a buffer of the module, because DistributedDataParallel would send those around in every step.
+    A rare class keeps its samples until they are too old, however many samples other classes have. All
+    tensors have fixed sizes (the width is that of the first batch); no features are read on the host. None of
+    them is a buffer of the module, because DistributedDataParallel would broadcast buffers in every step.
 
     Args:
-        num_classes: How many classes there are.
-        capacity: Samples in all, at least one per class; each class has `capacity // num_classes` places.
-        max_age: A sample counts in that many steps after its own, not longer.
+        num_classes: Number of classes.
+        capacity: Total number of samples, at least one per class; each class has `capacity // num_classes`
+            slots.
+        max_age: Number of steps for which a sample is used after its own step.
 
     Example:
         >>> memory = FeatureMemory(num_classes=2, capacity=4, max_age=10)
@@ -72,15 +73,15 @@ class FeatureMemory(nn.Module):
 
     @property
     def shared_state(self) -> str:
-        """A digest of all that is remembered, which is the same on all processes; reads it on the host."""
+        """A digest of the contents, which must be equal on all processes; copies the contents to the host."""
         parts = (getattr(self, name).cpu().numpy().tobytes() for name in _PARTS)
         return hashlib.sha256(b"".join(parts)).hexdigest()[:8]
 
     def recall(self, features: Tensor) -> Recalled:
-        """What is remembered for a batch with features (B, d).
+        """The remembered samples, for a batch with features (B, d).
 
         Raises:
-            ValueError: If the features have another width than those in the memory.
+            ValueError: If the width of the features differs from that of the memory.
         """
         if self.features.shape[1] == 0:
             self.to(features.device)
@@ -93,7 +94,7 @@ class FeatureMemory(nn.Module):
 
     @torch.no_grad()
     def store(self, features: Tensor, classes: NDArray[np.int64], weights: Tensor | None = None) -> None:
-        """Remember a batch, and count a step.
+        """Store a batch, and count a step.
 
         Args:
             features: (B, d).
@@ -104,7 +105,7 @@ class FeatureMemory(nn.Module):
         order = classes.argsort(kind="stable")
         ordered, counts = classes[order], np.bincount(classes, minlength=self.num_classes)
         rank = np.arange(len(order)) - (np.cumsum(counts) - counts)[ordered]
-        newest = rank >= (counts - self.places)[ordered]  # the others would be overwritten at once
+        newest = rank >= (counts - self.places)[ordered]  # the others would be overwritten immediately
         slot = (ordered * self.places + (self.written.numpy()[ordered] + rank) % self.places)[newest]
         at = HostArrays({"slot": slot, "source": order[newest]}).on(features.device)
         rows = features.detach().index_select(0, at["source"])
@@ -119,7 +120,7 @@ class FeatureMemory(nn.Module):
 
     @torch.no_grad()
     def forget_latest(self) -> None:
-        """Drop what the latest step stored, because it turned out to be unusable."""
+        """Drop the samples stored by the last step, because they turned out to be invalid."""
         rows = np.flatnonzero(self.stored.numpy() == self.step.numpy() - 1)
         at = HostArrays({"rows": rows}).on(self.features.device)["rows"]
         self.features.index_fill_(0, at, 0)
@@ -127,14 +128,14 @@ class FeatureMemory(nn.Module):
         self.stored[rows] = _NEVER
 
     def get_extra_state(self) -> dict[str, Tensor]:
-        """All that is remembered, for `state_dict`."""
+        """The contents of the memory, for `state_dict`."""
         return {name: getattr(self, name) for name in _PARTS}
 
     def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Restore what was remembered, also before the first batch.
+        """Restore the contents of the memory, also before the first batch.
 
         Raises:
-            ValueError: If it is of a memory of another size, or of none.
+            ValueError: If the state is incomplete, or that of a memory of another size.
         """
         missing = [name for name in _PARTS if name not in state]
         if missing:
@@ -147,14 +148,14 @@ class FeatureMemory(nn.Module):
             setattr(self, name, state[name].detach().to(getattr(self, name).device, copy=True))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """Move to another device with the module; what is remembered keeps its precision."""
+        """Move to another device with the module; the dtype of the contents does not change."""
         for name in _VALUES:
             own = getattr(self, name)
             setattr(self, name, own.to(fn(own).device))
         return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
     def _fit(self, features: Tensor) -> None:
-        """Be where the features are, in their precision, and as wide."""
+        """Move to the device of the features; set or check the width; convert to float64 if they are."""
         if self.weights.device != features.device:
             self.to(features.device)
         if self.features.shape[1] == 0:

@@ -1,4 +1,4 @@
-"""What a loss was made with, as text and as one number, by which processes notice that theirs differ."""
+"""The settings of a loss as text and as a hash, by which processes detect that theirs differ."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from cophenet.tree import Hierarchy
 
 __all__ = ["Setup", "setup_of"]
 
-# Arguments that may differ: where a process computes, and what it is brought into line with the first one.
+# Arguments that may differ: device, rank, and the generator, which is synchronized with that of process 0.
 _OWN = ("device", "rank", "generator")
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What must be the same on all processes.
+    """Settings that must be the same on all processes.
 
     Attributes:
-        parts: Texts by name, such as {"criterion.weight": "0.5"}.
+        parts: Settings as texts, by name, such as {"criterion.weight": "0.5"}.
 
     Example:
         >>> one, other = Setup({"weight": "1.0"}), Setup({"weight": "0.5"})
@@ -38,7 +38,7 @@ class Setup:
 
     @cached_property
     def digest(self) -> int:
-        """A number of 64 bits that tells setups apart."""
+        """A 64-bit hash of the settings."""
         return int.from_bytes(hashlib.sha256(self.text.encode()).digest()[:8], "big", signed=True)
 
     @property
@@ -48,10 +48,11 @@ class Setup:
 
 
 def setup_of(module: nn.Module) -> Setup:
-    """The classes of a module and of all within it, and the arguments they were made with.
+    """The classes of a module and its submodules, and the arguments they were created with.
 
-    An argument is what a module has as an attribute of the same name: a number, a text, several of these, an
-    array or a tree. A module whose state must also be alike says so by `shared_state`, a text.
+    The value of an argument is read from the attribute of the same name: a number, a text, a list or dict of
+    these, an array or a tree. A module whose state must also be equal has an attribute `shared_state`, a
+    text.
 
     Example:
         >>> parts = setup_of(nn.Sequential(nn.Softmax(dim=1))).parts
@@ -78,7 +79,7 @@ def _arguments(cls: type) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str | None:
-    """A value as text; None for what cannot be compared."""
+    """A value as text; None if it cannot be compared."""
     if isinstance(value, Hierarchy):
         arrays = (value.parents, value.edge_weights, value.leaves)
         identity = (json.dumps([value.names, value.level_names]).encode(), *map(np.ndarray.tobytes, arrays))

@@ -1,4 +1,4 @@
-"""The cophenetic correlation coefficient (CPCC): Pearson's correlation with what the tree says."""
+"""The cophenetic correlation coefficient (CPCC): Pearson's correlation with distances in the tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["constant_below", "correlation", "cpcc", "is_constant", "unit_vector"
 
 
 def is_constant(low: float, high: float, tolerance: float = 1e-12) -> bool:
-    """Whether values from `low` to `high` are too alike for a correlation.
+    """Whether values from `low` to `high` are too close to each other for a correlation.
 
     Example:
         >>> is_constant(1.0, 1.0 + 1e-13), is_constant(1.0, 1.1)
@@ -28,12 +28,12 @@ def is_constant(low: float, high: float, tolerance: float = 1e-12) -> bool:
 
 
 def constant_below(dtype: torch.dtype) -> float:
-    """The share of the largest absolute value that the spread of a constant has at most."""
+    """Relative tolerance: values are constant if max - min is at most this times the largest magnitude."""
     return 1e-12 if dtype == torch.float64 else 1e-6
 
 
 def unit_vector(values: Tensor) -> Tensor:
-    """Centred values (P,) scaled to norm one; by their spread first, so that squares stay finite.
+    """Centred values (P,) scaled to norm one; divided by max - min first, so that squares stay finite.
 
     Example:
         >>> unit_vector(torch.tensor([1.0, 3.0, 2.0]))
@@ -45,7 +45,7 @@ def unit_vector(values: Tensor) -> Tensor:
 
 
 class _Correlation(torch.autograd.Function):
-    """As `correlation`; in float64, where no square of float32 is out of range, and sums are exact enough."""
+    """Computes `correlation`, in float64: squares of float32 stay in range, and sums are accurate enough."""
 
     @staticmethod
     def forward(
@@ -61,12 +61,12 @@ class _Correlation(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         rows = rho.ndim > 1
         wide = rho.double()
-        # Both at once of one row only: along rows that is ten times slower.
+        # `aminmax` for a single row only: along a dimension it is ten times slower.
         low, high = (wide.amin(-1, True), wide.amax(-1, True)) if rows else wide.aminmax()
         undefined = high - low <= torch.maximum(high * tolerance, rounding)
         centered = wide - wide.mean(-1, keepdim=rows)
         norm: Tensor = torch.linalg.vector_norm(centered, dim=-1, keepdim=rows)
-        # Divided by infinity what is undefined is 0, with gradient 0; NaN and inf are never hidden.
+        # Division by infinity makes undefined correlations 0, with gradient 0; NaN and inf are never hidden.
         norm.masked_fill_(undefined, torch.inf)
         r = centered @ direction
         r = (r.unsqueeze(-1) if rows else r) / norm
@@ -95,19 +95,20 @@ def correlation(
     rounding: Tensor | float = 0.0,
     dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """`offset + length * r`, r Pearson's correlation of rho and a vector; and whether r is undefined.
+    """`offset + length * r`, with r Pearson's correlation of rho and a vector; and whether r is undefined.
 
-    It is undefined, and counts as 0 with gradient 0, if rho is constant: if its spread is at most 1e-6 of its
-    largest absolute value (1e-12 in float64), or at most `rounding`, what rounding of the features can do to
-    it. NaN and inf are not undefined.
+    r is undefined, and set to 0 with gradient 0, if rho is constant: if its max - min is at most 1e-6 of its
+    largest absolute value (1e-12 in float64), or at most `rounding`, the difference that rounding of the
+    features can cause. NaN and inf in rho do not count as undefined.
 
     Args:
-        rho: (..., P), not negative, of which squares are in the range of float64.
+        rho: (..., P), not negative, with squares in the range of float64.
         direction: (P,) centred, of norm `length`.
-        length: That norm, not negative.
-        offset: What is added.
-        rounding: As told above.
-        dtype: The precision that rho has, and the result; None for that of rho.
+        length: Norm of `direction`, not negative.
+        offset: Constant that is added.
+        rounding: Absolute tolerance, see above.
+        dtype: Original dtype of rho, which sets the relative tolerance and is that of the result; None for
+            the current dtype of rho.
 
     Example:
         >>> correlation(torch.tensor([1.0, 2.0]), unit_vector(torch.tensor([4.0, 3.0])))[0].round()
@@ -133,14 +134,14 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64], rounding: Tensor | float 
     Sokal and Rohlf, "The Comparison of Dendrograms by Objective Methods", 1962, doi:10.2307/1217208; equation
     2 of the OT-CPCC paper (arXiv:2410.03052).
 
-    Undefined with fewer than two pairs or where one side is constant (max - min at most 1e-6 of
+    Undefined with fewer than two pairs or if one side is constant (max - min at most 1e-6 of
     the largest absolute value, 1e-12 in float64): the result is then NaN, with a warning.
 
     Args:
         rho: (P,) distances of class pairs in feature space.
         t: (P,) distances of the same pairs in the tree.
-        rounding: Where the features are known: how far apart their rounding alone can set two distances, as
-            `ClassDistance.rounding` tells. Up to that much max - min of rho is constant, too.
+        rounding: Largest difference of two distances that rounding of the features alone can cause, see
+            `ClassDistance.rounding`. rho also counts as constant if its max - min is at most that.
 
     Returns:
         A scalar in [-1, 1], differentiable in `rho`.
@@ -167,7 +168,7 @@ def cpcc(rho: Tensor, t: Tensor | NDArray[np.float64], rounding: Tensor | float 
             if not torch.isfinite(values).all():
                 raise ValueError(f"{name} must be finite, got NaN or inf")
         if not is_constant(t.min().item(), t.max().item(), constant_below(t.dtype)):
-            # A correlation does not see scale: of numbers of about 1 no square is out of range.
+            # Correlation is scale-invariant; for values of about 1 no square is out of range.
             peak = rho.detach().abs().amax().clamp(min=torch.finfo(rho.dtype).tiny)
             wide = rho / peak if rho.dtype == torch.float64 else rho.float() / peak
             limit = torch.as_tensor(rounding / peak).clamp(min=constant_below(wide.dtype))

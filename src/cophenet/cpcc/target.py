@@ -1,4 +1,4 @@
-"""Dissimilarities of classes that a loss is given in place of a tree's distances."""
+"""Class dissimilarities, given to a loss in place of tree distances."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["check_target"]
 
 
 def check_target(target: NDArray[np.float64] | Tensor, classes: int | None) -> NDArray[np.float64]:
-    """The matrix in float64, refused if it is no matrix of dissimilarities.
+    """Check a matrix of dissimilarities, and return it in float64.
 
     Args:
         target: (k, k), symmetric up to rounding, finite, with zeros on the diagonal.
-        classes: The k that it must have; None for any.
+        classes: The required k; None for any.
 
     Raises:
-        ValueError: If it is something else.
+        ValueError: If it does not have these properties.
 
     Example:
         >>> check_target(np.array([[0.0, 2.0], [1.0, 0.0]]), None)
