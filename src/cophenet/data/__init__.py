@@ -1,7 +1,7 @@
-"""Sources of (input, label) with their tree and their source/target split; loaders and samplers.
+"""Data sources with a label tree and a source/target split; loaders and samplers.
 
-A source is a name and a folder; what it gives is a `DataSet`: samples by part (train, test) and domain
-(full, source, target), each with the tree of its classes. One file per source.
+A source is selected by name and reads a folder. It returns a `DataSet`: samples by part (train, test) and
+domain (full, source, target), each with the tree of its classes. One file per source.
 """
 
 from cophenet.data.augmentation import augment_names, create_augment

@@ -1,8 +1,8 @@
-"""How training images vary at random: whole batches of tensors, and the view taken of each image file.
+"""Augmentation of training images: of whole batches of tensors, and random views of single image files.
 
-All randomness comes in from outside, as draws or as a seed, so that an image varies alike wherever and in
-whatever order it is read. Crops of files are rectangles of the full picture, so that a reader can decode at a
-lower resolution and cut and resize in one step. Nothing here reads files.
+All random numbers are passed in, as draws or as a seed, so that augmentation does not depend on where and in
+which order images are read. Crops of files are rectangles of the full picture, so that a reader can decode at
+a lower resolution and crop and resize in one step. Nothing here reads files.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _TRIES = 10
 class PadCropFlipRotate:
     """The paper's augmentation of CIFAR.
 
-    Zeros all around, a crop back to the size at a random place, left and right swapped half of the time, a
-    rotation about the centre; corners that come in from outside are zero. A turned pixel is the nearest one
-    before (what torchvision's RandomRotation does by default), so each step only picks pixels and
-    all of them together are one lookup, with the same result as one after the other.
+    Zero padding, a random crop back to the original size, a horizontal flip with probability 1/2, and a
+    rotation about the centre, which fills corners with zeros. Rotation uses the nearest pixel (the default of
+    torchvision's RandomRotation), so each step only selects pixels, and all steps together are one lookup
+    with the same result as when applied one after the other.
 
-    All randomness comes in from outside, as `draws` numbers for each image.
+    All random numbers are passed in, as `draws` numbers for each image.
 
     Attributes:
-        pad: Pixels of zeros on each side, and so the farthest shift.
-        degrees: The largest angle, either way.
+        pad: Width of the zero padding in pixels, which is also the largest shift.
+        degrees: The largest angle in either direction.
 
     Example:
         >>> images = torch.arange(2 * 3 * 32 * 32).reshape(2, 3, 32, 32)
@@ -71,8 +71,8 @@ class PadCropFlipRotate:
 
         Args:
             images: (n, channels, height, width), any type.
-            draws: (n, 4) float32, evenly distributed from 0 up to but not including 1: the shifts down and
-                right, the flip (below 0.5) and the angle.
+            draws: (n, 4) float32, uniformly distributed in [0, 1): the shifts down and right, the flip (below
+                0.5) and the angle.
 
         Returns:
             Images of the same shape and type.
@@ -80,7 +80,7 @@ class PadCropFlipRotate:
         if images.ndim != 4:
             raise ValueError(f"augmentation needs images (n, channels, height, width), got {images.shape}")
         channels, height, width = images.shape[1:]
-        # One pixel more than can be shifted in, so that pixel 0 is always a zero.
+        # One pixel more than the largest shift, so that pixel 0 is always a zero.
         border = self.pad + 1
         padded = zero_pad(images, (border, border, border, border)).flatten(2)
         stride = width + 2 * border
@@ -94,7 +94,7 @@ class PadCropFlipRotate:
         return padded.gather(2, places.expand(-1, channels, -1)).view_as(images)
 
     def _turned(self, draw: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
-        """Row and column that each pixel (n, height, width) comes from; some lie outside."""
+        """Source row and column of each rotated pixel (n, height, width); some lie outside the image."""
         angle = _each((2 * draw - 1) * math.radians(self.degrees))
         y = (torch.arange(height, device=draw.device) + 0.5 - height / 2)[:, None]
         x = torch.arange(width, device=draw.device) + 0.5 - width / 2
@@ -105,7 +105,7 @@ class PadCropFlipRotate:
 
 
 def _each(values: Tensor) -> Tensor:
-    """Numbers of the images, to be used with all their pixels."""
+    """Reshape one number per image (n,) to (n, 1, 1), to be broadcast to all pixels."""
     return values[:, None, None]
 
 
@@ -123,7 +123,7 @@ def augment_names() -> tuple[str, ...]:
 
 
 def loader_augments(image_files: bool | None = None) -> tuple[str, ...]:
-    """What the argument `augment` of a `Loader` can be.
+    """Allowed values of the argument `augment` of a `Loader`.
 
     Args:
         image_files: Whether the inputs are image files; None for inputs of any kind.
@@ -137,7 +137,7 @@ def loader_augments(image_files: bool | None = None) -> tuple[str, ...]:
 
 
 def create_augment(name: str) -> PadCropFlipRotate:
-    """Make an augmentation of batches by name.
+    """Create an augmentation of batches by name.
 
     Raises:
         ValueError: If the name is unknown.
@@ -151,11 +151,11 @@ def create_augment(name: str) -> PadCropFlipRotate:
 
 
 def resize_images(images: Tensor, side: int | None, interpolation: str = "bilinear") -> Tensor:
-    """Images (n, channels, height, width) brought to (n, channels, side, side); None leaves them.
+    """Resize images (n, channels, height, width) to (n, channels, side, side).
 
     Args:
         images: The images, float.
-        side: Pixels of a side.
+        side: Side of the result in pixels; None returns the images unchanged.
         interpolation: "bilinear" or "bicubic".
 
     Example:
@@ -170,11 +170,11 @@ def resize_images(images: Tensor, side: int | None, interpolation: str = "biline
 
 @dataclass(frozen=True)
 class View:
-    """One way to look at a picture.
+    """A crop, flip and colour change of a picture.
 
     Attributes:
         box: Left, top, right and bottom of the crop, in pixels of the full picture.
-        mirrored: Whether left and right are swapped.
+        mirrored: Whether to flip it horizontally.
         light: Factors of brightness, contrast and saturation; None for all 1.
     """
 
@@ -185,12 +185,12 @@ class View:
 
 @dataclass(frozen=True)
 class CentreCrop:
-    """The view for evaluation: the shorter side becomes `resize` pixels, the central `size` of them are seen.
+    """The view for evaluation: the shorter side is resized to `resize` pixels, then the centre is cropped.
 
     Attributes:
         size: Side of the result in pixels.
-        resize: Pixels of the shorter side before the crop; at least `size`.
-        square: Whether both sides become `resize` pixels, so that the picture is stretched.
+        resize: Length of the shorter side before the crop; at least `size`.
+        square: Whether both sides are resized to `resize` pixels, so that the picture is stretched.
 
     Example:
         >>> CentreCrop(224, 256).view(512, 256).box
@@ -209,7 +209,7 @@ class CentreCrop:
         check_number("resize", self.resize, above=self.size)
 
     def view(self, width: int, height: int) -> View:
-        """The view of a picture of that width and height."""
+        """The view of a picture of the given width and height."""
         seen = self.size / self.resize
         sides = (width * seen, height * seen) if self.square else (min(width, height) * seen,) * 2
         left, top = (width - sides[0]) / 2, (height - sides[1]) / 2
@@ -218,12 +218,12 @@ class CentreCrop:
 
 @dataclass(frozen=True)
 class RandomCrop:
-    """Random views for training: a crop of random area and shape, mirrored half of the time.
+    """Random views for training: a crop of random area and aspect ratio, flipped with probability 1/2.
 
     Attributes:
-        scale: Least and largest share of the picture's area.
-        ratio: Least and largest width over height, drawn evenly in the logarithm.
-        jitter: Brightness, contrast and saturation are multiplied by up to this much more or less.
+        scale: Minimum and maximum share of the picture's area.
+        ratio: Minimum and maximum of width over height, drawn uniformly in the logarithm.
+        jitter: Brightness, contrast and saturation are multiplied by factors in [1 - jitter, 1 + jitter].
 
     Example:
         >>> RandomCrop().view(500, 375, seed=1) == RandomCrop().view(500, 375, seed=1)
@@ -244,7 +244,7 @@ class RandomCrop:
             raise ValueError(f"jitter must be at least 0 and below 1, got {self.jitter}")
 
     def view(self, width: int, height: int, seed: int) -> View:
-        """The view that belongs to a seed (any integer), for a picture of that width and height."""
+        """The view determined by a seed (any integer), for a picture of the given width and height."""
         draw = np.random.default_rng(int(seed) % 2**64)
         box = self._box(width, height, draw)
         mirrored = bool(draw.random() < 0.5)
@@ -266,7 +266,7 @@ class RandomCrop:
         return left, top, left + w, top + h
 
     def _central(self, width: int, height: int) -> Box:
-        """The largest central crop of an allowed shape, for pictures so thin that no draw fits."""
+        """The largest central crop of an allowed aspect ratio, for pictures so thin that no draw fits."""
         ratio = min(max(width / height, self.ratio[0]), self.ratio[1])
         w, h = min(width, height * ratio), min(height, width / ratio)
         left, top = (width - w) / 2, (height - h) / 2
@@ -281,14 +281,14 @@ def colour_matrix(light: tuple[float, float, float], mean: tuple[float, float, f
     """Brightness, contrast and saturation as one affine map of (red, green, blue).
 
     Brightness blends with black, contrast with the picture's mean grey, saturation with each pixel's grey.
-    Applied to real numbers these commute, so their order needs no draw and rounding happens once.
+    Without rounding in between these commute, so no random order is needed and rounding happens once.
 
     Args:
         light: Factors of brightness, contrast and saturation.
         mean: Mean red, green and blue of the picture.
 
     Returns:
-        The 3 rows of 4 numbers one after the other, the offset last in each row.
+        A 3 x 4 matrix, flattened row by row, with the offset last in each row.
 
     Example:
         >>> [round(number, 3) for number in colour_matrix((1.1, 1.0, 1.0), (90.0, 90.0, 90.0))[:4]]

@@ -29,7 +29,7 @@ _HOLDS = "train/<wnid>/*.JPEG and val/<wnid>/*.JPEG of ImageNet"
 
 
 class BreedsClass(TypedDict):
-    """A superclass: its name, the names of its ancestors, and its ImageNet classes in either domain."""
+    """A superclass: its name, the names of its ancestors, and its ImageNet classes in each domain."""
 
     name: str
     mid: str
@@ -65,7 +65,7 @@ def breeds_tree(setting: str, *, mid: bool = False) -> Hierarchy:
 
     Args:
         setting: ``"living17"``, ``"nonliving26"``, ``"entity13"`` or ``"entity30"``.
-        mid: Whether a level lies between coarse and fine.
+        mid: Whether to include a level between coarse and fine.
 
     Example:
         >>> breeds_tree("living17").level_names
@@ -85,13 +85,13 @@ class Breeds(ImageFileSource):
     """A setting of BREEDS, read from a folder of ImageNet.
 
     The classes are the superclasses, in all domains. The test part is ImageNet's validation part. Test images
-    are stretched to a square, 256 x 256 for a `size` of 224, of which the centre is seen (appendix of the
+    are stretched to a square, 256 x 256 for a `size` of 224, and the centre is cropped (appendix of the
     paper, section BREEDS).
 
     Args:
         size: Side of the images in pixels.
         mid: Whether the tree has the level between coarse and fine, which is for evaluation;
-            `tree.merge_level("mid")` gives the tree without it.
+            `tree.merge_level("mid")` returns the tree without it.
     """
 
     shares_classes: ClassVar[bool] = True
@@ -108,7 +108,7 @@ class Breeds(ImageFileSource):
         return self._tree
 
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
-        """The two folders, with how many of their class folders are missing."""
+        """The two folders, with the number of missing class folders."""
         wnids = self._wnids("full")
         needed = []
         for folder in _FOLDERS.values():
@@ -153,7 +153,7 @@ class Breeds(ImageFileSource):
 
 @register_source
 class Living17(Breeds):
-    """17 animals such as dog and wolf, of 2 subclasses in either domain."""
+    """17 animals such as dog and wolf, with 2 subclasses in each domain."""
 
     name = "living17"
     summary = "BREEDS Living-17: animals, 17 classes in 5 groups, from an ImageNet folder"
@@ -161,7 +161,7 @@ class Living17(Breeds):
 
 @register_source
 class NonLiving26(Breeds):
-    """26 things such as ball and boat, of 2 subclasses in either domain."""
+    """26 things such as ball and boat, with 2 subclasses in each domain."""
 
     name = "nonliving26"
     summary = "BREEDS Non-Living-26: things, 26 classes in 6 groups, from an ImageNet folder"
@@ -169,7 +169,7 @@ class NonLiving26(Breeds):
 
 @register_source
 class Entity13(Breeds):
-    """13 broad classes such as bird and furniture, of 10 subclasses in either domain."""
+    """13 broad classes such as bird and furniture, with 10 subclasses in each domain."""
 
     name = "entity13"
     summary = "BREEDS Entity-13: broad classes, 13 in 2 groups, from an ImageNet folder"
@@ -177,7 +177,7 @@ class Entity13(Breeds):
 
 @register_source
 class Entity30(Breeds):
-    """30 classes such as carnivore and vessel, of 4 subclasses in either domain."""
+    """30 classes such as carnivore and vessel, with 4 subclasses in each domain."""
 
     name = "entity30"
     summary = "BREEDS Entity-30: 30 classes in 2 groups, from an ImageNet folder"

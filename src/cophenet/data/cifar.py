@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100: their classes, trees and source/target splits; read from their original files."""
+"""CIFAR-10 and CIFAR-100: classes, trees and source/target splits; read from the original files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = [
 
 Depth = Literal[3, 4, 5]
 
-# In label order: all ten, then which are animals.
+# In label order; then those that are animals.
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")
 _CIFAR10_TARGET = ("airplane", "automobile", "bird", "cat")
@@ -96,7 +96,7 @@ def cifar10_tree() -> Hierarchy:
 
 
 def cifar10_split() -> Split:
-    """The paper's split of CIFAR-10: a list, not the 0.4 rule; horse is in the source.
+    """The paper's split of CIFAR-10: a fixed list, not the 0.4 rule; horse is in the source.
 
     Example:
         >>> cifar10_split().target.classes
@@ -107,11 +107,12 @@ def cifar10_split() -> Split:
 
 
 def cifar100_tree(depth: Depth = 3) -> Hierarchy:
-    """The tree of CIFAR-100 with as many levels as wanted, the root counted.
+    """The tree of CIFAR-100, with 3 to 5 levels including the root.
 
     Args:
-        depth: 3 for coarse and fine; 4 adds a mid level, each five fine classes cut by name into two and
-            three; 5 also adds a coarser level, neighbouring pairs of coarse classes.
+        depth: 3 for coarse and fine; 4 adds a mid level, in which the five fine classes of a coarse class are
+            split by name into two and three; 5 also adds a coarser level of pairs of coarse classes that are
+            adjacent in alphabetical order.
 
     Example:
         >>> cifar100_tree(5).level_names
@@ -126,7 +127,7 @@ def cifar100_tree(depth: Depth = 3) -> Hierarchy:
 
 @cache
 def _cifar100_tree(depth: Depth) -> Hierarchy:
-    """Made once: every recipe that is checked asks for it."""
+    """The tree, cached because every check of a recipe needs it."""
     coarse = {fine: name for name, children in CIFAR100.items() for fine in children}
     paths = [(coarse[fine], fine) for fine in sorted(coarse)]
     tree = Hierarchy.from_paths(paths, root="cifar100", level_names=("coarse", "fine"))
@@ -143,7 +144,7 @@ def cifar100_split(depth: Depth = 3) -> Split:
         >>> split.source.num_classes, split.target.classes[:3]
         (60, ('apple', 'aquarium_fish', 'baby'))
     """
-    # Always by the coarse classes: a mid level would leave groups of two and three to the rule.
+    # Always split by coarse classes: with a mid level the rule would split groups of two and three.
     split = cifar100_tree().source_target_split(0.4)
     return cifar100_tree(depth).source_target_split(source=split.source.classes, target=split.target.classes)
 
@@ -152,7 +153,7 @@ class _Cifar(DataSource):
     layouts: ClassVar[tuple[Layout, ...]]
 
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
-        """The files of the version that is there, or what could be put there."""
+        """The files of the version that was found, or the version to put there if there is none."""
         version = find_layout(data_dir, self.layouts)
         return layout_requirements(*version) if version else [missing_layout(data_dir, self.layouts)]
 
@@ -203,7 +204,7 @@ def _check_labels(batch: Batch, tree: Hierarchy, coarse: Sequence[str], where: s
 
 
 def _join(batches: list[Batch], tree: Hierarchy) -> Samples:
-    # A copy, for an array that stands on the bytes of a file cannot be written to.
+    # A copy, because an array that is a view of the bytes of a file is read-only.
     images = np.concatenate([batch.images for batch in batches])
     labels: Labels = np.concatenate([batch.labels[:, 0] for batch in batches])
     return Samples(ArrayInputs(torch.from_numpy(images)), np.arange(len(labels)), labels, tree)
@@ -214,7 +215,7 @@ class Cifar10(_Cifar):
     """CIFAR-10: 32 x 32 colour images of ten classes, animals and transportation.
 
     Read from `cifar-10-batches-py` or `cifar-10-batches-bin`, or from the `.tar.gz` of either; the data
-    folder holds one of these or is one of them.
+    folder contains one of these or is one of them.
 
     Example:
         >>> Cifar10().requirements(None)[0].path
@@ -245,12 +246,12 @@ class Cifar100(_Cifar):
     """CIFAR-100: 32 x 32 colour images of 100 classes in 20 coarse ones.
 
     Read from `cifar-100-python` or `cifar-100-binary`, or from the `.tar.gz` of either; the data folder
-    holds one of these or is one of them.
+    contains one of these or is one of them.
 
     Args:
-        depth: Levels of the tree with the root: 3, or 4 with a mid level, or 5 with a coarser one too.
+        depth: Levels of the tree including the root: 3, or 4 with a mid level, or 5 with a coarser one too.
         classes: "fine"; or "coarse" for the 20 coarse classes below the ten coarser ones: classes that are
-            known to have five modes each. They have one tree, whatever the depth.
+            known to have five modes each. Their tree does not depend on `depth`.
 
     Example:
         >>> Cifar100(depth=4).requirements(None)[0].path
@@ -275,7 +276,7 @@ class Cifar100(_Cifar):
 
     @property
     def split(self) -> Split:
-        """Source and target."""
+        """The source/target split of the classes."""
         is_coarse = self._tree is not self._fine
         return self._tree.source_target_split(0.5) if is_coarse else cifar100_split(self._depth)
 

@@ -1,4 +1,4 @@
-"""The files of CIFAR-10 and CIFAR-100: python and binary version, as a folder or in their archive."""
+"""Readers of the files of CIFAR-10 and CIFAR-100: python and binary version, in a folder or an archive."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 PIXELS = 3 * 32 * 32
-# Files in an archive; there are fewer than ten.
+# Maximum number of files in an archive; real ones have fewer than ten.
 _MEMBERS = 10_000
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 Names = list[list[str]]
@@ -39,11 +39,11 @@ Names = list[list[str]]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Images of one file.
+    """The images and labels of one file.
 
     Attributes:
         images: (n, 3, 32, 32) uint8.
-        labels: (n, kinds) int64: fine labels, and coarse ones after them if the file has them.
+        labels: (n, kinds) int64: fine labels, followed by coarse labels if the file has them.
     """
 
     images: NDArray[np.uint8]
@@ -52,15 +52,15 @@ class Batch:
 
 @dataclass(frozen=True)
 class Layout:
-    """One of the official versions.
+    """The files of one of the official versions.
 
     Attributes:
         folder: The folder inside the archive.
         train: Files of training images.
         test: Files of test images.
-        names: Files that list the class names, one list or several each.
-        read: Reads a file of images, its `stream`; `where` names it in errors.
-        read_names: Reads a file of names, likewise.
+        names: Files of class names, with one or more lists each.
+        read: Reads a file of images from the argument `stream`; the argument `where` names it in errors.
+        read_names: Reads a file of class names, with the same arguments.
     """
 
     folder: str
@@ -72,7 +72,7 @@ class Layout:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Everything that is read."""
+        """All files that are read."""
         return (*self.train, *self.test, *self.names)
 
 
@@ -129,7 +129,7 @@ def _binary_batch(label_bytes: int, stream: IO[bytes], where: str) -> Batch:
             "the file is truncated or of another kind"
         )
     rows = content.reshape(-1, record)
-    # On disk the coarse label stands before the fine one.
+    # On disk the coarse label comes before the fine one.
     labels = rows[:, :label_bytes][:, ::-1].astype(np.int64)
     return _batch(rows[:, label_bytes:], labels, where)
 
@@ -192,19 +192,19 @@ CIFAR100_LAYOUTS = (
         _text_names,
     ),
 )
-# The archives are not all called like the folder inside.
+# Archives whose name differs from that of the folder inside.
 _ARCHIVES = {"cifar-10-batches-py": "cifar-10-python", "cifar-10-batches-bin": "cifar-10-binary"}
 
 
 def find_layout(data_dir: Path | None, layouts: Sequence[Layout]) -> tuple[Layout, Path] | None:
-    """Which version is there, and where: a complete folder before an archive, and that before parts of one.
+    """Find a version: a complete folder is preferred to an archive, an archive to an incomplete folder.
 
     Args:
-        data_dir: The folder that holds one of the versions, or one of them itself.
-        layouts: The versions, best first.
+        data_dir: The folder that contains one of the versions, or is one.
+        layouts: The versions, in order of preference.
 
     Returns:
-        The version with its place; None if there is none.
+        The version and its path; None if there is none.
     """
     if data_dir is None:
         return None
@@ -218,7 +218,7 @@ def find_layout(data_dir: Path | None, layouts: Sequence[Layout]) -> tuple[Layou
 
 
 def missing_layout(data_dir: Path | None, layouts: Sequence[Layout]) -> Requirement:
-    """What to put where if none of the versions is there."""
+    """The missing requirement if none of the versions was found: what to put where."""
     note = f"this folder or {_archive(layouts[0])}, or {layouts[1].folder} or its archive; from {HOME}"
     return Requirement((data_dir or Path()) / layouts[0].folder, False, note)
 
@@ -230,21 +230,21 @@ def _archive(layout: Layout) -> str:
 def _looks_like(place: Path, layout: Layout) -> bool:
     if place.is_file():
         return place.name == _archive(layout)
-    # Any file of a version shows that it is meant; which ones it lacks is said on reading.
+    # Any file of a version identifies it; missing files are reported on reading.
     return place.is_dir() and (
         place.name == layout.folder or any((place / name).is_file() for name in layout.files)
     )
 
 
 def _missing_count(layout: Layout, place: Path) -> float:
-    """Files that are missing; of an archive, which is not opened for this, less than one."""
+    """Number of missing files; 0.5 for an archive, which is not opened for this."""
     if place.is_file():
         return 0.5
     return sum(not (place / name).is_file() for name in layout.files)
 
 
 def layout_requirements(layout: Layout, place: Path) -> list[Requirement]:
-    """The files of a version that is there, or the one archive."""
+    """The files of a version that was found, or its archive."""
     if place.is_file():
         return [Requirement(place, True, f"archive of {layout.folder}")]
     return [
@@ -303,12 +303,12 @@ def _in_folder(layout: Layout, place: Path) -> Iterator[tuple[str, IO[bytes], st
 def _in_archive(
     layout: Layout, archive: tarfile.TarFile, place: Path
 ) -> Iterator[tuple[str, IO[bytes], str]]:
-    # In the order of the archive: going back in a compressed file means reading it again.
+    # In the order of the archive: seeking backwards in a compressed file means reading it again.
     for number, member in enumerate(archive):
         if number >= _MEMBERS:
             raise ValueError(f"more than {_MEMBERS:,} files in it (limit)")
         folder, _, name = member.name.removeprefix("./").partition("/")
-        # Links and files with holes are none of its files.
+        # Links and sparse files do not belong to it.
         plain = member.isreg() and not member.issparse()
         wanted = plain and folder == layout.folder and name in layout.files
         stream = archive.extractfile(member) if wanted else None

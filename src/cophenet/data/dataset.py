@@ -1,4 +1,4 @@
-"""What a data set is: inputs with a label at every level of a tree, in parts and domains."""
+"""Data set classes: inputs with a label at every level of a tree, in parts and domains."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Domain = Literal["full", "source", "target"]
 Labels = NDArray[np.int64]
 
 
-# Rows whose values are put into a checksum at once.
+# Number of rows that are hashed at a time.
 _ROWS = 4096
 
 
@@ -46,26 +46,26 @@ class Inputs(ABC):
     """Model inputs by row number: images as uint8 (n, channels, height, width), or float32 vectors (n, d).
 
     Attributes:
-        in_memory: Whether taking them is quick, so that no worker is needed to read ahead.
+        in_memory: Whether `take` is fast, so that no workers are needed to read ahead.
     """
 
     in_memory: ClassVar[bool] = False
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of inputs."""
 
     @abstractmethod
     def take(self, rows: Labels) -> Tensor:
         """The inputs of some rows, stacked."""
 
     def prepare(self) -> None:
-        """Do what takes long and is done once, before inputs are taken; usually nothing."""
+        """Do slow one-time work before the first `take`; a no-op by default."""
         return
 
     @property
     def originals(self) -> Inputs:
-        """What these are computed from, row by row; usually themselves."""
+        """The inputs from which these are computed, row by row; by default itself."""
         return self
 
     @property
@@ -75,20 +75,20 @@ class Inputs(ABC):
 
     @property
     def file_view(self) -> CentreCrop | None:
-        """What is seen of an image file to be such an input; None if these are no square colour images."""
+        """The crop that makes such an input of an image file; None unless inputs are square colour images."""
         side = self.shape[-1]
         return CentreCrop(side, side) if self.shape == (3, side, side) else None
 
     def names(self, rows: Labels) -> list[str]:
-        """Names of the files that some inputs are read from, or texts; empty for those that have none."""
+        """For each row the name of its file, or its text; empty if it has neither."""
         return [""] * len(rows)
 
     def fingerprint(self, rows: Labels) -> str:  # noqa: ARG002
-        """A checksum of the inputs of some rows, to recognize data that changed; empty if there is none."""
+        """A checksum of the inputs of some rows, to detect changed data; empty if not available."""
         return ""
 
     def content_key(self) -> str:
-        """A checksum of all inputs for a cache, which must notice every change; empty if there is none."""
+        """A checksum of all inputs for a cache, which must detect any change; empty if not available."""
         return self.fingerprint(np.arange(len(self)))
 
 
@@ -98,7 +98,7 @@ class ArrayInputs(Inputs):
 
     Attributes:
         values: (N, ...) uint8 images or float32 vectors.
-        texts: What each was made from, if that is known, to be shown.
+        texts: The text from which each was computed, for display; empty if not known.
 
     Example:
         >>> rows = np.arange(2)
@@ -112,7 +112,7 @@ class ArrayInputs(Inputs):
     in_memory: ClassVar[bool] = True
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of inputs."""
         return len(self.values)
 
     def take(self, rows: Labels) -> Tensor:
@@ -139,11 +139,11 @@ class ArrayInputs(Inputs):
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Some inputs with their labels, in the classes of a tree.
+    """A selection of inputs with their labels, which are classes of a tree.
 
     Attributes:
-        inputs: Where the inputs come from.
-        rows: (n,) which of the inputs these samples are.
+        inputs: All inputs.
+        rows: (n,) row numbers of the samples in the inputs.
         labels: (n,) position of each sample's class in `tree.classes`.
         tree: The tree of this domain's classes.
     """
@@ -154,7 +154,7 @@ class Samples:
     tree: Hierarchy
 
     def __len__(self) -> int:
-        """How many samples there are."""
+        """Number of samples."""
         return len(self.rows)
 
     def take(self, positions: Labels) -> tuple[Tensor, Tensor]:
@@ -162,19 +162,19 @@ class Samples:
         return self.inputs.take(self.rows[positions]), torch.from_numpy(self.labels[positions])
 
     def subset(self, positions: Labels) -> Samples:
-        """Only some of the samples."""
+        """A selection of the samples, by position."""
         return Samples(self.inputs, self.rows[positions], self.labels[positions], self.tree)
 
     def fingerprint(self) -> str:
-        """A checksum of the inputs, to recognize data that changed; empty if their kind has none."""
+        """A checksum of the inputs, to detect changed data; empty if not available for their type."""
         return self.inputs.fingerprint(self.rows)
 
     def counts(self) -> Labels:
-        """(k,) samples of every class."""
+        """(k,) number of samples of every class."""
         return np.bincount(self.labels, minlength=self.tree.num_classes)
 
     def level_labels(self, level: int | str) -> Labels:
-        """(n,) labels at a level of the tree, in the classes of `tree.cut(level)`."""
+        """(n,) labels at a level of the tree, as positions in the classes of `tree.cut(level)`."""
         ancestors: Labels = self.tree.cut(level)[1]
         return ancestors[self.labels]
 
@@ -184,8 +184,8 @@ class Requirement:
     """A file or folder that a data set is read from.
 
     Attributes:
-        path: Where it should be.
-        found: Whether it is there.
+        path: Expected path.
+        found: Whether it exists.
         note: What it is and where it comes from.
     """
 
@@ -198,14 +198,14 @@ class Requirement:
 class DataSet:
     """A data set with its tree, by part (train, test) and domain (full, source, target).
 
-    Source and target share coarse classes and differ in what is below them.
+    Source and target share coarse classes and differ in the classes below them.
 
     Attributes:
         name: The name it was loaded by.
         tree: The tree of all classes.
-        make: Makes the samples of a part and domain; called once for each.
-        mean: Per channel, for normalization, of inputs scaled to 0..1; empty for vectors.
-        std: Per channel, likewise.
+        make: Creates the samples of a part and domain; called once for each.
+        mean: Mean per channel of inputs scaled to 0..1, for normalization; empty for vectors.
+        std: Standard deviation per channel, likewise.
     """
 
     name: str
@@ -235,11 +235,11 @@ class SampleCounts:
     Attributes:
         part: The part.
         domain: The domain.
-        samples: How many samples.
-        classes: How many classes.
-        least: Samples of the smallest class.
-        most: Samples of the largest class.
-        missing: Why there are none; empty if there are.
+        samples: Number of samples.
+        classes: Number of classes.
+        least: Number of samples of the smallest class.
+        most: Number of samples of the largest class.
+        missing: Why the domain is not available; empty if it is.
     """
 
     part: Part
@@ -252,7 +252,7 @@ class SampleCounts:
 
 
 def count_samples(data: DataSet) -> list[SampleCounts]:
-    """Sizes of every part and domain; a domain that the data set cannot have says why.
+    """Sizes of every part and domain, or the reason why a domain is not available.
 
     Example:
         >>> from cophenet.data.synthetic import Synthetic
@@ -267,7 +267,7 @@ def _count(data: DataSet, part: Part, domain: Domain) -> SampleCounts:
     try:
         samples = data.samples(part, domain)
     except ValueError as error:
-        # Only a split can be impossible; whatever is wrong with all of the data is an error.
+        # Only a split can be impossible; for the full domain any problem is an error.
         if domain == "full":
             raise
         return SampleCounts(part, domain, missing=str(error))
@@ -278,7 +278,7 @@ def _count(data: DataSet, part: Part, domain: Domain) -> SampleCounts:
 
 
 def read_tree_file(path: Path) -> Hierarchy:
-    """The tree of the option `tree_file` of a data set.
+    """Read the tree of the option `tree_file` of a data set.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -299,16 +299,16 @@ def split_data_set(
     mean: tuple[float, ...] = (),
     std: tuple[float, ...] = (),
 ) -> DataSet:
-    """A data set whose source and target are the two sides of a split of its classes.
+    """Create a data set whose source and target are the two sides of a split of its classes.
 
     Args:
         name: Name of the data set.
         tree: The tree of all classes.
-        part: All samples of a part; called once for each.
-        split: Splits the classes, when source or target is first asked for: a small tree may have too few
-            for two sides. None for `tree.source_target_split` with its fraction 0.4.
-        mean: Per channel, as in `DataSet`.
-        std: Per channel.
+        part: Returns all samples of a part; called once for each.
+        split: Splits the classes; called when source or target is first requested, because a small tree may
+            have too few classes for a split. None for `tree.source_target_split` with its fraction 0.4.
+        mean: Mean per channel, as in `DataSet`.
+        std: Standard deviation per channel.
 
     Example:
         >>> tree = Hierarchy.from_paths([("a", str(label)) for label in range(5)])

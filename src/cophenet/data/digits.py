@@ -1,4 +1,4 @@
-"""The digits that scikit-learn brings along: a data set that needs no files."""
+"""The digits bundled with scikit-learn: a data set that needs no files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cophenet.tree import Hierarchy
 __all__ = ["Digits", "digits_tree"]
 
 _SHAPES = {"loops": "0689", "curves": "235", "straight strokes": "147"}
-# Of the pixels of the training part, scaled to 0..1.
+# Mean and standard deviation of the pixels of the training part, scaled to 0..1.
 DIGITS_MEAN, DIGITS_STD = (0.3053,), (0.3757,)
 _TEST_SHARE = 0.25
 
@@ -37,11 +37,11 @@ def digits_tree() -> Hierarchy:
 
 @cache
 def _read_digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pixels (1797, 1, 8, 8) and digits (1797,); read once, for scikit-learn reads them as text."""
+    """Pixels (1797, 1, 8, 8) and digits (1797,); cached, because scikit-learn parses them from text."""
     origin = "data 'digits' comes with"
     sklearn = import_optional("sklearn.datasets", origin, "cophenet[data]", called="scikit-learn")
     grey, digit = sklearn.datasets.load_digits(return_X_y=True)
-    # The 17 grey values 0..16 are spread over those of a byte.
+    # Scale the grey values 0..16 to 0..255.
     return np.rint(grey.reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8), digit.astype(np.int64)
 
 
@@ -67,7 +67,7 @@ class Digits(DataSource):
         return digits_tree()
 
     def requirements(self, data_dir: Path | None) -> list[Requirement]:  # noqa: ARG002
-        """Nothing."""
+        """None: an empty list."""
         return []
 
     def load(self, data_dir: Path | None) -> DataSet:  # noqa: ARG002

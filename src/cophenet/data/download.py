@@ -1,6 +1,6 @@
-"""Downloads, for those who ask for them: resumed, checked, and placed whole or not at all.
+"""Downloads on request: resumed, verified by checksum, and put in place atomically.
 
-Not by pooch, which also fetches and checks, but begins again from nothing where a connection breaks off.
+Does not use pooch, which also fetches and checks, but restarts from zero after a broken connection.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class RemoteFile:
     """A file on a server.
 
     Attributes:
-        url: Where it is.
+        url: Its address.
         md5: Its checksum, in hexadecimal.
-        size: Its bytes; None if they are not known, then a limit for any download holds.
+        size: Its size in bytes; None if it is not known: then the general limit for downloads applies.
     """
 
     url: str
@@ -47,15 +47,15 @@ class RemoteFile:
 
 
 def download(name: str, data_dir: Path) -> list[Path]:
-    """Download the files of a data set into its folder; files that are there and right stay.
+    """Download the files of a data set into a folder; existing files with the right checksum are kept.
 
     Args:
         name: A data set that has `remote_files`.
-        data_dir: Folder for the files; made if missing.
+        data_dir: Folder for the files; created if missing.
 
     Raises:
-        ValueError: If the data set cannot be downloaded, or a file's checksum is wrong.
-        ConnectionError: If a file cannot be had; says which files to put where.
+        ValueError: If the data set has no download, or a file's checksum is wrong.
+        ConnectionError: If a file cannot be downloaded; says which files to put where.
     """
     known = {name: cls.remote_files for name, cls in SOURCES.members().items() if cls.remote_files}
     check_choice("download", name, sorted(known))
@@ -68,14 +68,14 @@ def download(name: str, data_dir: Path) -> list[Path]:
 
 
 def fetch(file: RemoteFile, folder: Path) -> Path:
-    """Download one file, going on where an earlier try stopped.
+    """Download one file, resuming an earlier attempt.
 
-    Bytes gather in `<name>.part`, which gets its final name once the checksum is right.
+    Bytes are appended to `<name>.part`, which gets its final name once the checksum is right.
 
     Raises:
-        ValueError: If the checksum is wrong, of the download or of a file that was there before; if there is
-            more than the file has; or if the partial file is a link.
-        ConnectionError: If the server cannot be reached or keeps breaking off.
+        ValueError: If the checksum of the download or of an existing file is wrong; if the server sends more
+            than the size of the file; or if the partial file is a link.
+        ConnectionError: If the server cannot be reached or the connection keeps breaking.
     """
     path, part = folder / file.name, folder / f"{file.name}.part"
     if path.exists():
@@ -94,7 +94,7 @@ def fetch(file: RemoteFile, folder: Path) -> Path:
 
 
 def _download(file: RemoteFile, part: Path) -> None:
-    """Fill the partial file, asking again for the rest as long as every try brings something."""
+    """Fill the partial file; after a broken connection retry, as long as each attempt makes progress."""
     for _ in range(_ATTEMPTS):
         before = part.stat().st_size if part.exists() else 0
         try:
@@ -113,19 +113,19 @@ def _download(file: RemoteFile, part: Path) -> None:
 
 
 def _read_rest(file: RemoteFile, part: Path, start: int) -> bool:
-    """Append what is missing from a partial file; whether it is complete then."""
+    """Append the missing bytes to a partial file; return whether it is complete."""
     request = Request(file.url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
         answer = urlopen(request, timeout=_TIMEOUT_SECONDS)
     except HTTPError as error:
         if error.code != 416:
             raise
-        # Nothing lies beyond what is here: the checksum decides whether it is the file.
+        # The server has no further bytes: the checksum decides whether the file is correct.
         error.close()
         return True
     with answer:
         if answer.status != 206:
-            start = 0  # The server sends everything, whatever was asked for.
+            start = 0  # The server ignored the range and sends everything.
         length = answer.headers.get("Content-Length", "")
         total = start + int(length) if length.isascii() and length.isdigit() else None
         _check_size(file, part, total or 0)
@@ -143,7 +143,7 @@ def _read_rest(file: RemoteFile, part: Path, start: int) -> bool:
 
 
 def _check_size(file: RemoteFile, part: Path, size: int) -> None:
-    """Refuse a download that is larger than its file."""
+    """Raise, and delete the partial file, if a download exceeds the size of its file or the limit."""
     most = DOWNLOAD_BYTES.value if file.size is None else file.size
     if size > most:
         note = DOWNLOAD_BYTES.note if file.size is None else "(its size)"

@@ -1,4 +1,4 @@
-"""Fashion-MNIST, read from its files in IDX, the format of the MNIST family."""
+"""Fashion-MNIST, read from its IDX files, the format of the MNIST family."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["FashionMnist", "fashion_mnist_tree", "read_idx"]
 
 _ADDRESS = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
 HOME = "https://github.com/zalandoresearch/fashion-mnist"
-# Over all pixels of the official training images, scaled to 0..1.
+# Mean and standard deviation over all pixels of the official training images, scaled to 0..1.
 FASHION_MNIST_MEAN, FASHION_MNIST_STD = (0.2860,), (0.3530,)
 
 # In label order.
@@ -39,13 +39,13 @@ _CLASSES = (
     ("footwear", "Ankle boot"),
 )
 _PREFIX: dict[Part, str] = {"train": "train", "test": "t10k"}
-# The folder itself, and where others put the files inside it.
+# The data folder itself, and subfolders in which other tools put the files.
 _FOLDERS = ("", "fashion-mnist", "FashionMNIST/raw")
 _UNSIGNED_BYTES = 0x08  # the type of an IDX file's values
 
 
 def fashion_mnist_tree() -> Hierarchy:
-    """The ten classes as garments, footwear and bags.
+    """The tree of the ten classes in garments, footwear and bags.
 
     Example:
         >>> fashion_mnist_tree().cut("coarse")[0].classes
@@ -103,7 +103,7 @@ class FashionMnist(DataSource):
 
 
 def _find(data_dir: Path | None) -> dict[Part, list[Path]]:
-    """Images and labels of each part, where they are or else where they should be."""
+    """Paths of images and labels of each part: existing ones, or those where they are expected."""
     kinds = ("images-idx3-ubyte", "labels-idx1-ubyte")
     return {
         part: [_existing(data_dir, f"{prefix}-{kind}") for kind in kinds] for part, prefix in _PREFIX.items()
@@ -111,7 +111,7 @@ def _find(data_dir: Path | None) -> dict[Part, list[Path]]:
 
 
 def _existing(data_dir: Path | None, name: str) -> Path:
-    # Without a folder nothing is looked for, not even in the current one.
+    # Without a folder no file is searched for, not even in the current folder.
     if data_dir is None:
         return Path(name)
     places = [data_dir / folder / (name + suffix) for folder in _FOLDERS for suffix in ("", ".gz")]
@@ -136,10 +136,10 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     """Read an IDX file of unsigned bytes.
 
     Args:
-        path: The file; gzipped if it starts like a gzip file, whatever it is called.
+        path: The file; gzip is detected by its first bytes, not by its name.
 
     Returns:
-        The array, in the shape that the file states.
+        The array, in the shape given in the file.
 
     Raises:
         FileNotFoundError: If there is no such file.

@@ -1,4 +1,4 @@
-"""Vectors of texts with the paths of their classes, such as definitions in WordNet: one npz file."""
+"""Vectors of texts, such as WordNet definitions, with the paths of their classes, in one npz file."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Glosses(DataSource):
     """Vectors of both parts and the paths of their classes, in one npz file.
 
     Arrays `x_train` and `x_test` (n, d) are the vectors, `y_train` and `y_test` (n,) the positions of their
-    classes in `paths`, from 0. A path is the way down the tree, its steps joined by `/`; the last step is the
-    class, such as `wine.07891726`. Source and target are split by the rule with fraction 0.4.
+    classes in `paths`, from 0. A path lists the names from the top of the tree to the class, joined by `/`;
+    the last is the class, such as `wine.07891726`. Source and target are split by the rule with fraction 0.4.
 
     Args:
         file: The file, in the data folder or by full path.
@@ -59,7 +59,7 @@ class Glosses(DataSource):
 
         Raises:
             FileNotFoundError: If the file is missing.
-            ValueError: If an array is missing or does not fit the others.
+            ValueError: If an array is missing or does not match the others.
         """
         path = (data_dir or Path()) / self.file
         if not path.is_file():

@@ -1,4 +1,4 @@
-"""Inputs that are image files, decoded when they are used."""
+"""Inputs that are image files, decoded on access."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ EXTENSIONS = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 _HINT = "cophenet data check NAME --data-dir DIR --deep finds all such files"
 
-# What is read by its content; other decoders of pillow start programs, or are for formats of a few files.
+# Formats, detected by content. Pillow's other decoders start external programs, or are for rare formats.
 _FORMATS = ("BMP", "DIB", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
-# Pixels of 8 bits, which convert to RGB without loss of meaning; wider ones would be clipped.
+# Modes with at most 8 bits per channel, which can be converted to RGB; wider ones would be clipped.
 _MODES = ("1", "CMYK", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "YCbCr")
 
 
 @dataclass(frozen=True, eq=False)
 class ImageFiles(Inputs):
-    """Image files as RGB of one size.
+    """Image files as RGB images of one size.
 
-    JPEG files are decoded at the lowest resolution that still has a pixel for every pixel of the result. The
-    orientation that a camera noted beside the pixels is not applied. Decoding lets other threads run.
+    JPEG files are decoded at the lowest resolution that has at least the resolution of the result. The EXIF
+    orientation is not applied. Decoding releases the GIL.
 
     Attributes:
         paths: The files.
-        crop: What evaluation sees.
-        random_crop: What training sees.
+        crop: The view for evaluation.
+        random_crop: The random views for training.
 
     Example:
         >>> import pathlib, tempfile
@@ -64,26 +64,26 @@ class ImageFiles(Inputs):
     random_crop: RandomCrop
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of images."""
         return len(self.paths)
 
     def take(self, rows: Labels) -> Tensor:
-        """The images of some rows as evaluation sees them, uint8 (n, 3, size, size), channels last in memory.
+        """The evaluation views of some rows, uint8 (n, 3, size, size), channels last in memory.
 
         Raises:
-            ValueError: If a file is not an image or is cut short.
+            ValueError: If a file is not an image or is truncated.
         """
         return self._stack(rows, None)
 
     def augmented(self, rows: Labels, seeds: Labels) -> Tensor:
-        """The images of some rows as training sees them, like `take`.
+        """Random training views of some rows; shape and type as for `take`.
 
         Args:
-            rows: (n,) which images.
-            seeds: (n,) any integers; each alone decides the random view of its image.
+            rows: (n,) row numbers of the images.
+            seeds: (n,) any integers; each determines the random view of its image.
 
         Raises:
-            ValueError: If a file is not an image or is cut short.
+            ValueError: If a file is not an image or is truncated.
         """
         return self._stack(rows, seeds)
 
@@ -94,22 +94,22 @@ class ImageFiles(Inputs):
 
     @property
     def file_view(self) -> CentreCrop:
-        """What is seen of a file."""
+        """The view for evaluation."""
         return self.crop
 
     def names(self, rows: Labels) -> list[str]:
-        """The files with the folder of their class."""
+        """Names of the files with their parent folder, which is usually the class."""
         return ["/".join(Path(self.paths[row]).parts[-2:]) for row in rows.tolist()]
 
     def fingerprint(self, rows: Labels) -> str:
         """A checksum of the names and sizes of some files, not of their pixels.
 
-        Names are relative to the folder that all files are in, so data may move.
+        Names are relative to the common folder of the files, so that data may be moved.
         """
         return self._checksum([self.paths[row] for row in rows.tolist()], "", times=False)
 
     def content_key(self) -> str:
-        """A checksum of names, sizes and times of all files, and of what is seen of them."""
+        """A checksum of names, sizes and modification times of all files, and of the views."""
         return self._checksum(self.paths, f"{self.crop} {self.random_crop}", times=True)
 
     def _checksum(self, paths: Sequence[str], start: str, *, times: bool) -> str:
@@ -138,11 +138,11 @@ class ImageFiles(Inputs):
                 pixels[place] = self._read(self.paths[row], seed)
             except ValueError as error:
                 raise ValueError(f"{error} ({_HINT})") from error
-        # Pixels come with their channels together; left so, nothing is copied.
+        # Decoded pixels are channels last; keeping that layout avoids a copy.
         return torch.from_numpy(pixels).permute(0, 3, 1, 2)
 
     def _read(self, path: str, seed: int | None, *, render: bool = True) -> NDArray[np.uint8]:
-        """One image, (size, size, 3); or nothing of it, only its header checked."""
+        """Read one image, (size, size, 3); without `render`, check its header only and return no pixels."""
         library = _pillow()
         try:
             with library.open(path, formats=_decoders()) as image:
@@ -168,25 +168,25 @@ class ImageFiles(Inputs):
 
 
 def _check_pixels(image: Image, most: int | None) -> None:
-    """Refuse an image that is huge once it is decoded."""
+    """Raise if an image has more pixels than the limit."""
     if most is not None and image.width * image.height > most:
         size = f"{image.width} x {image.height} pixels"
         raise ValueError(f"{size}, more than {most:,} (limit; PIL.Image.MAX_IMAGE_PIXELS sets another)")
 
 
 def _render(image: Image, view: View, side: int) -> NDArray[np.uint8]:
-    """Cut, mirror, resize and light an opened image; (side, side, 3)."""
+    """Crop, flip, resize and adjust the colours of an opened image; (side, side, 3)."""
     width, height = image.size
     left, top, right, bottom = view.box
     shrink = next((by for by in (8, 4, 2) if min(right - left, bottom - top) >= by * side), 1)
-    # Only JPEG decoders can do this; for others it is without effect.
+    # Decode at a lower resolution: only for JPEG, without effect on other formats.
     image.draft(None, (width // shrink, height // shrink))
     left, right = _whole(left, right, image.size[0] / width, image.size[0])
     top, bottom = _whole(top, bottom, image.size[1] / height, image.size[1])
     library = _pillow()
     cut = image.crop((left, top, right, bottom))
     if cut.mode in ("P", "PA"):
-        cut = cut.convert("RGBA")  # Keeps pillow from warning of the transparent entries of a palette.
+        cut = cut.convert("RGBA")  # Avoids a warning of pillow about transparent palette entries.
     if cut.mode != "RGB":
         cut = cut.convert("RGB")
     if view.mirrored:
@@ -195,21 +195,21 @@ def _render(image: Image, view: View, side: int) -> NDArray[np.uint8]:
     if view.light is None:
         return seen
     flat = library.fromarray(seen)
-    # Reducing the whole picture to one pixel is its mean.
+    # Reducing the whole picture to one pixel computes its mean.
     mean = flat.reduce(side).getpixel((0, 0))
     lit: NDArray[np.uint8] = np.asarray(flat.convert("RGB", colour_matrix(view.light, mean)))
     return lit
 
 
 def _whole(start: float, end: float, scale: float, limit: int) -> tuple[int, int]:
-    """First and last edge of the pixels from start to end once the picture is scaled; at least one pixel."""
+    """Start and end of a pixel range in the scaled picture, rounded; at least one pixel."""
     first = min(round(start * scale), limit - 1)
     return first, min(max(round(end * scale), first + 1), limit)
 
 
 def _resized(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """Pixels (height, width, 3) brought to (side, side, 3): pillow's filter, which torch computes faster."""
-    # Not pixels[None], whose stride of 0 hides from torch that the channels are last.
+    """Resize pixels (height, width, 3) to (side, side, 3) with pillow's filter, which is faster in torch."""
+    # Not pixels[None], because its stride of 0 prevents torch from detecting channels last.
     images = torch.from_numpy(pixels).unsqueeze(0).permute(0, 3, 1, 2)
     scaled = interpolate(images, (side, side), mode="bilinear", antialias=True, align_corners=False)
     resized: NDArray[np.uint8] = scaled[0].permute(1, 2, 0).numpy()
@@ -224,7 +224,7 @@ def _pillow() -> ModuleType:
 
 @cache
 def _decoders() -> tuple[str, ...]:
-    """The formats that this pillow can decode."""
+    """The formats that the installed pillow can decode."""
     library = _pillow()
     library.init()
     return tuple(name for name in _FORMATS if name in library.OPEN)

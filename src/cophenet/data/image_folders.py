@@ -1,4 +1,4 @@
-"""Data sets of image files in folders, one for each class: any such folder; listing and checking them."""
+"""Data sets of image files with one folder per class; listing and checking of image files."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 _HOLDS = "a folder of images for each class (nested for a hierarchy), or train/ and test/ with such folders"
 
-# Names that others give to the test part, which beside train/ are not meant as classes.
+# Other common names of the test part; beside train/ they are not classes.
 _NO_PARTS = {"dev", "eval", "testing", "valid", "validation"}
 
-# Files that are checked by one task, for there may be a million.
+# Number of files that are checked by one task, because there may be a million.
 _BLOCK = 256
 
 
@@ -65,19 +65,19 @@ class ImageFileSource(DataSource):
     def _split(
         self, tree: Hierarchy, part: Callable[[Part], Samples], *, mean: Channels, std: Channels
     ) -> DataSet:
-        """The data set of some folders, split by the tree's rule; see `split_data_set`."""
+        """Create a data set, split by the default rule of the tree; see `split_data_set`."""
         if tree.num_classes < 2:
             raise ValueError(f"data {self.name!r} needs at least two classes, found only {tree.classes[0]!r}")
         return split_data_set(self.name, tree, part, mean=mean, std=std)
 
 
 def data_folder(name: str, data_dir: str | os.PathLike[str] | None, holds: str) -> Path:
-    """The folder of a data set, which must be there.
+    """The folder of a data set; raise if it does not exist.
 
     Args:
         name: Name of the data set.
         data_dir: The folder.
-        holds: What it must hold, for messages.
+        holds: What it must contain, for messages.
 
     Raises:
         ValueError: If no folder is given.
@@ -92,11 +92,11 @@ def data_folder(name: str, data_dir: str | os.PathLike[str] | None, holds: str) 
 
 
 def list_images(folder: Path) -> list[str]:
-    """Paths of the images right inside a folder, by name; other files and hidden ones are none.
+    """Sorted paths of the images directly inside a folder; other files and hidden files are skipped.
 
     Raises:
         FileNotFoundError: If the folder is missing.
-        ValueError: If it holds no image.
+        ValueError: If it contains no image.
     """
     if not folder.is_dir():
         raise FileNotFoundError(f"folder {folder} is missing; put the images of this class there")
@@ -110,11 +110,11 @@ def list_images(folder: Path) -> list[str]:
 def labelled_images(
     folders: Iterable[tuple[Path, int]], tree: Hierarchy, crop: CentreCrop, random_crop: RandomCrop
 ) -> Samples:
-    """The images of some folders, all of a folder with its label; several folders may share one.
+    """The images of some folders, with the label of their folder; several folders may share a label.
 
     Raises:
         FileNotFoundError: If a folder is missing.
-        ValueError: If it holds no image.
+        ValueError: If a folder contains no image.
     """
     paths: list[str] = []
     labels: list[int] = []
@@ -127,11 +127,11 @@ def labelled_images(
 
 
 def check_same_classes(root: Path, parts: Mapping[str, Set[ClassPath]]) -> None:
-    """Refuse two parts with different classes.
+    """Raise if two parts have different classes.
 
     Args:
         root: The folder of both, for the message.
-        parts: Paths of the classes of each, by the name of its folder.
+        parts: Class paths of each part, by the name of its folder.
     """
     (one, here), (other, there) = parts.items()
     alone = sorted(here ^ there)
@@ -145,12 +145,12 @@ def check_same_classes(root: Path, parts: Mapping[str, Set[ClassPath]]) -> None:
 
 @dataclass(frozen=True)
 class FileReport:
-    """The image files of a data set after a check.
+    """Result of a check of the image files of a data set.
 
     Attributes:
-        images: How many were opened.
-        broken: Why, for each that cannot be read.
-        passed_over: How many files beside them are no images, by ending.
+        images: Number of image files.
+        broken: Error message of each file that cannot be read.
+        passed_over: Number of other files in the same folders, by file extension.
     """
 
     images: int
@@ -163,10 +163,10 @@ def check_files(data: DataSet, *, deep: bool = False) -> FileReport | None:
 
     Args:
         data: The data set.
-        deep: Whether to decode them too, which also finds files that are cut short, and takes much longer.
+        deep: Whether to decode them too, which also finds truncated files, and takes much longer.
 
     Returns:
-        Which files are broken; None if the data set does not read image files.
+        The result; None if the data set does not read image files.
     """
     paths: set[str] = set()
     problems: list[str] = []
@@ -189,7 +189,7 @@ def _problems(files: ImageFiles, rows: list[int], *, deep: bool) -> list[str]:
 
 
 def _passed_over(paths: set[str]) -> dict[str, int]:
-    """Files in the folders of some images that are no images, by ending, most first."""
+    """Number of files that are not images in the folders of some images, by extension, largest first."""
     counts: Counter[str] = Counter()
     for folder in {Path(path).parent for path in paths}:
         with os.scandir(folder) as entries:
@@ -202,11 +202,12 @@ def _passed_over(paths: set[str]) -> dict[str, int]:
 class ImageFolder(ImageFileSource):
     """Any folder of images.
 
-    The innermost folders are the classes, the folders around them the levels above: `animal/cat/1.jpg`. Or
-    a tree file holds the hierarchy, and the folders are its classes: by name side by side, or by path where
-    they are nested. Two folders `train` and `test` (or `val`) that hold the same classes are the two parts,
-    whatever lies beside them. Without these, a share of every class is drawn for the test part: the same for
-    the same seed and files. Hidden files and files that are not images are passed over.
+    The innermost folders are the classes, the folders above them are the upper levels: `animal/cat/1.jpg`. Or
+    a tree file defines the hierarchy, and the folders are its classes: identified by name if they are side by
+    side, by path if they are nested. Two folders `train` and `test` (or `val`) are the two parts, which must
+    contain the same classes; other folders beside them are ignored. Without them, a share of every class is
+    drawn for the test part: the same for the same seed and files. Hidden files and files that are not images
+    are skipped.
 
     Source and target are split by the tree's rule. Normalization is ImageNet's.
 
@@ -214,7 +215,7 @@ class ImageFolder(ImageFileSource):
         tree_file: File of the tree whose classes are the folders, in the data folder or by full path.
         size: Side of the images in pixels.
         test_fraction: Share of each class that is drawn for the test part, at least one image.
-        seed: Which images are drawn.
+        seed: Determines which images are drawn.
     """
 
     name = "folder"
@@ -247,7 +248,7 @@ class ImageFolder(ImageFileSource):
 
         Raises:
             FileNotFoundError: If the folder or the tree file is missing.
-            ValueError: If the folders are not classes, or not those of the tree.
+            ValueError: If the folders are not classes, or not the classes of the tree.
         """
         root = data_folder(self.name, data_dir, _HOLDS)
         parts = _parts(root)
@@ -273,7 +274,7 @@ class ImageFolder(ImageFileSource):
 
 
 def _parts(root: Path) -> dict[Part, Path]:
-    """The folders of the parts, or the whole folder as train."""
+    """The folders of the two parts, or the whole folder as train."""
     names = {entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")}
     tests = sorted(names & {"test", "val"})
     if "train" not in names or not tests:
@@ -295,10 +296,10 @@ def _parts(root: Path) -> dict[Part, Path]:
 
 
 def _class_folders(root: Path) -> list[ClassPath]:
-    """The innermost folders, each as the names on the way there, sorted.
+    """Sorted relative paths of the innermost folders.
 
     Raises:
-        ValueError: If there is none, if one holds no image, or if images lie beside folders.
+        ValueError: If there is none, if one contains no image, or if images are beside folders.
     """
     classes: list[ClassPath] = []
     for folder, inner, files in os.walk(root, onerror=_refuse, followlinks=True):
@@ -323,7 +324,7 @@ def _refuse(error: OSError) -> None:
 
 
 def _arrange(paths: list[ClassPath], file: Path) -> tuple[Hierarchy, list[ClassPath]]:
-    """The tree of a file, and the class folders in its order."""
+    """Read the tree of a file, and return it with the class folders in its order."""
     tree = read_tree_file(file)
     folders: dict[int, ClassPath] = {}
     unknown = []

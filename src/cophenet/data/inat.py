@@ -1,4 +1,4 @@
-"""iNaturalist 2021 mini: species in folders whose names spell out their taxonomy."""
+"""iNaturalist 2021 mini: species in folders whose names contain their taxonomy."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Lineage: TypeAlias = tuple[str, ...]
 
 
 def lineage(folder: str) -> Lineage:
-    """The seven ranks in a folder's name, kingdom first.
+    """The names of the seven ranks in a folder's name, kingdom first.
 
     Raises:
-        ValueError: If the name has not eight parts.
+        ValueError: If the name does not have eight parts.
 
     Example:
         >>> lineage("00012_Animalia_Chordata_Aves_Strigiformes_Strigidae_Bubo_bubo")[1:3]
@@ -50,8 +50,8 @@ def lineage(folder: str) -> Lineage:
 def taxonomy_paths(lineages: Iterable[Lineage], levels: Sequence[str]) -> dict[Lineage, tuple[str, ...]]:
     """Tree paths of lineages at some ranks.
 
-    A name of several groups of one rank (a genus of birds and one of mints) is replaced by the
-    whole lineage, joined with `/`. A species is called by genus and species.
+    A name shared by several groups of one rank (a genus of birds and one of mints) is replaced by the
+    whole lineage, joined with `/`. A species is named by genus and species.
 
     Args:
         lineages: Names from the kingdom down to the species.
@@ -80,10 +80,10 @@ def taxonomy_paths(lineages: Iterable[Lineage], levels: Sequence[str]) -> dict[L
 
 @register_source
 class INat21Mini(ImageFileSource):
-    """iNaturalist 2021, the smaller training part (`train_mini`) and the validation part as test.
+    """iNaturalist 2021: the smaller training part (`train_mini`), and the validation part as test.
 
-    Source and target are split by the tree's rule over the classes that are there. A coarse class that the
-    rule leaves out is in neither of them, in train and in test.
+    Source and target are split by the tree's rule over the classes that exist. A coarse class that the rule
+    leaves out is in neither of them, in train and in test.
 
     Args:
         levels: Ranks of the tree from coarse to fine, some of kingdom, phylum, class, order, family, genus
@@ -108,7 +108,7 @@ class INat21Mini(ImageFileSource):
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """The ranks, which are known even though the species are not."""
+        """The ranks, which are known before files are read, unlike the species."""
         return self.levels
 
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
@@ -122,7 +122,7 @@ class INat21Mini(ImageFileSource):
 
         Raises:
             FileNotFoundError: If a folder is missing.
-            ValueError: If a folder's name is no taxonomy, or train and test differ in their classes.
+            ValueError: If a folder's name is not a taxonomy, or train and test differ in their classes.
         """
         root = data_folder(self.name, data_dir, _HOLDS)
         species = {part: _species(root / folder) for part, folder in _FOLDERS.items()}

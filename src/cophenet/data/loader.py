@@ -1,4 +1,4 @@
-"""Batches of samples, ready for a model, in an order that depends on seed and epoch alone."""
+"""Batches of samples as model inputs, in an order that depends only on seed and epoch."""
 
 from __future__ import annotations
 
@@ -18,54 +18,55 @@ from cophenet.data.samplers import HierarchicalBatchSampler, check_rank, check_s
 
 __all__ = ["Loader"]
 
-# The samples of a batch, and the seeds of their own random views if they have any.
+# The samples of a batch, and the seeds of their random views if they have any.
 _Request: TypeAlias = tuple[Labels, Labels | None]
 
-# What the random numbers of an epoch are for; each purpose has its own stream.
+# Purposes of the random numbers of an epoch; each has its own stream.
 _ORDER, _DRAWS, _VIEWS = range(3)
 
 
 @runtime_checkable
 class _WithViews(Protocol):
-    """Inputs that know a random view of each of them, such as image files."""
+    """Inputs that have random views, such as image files."""
 
     def augmented(self, rows: Labels, seeds: Labels) -> Tensor:
-        """The inputs of some rows, each as its seed says."""
+        """Random views of the inputs of some rows, each determined by its seed."""
 
 
 @dataclass(eq=False, repr=False)
 class Loader:
     """Batches of (inputs, labels): inputs float32 and normalized, on the training device.
 
-    Order and augmentation are functions of seed, epoch and sample, never of what was drawn before: a run that
-    is resumed in the middle of an epoch sees the batches it would have seen. Inputs in memory are augmented
-    as whole batches on the device; files are read by workers, and give the same batches with any number of
-    them.
+    Order and augmentation are functions of seed, epoch and sample, never of earlier draws: a run that is
+    resumed in the middle of an epoch gets the same batches as an uninterrupted one. Inputs in memory are
+    augmented as whole batches on the device. Files are read by workers, whose number does not change the
+    batches.
 
-    Several processes that train together each load their shard of every batch: `rank` and `world_size` cut it
-    into contiguous shards, which in order of rank are the batch that one process alone would load. Shards
-    differ by at most one sample; a last batch with fewer samples than processes leaves some of them empty.
+    In distributed training each process loads its shard of every batch: `rank` and `world_size` split it into
+    contiguous shards, which in order of rank form the batch that a single process would load. The sizes of
+    shards differ by at most one; if the last batch has fewer samples than processes, some shards are empty.
 
     Args:
-        samples: What to load.
+        samples: The samples to load.
         batch_size: Samples per batch, of all processes together.
-        mean: Per channel, of inputs scaled to 0..1; empty for none. As in `DataSet.mean`.
-        std: Per channel, likewise.
-        seed: Decides order and augmentation.
-        shuffle: Whether every epoch has its own order, or all have the order of the samples.
+        mean: Mean per channel of inputs scaled to 0..1, as in `DataSet.mean`; empty for no normalization.
+        std: Standard deviation per channel, likewise.
+        seed: Determines order and augmentation.
+        shuffle: Whether every epoch has its own random order; if not, all have the order of the samples.
         augment: `"none"`; `"cifar"`, see `PadCropFlipRotate`; `"views"`, the random views that the source of
-            image files defines (crops, flips and light).
-        size: Side to which images in memory are resized after augmentation; None leaves them.
-        interpolation: How, "bilinear" or "bicubic".
-        drop_last: Whether a last batch that is not full is left out.
+            image files defines (crops, flips and colours).
+        size: Side to which images in memory are resized after augmentation; None for no resizing.
+        interpolation: Interpolation for resizing, "bilinear" or "bicubic".
+        drop_last: Whether to drop an incomplete last batch.
         device: Device of the batches.
-        host_labels: Whether labels stay on the host, where a loss plans by them without waiting for a device.
-        workers: Processes that read files; 0 to read here. Inputs in memory are always read here.
+        host_labels: Whether labels stay on the host, so that a loss can plan without waiting for a device.
+        workers: Number of processes that read files; 0 to read in this process. Inputs in memory are always
+            read in this process.
         rank: Which shard of every batch to load.
-        world_size: How many processes share a batch.
-        sampler: Chooses the samples of every batch, instead of `shuffle` and `drop_last`. Only its whole
-            batches are asked for, whatever rank it has itself. A sample that comes several times in an epoch
-            is augmented differently each time.
+        world_size: Number of processes that share a batch.
+        sampler: Chooses the samples of every batch, instead of `shuffle` and `drop_last`. Its whole batches
+            are used; its own rank is ignored. A sample that occurs several times in an epoch is augmented
+            differently each time.
 
     Example:
         >>> from cophenet.data.digits import Digits
@@ -122,18 +123,18 @@ class Loader:
             )
 
     def __len__(self) -> int:
-        """Batches of a whole epoch."""
+        """Number of batches in a whole epoch."""
         if self.sampler is not None:
             return len(self.sampler)
         full, rest = divmod(len(self.samples), self.batch_size)
         return full + bool(rest and not self.drop_last)
 
     def set_epoch(self, epoch: int, start: int = 0) -> None:
-        """Choose what the next iterations give.
+        """Set the epoch and first step of the following iterations.
 
         Args:
             epoch: Number of the epoch, from 0.
-            start: The step to begin with, for a run that was interrupted.
+            start: The first step, for a run that was interrupted.
         """
         check_start(epoch, start, len(self))
         self.epoch, self.start = epoch, start
@@ -143,14 +144,14 @@ class Loader:
         return self.batches(self.epoch, self.start)
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        """The batches of an epoch, from a step on.
+        """Iterate over the batches of an epoch, starting at a step.
 
         Args:
             epoch: Number of the epoch, from 0.
             start: The first step.
 
         Returns:
-            Inputs (n, ...) float32 and labels (n,) int64, batch by batch: this process's shards of them.
+            Iterator of inputs (n, ...) float32 and labels (n,) int64: this process's shard of each batch.
 
         Raises:
             ValueError: If there is no such epoch or step.
@@ -165,7 +166,7 @@ class Loader:
         batches = [
             shard(size, self.rank, self.world_size, begin) for size, begin in zip(sizes, begins, strict=True)
         ]
-        # An empty shard is cut from a sample that is read for its shape.
+        # For an empty shard one sample is read for its shape, and then cut off.
         steps = [part if part.stop > part.start else slice(1) for part in batches]
         draw_row = _draw_rows(order)
         seeds = self._random(epoch, _VIEWS).integers(2**63, size=len(order)) if self._views else None
@@ -218,14 +219,14 @@ class Loader:
 
 
 def _draw_rows(order: Labels) -> Labels:
-    """Which row of the epoch's random numbers each place has: by sample, and by how often it came before."""
+    """Row of the epoch's random numbers for each place in the order: sorted by sample, then by occurrence."""
     rows = np.empty_like(order)
     rows[np.argsort(order, kind="stable")] = np.arange(len(order))
     return rows
 
 
 def _normalization(mean: Sequence[float], std: Sequence[float]) -> tuple[Tensor, Tensor]:
-    """Factor and offset that normalize bytes; (channels, 1, 1), or (1, 1, 1) without a mean."""
+    """Factor and offset that normalize bytes: (channels, 1, 1), or (1, 1, 1) without a mean."""
     if len(mean) != len(std):
         raise ValueError(f"mean and std must have one number per channel, got {len(mean)} and {len(std)}")
     if not all(value > 0 for value in std):
@@ -235,7 +236,7 @@ def _normalization(mean: Sequence[float], std: Sequence[float]) -> tuple[Tensor,
 
 
 def _take(samples: Samples, request: _Request) -> tuple[Tensor, Tensor]:
-    """A batch by the positions of its samples and the seeds of their views."""
+    """Read a batch, given the positions of its samples and the seeds of their views."""
     positions, seeds = request
     inputs = samples.inputs
     if seeds is None or not isinstance(inputs, _WithViews):
@@ -244,7 +245,7 @@ def _take(samples: Samples, request: _Request) -> tuple[Tensor, Tensor]:
 
 
 class _Quiet(Dataset[Any]):
-    """Batches in a worker, whose errors come back as they are instead of inside a traceback of text."""
+    """Reads batches in a worker; returns errors, which `DataLoader` would wrap in the text of a traceback."""
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
@@ -268,7 +269,7 @@ def _read(
         sampler=requests,
         num_workers=workers,
         pin_memory=pin,
-        # Of its own, so that reading files does not move torch's generator.
+        # A separate generator, so that reading files does not advance torch's global one.
         generator=torch.Generator(),
     )
     for batch in read:

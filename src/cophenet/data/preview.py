@@ -1,4 +1,4 @@
-"""A contact sheet of a data set: its images under the names of their classes and groups."""
+"""A contact sheet of a data set: images with the names of their classes and groups."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _INK, _GREY, _RULE = (20, 20, 20), (90, 90, 90), (200, 200, 200)
 
 
 def contact_sheet(samples: Samples, *, title: str = "", per_class: int = 3, max_classes: int = 200) -> Image:
-    """The first images of every class under the class's name, below the names of its groups.
+    """Draw the first images of every class below the class's name, grouped by the nodes above.
 
     Args:
         samples: Samples of images.
         title: A line for the top.
-        per_class: Images of each class.
-        max_classes: Classes beyond this many are left out, and the sheet says so.
+        per_class: Number of images per class.
+        max_classes: Maximum number of classes; a line on the sheet says how many are left out.
 
     Raises:
-        ValueError: If the samples are no images.
+        ValueError: If the samples are not images.
         ImportError: If pillow is not installed.
 
     Example:
@@ -53,17 +53,17 @@ def contact_sheet(samples: Samples, *, title: str = "", per_class: int = 3, max_
 
 
 def write_sheet(samples: Samples, path: str | Path, *, title: str = "", per_class: int = 3) -> None:
-    """Write a contact sheet as a PNG file, which is replaced as a whole.
+    """Write a contact sheet as a PNG file, atomically.
 
     Args:
         samples: Samples of images.
         path: File to write, ending in .png.
         title: A line for the top.
-        per_class: Images of each class.
+        per_class: Number of images per class.
 
     Raises:
-        ValueError: If the samples are no images, or the file is to be of another kind.
-        FileNotFoundError: If there is no such folder.
+        ValueError: If the samples are not images, or the path does not end in .png.
+        FileNotFoundError: If the folder does not exist.
     """
     path = Path(path)
     if path.suffix.lower() != ".png":
@@ -76,7 +76,7 @@ def write_sheet(samples: Samples, path: str | Path, *, title: str = "", per_clas
 
 
 def _groups(samples: Samples, max_classes: int) -> list[tuple[str, list[int]]]:
-    """Labels by the names above them, in the order of the tree."""
+    """Labels grouped by the names of their ancestors, in the order of the tree."""
     tree, groups = samples.tree, dict[str, list[int]]()
     for label in tree.class_order[:max_classes].tolist():
         above = tree.path(int(tree.leaves[label]))[:-1]
@@ -87,13 +87,13 @@ def _groups(samples: Samples, max_classes: int) -> list[tuple[str, list[int]]]:
 def _draw(
     samples: Samples, groups: list[tuple[str, list[int]]], title: str, note: str, per_class: int
 ) -> Image:
-    """Groups, each a header and rows of cells; a cell is a name and the images below it."""
+    """Draw the groups, each a header and rows of cells; a cell is a class name and the images below it."""
     from PIL import Image, ImageDraw, ImageFont
 
     small, large = ImageFont.load_default(13), ImageFont.load_default(16)
     columns = min(_COLUMNS, max(len(labels) for _, labels in groups))
     cell, row = per_class * (_TILE + _GAP) + _BETWEEN, _LABEL + _TILE + _BETWEEN
-    # A sheet of few columns still has room for the title and the names of groups.
+    # A sheet with few columns is wide enough for the title and the names of groups, too.
     width = max(2 * _MARGIN + columns * cell, 480)
     heights = [bool(name) * _HEADER + -(-len(labels) // columns) * row for name, labels in groups]
     top, room = _MARGIN + bool(title) * _HEADER, width - 2 * _MARGIN
@@ -125,13 +125,13 @@ def _images(samples: Samples, label: int, count: int) -> list[Image]:
         return []
     pixels = samples.take(positions)[0].permute(0, 2, 3, 1).numpy()
     images = [Image.fromarray(one.squeeze(-1) if one.shape[-1] == 1 else one) for one in pixels]
-    # Small images keep their pixels, larger ones are smoothed.
+    # Very small images are enlarged without smoothing, others are resampled smoothly.
     method = Image.Resampling.NEAREST if pixels.shape[1] <= _TILE // 4 else Image.Resampling.LANCZOS
     return [image.resize((_TILE, _TILE), method) for image in images]
 
 
 def _fitted(text: str, font: FreeTypeFont | ImageFont, room: int) -> str:
-    """The text, shortened until it fits."""
+    """The text, truncated to the available width."""
     if font.getlength(text) <= room:
         return text
     while text and font.getlength(text + "…") > room:

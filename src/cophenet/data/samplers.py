@@ -1,9 +1,9 @@
-"""Batches whose classes are chosen on the tree, and how processes that train together share a batch.
+"""Batch sampling by the label tree, and sharding of batches over processes.
 
-`HierarchicalBatchSampler` first plans which classes each batch of an epoch has: drawn at random, yet every
-class as often as it must be. Needs are counted in visits, a visit being one batch that a class is in. A plan
-has `rows` batches of `per_row` different items each; it exists if no item needs more visits than there are
-rows, and all together no more than there are places.
+`HierarchicalBatchSampler` first plans which classes each batch of an epoch contains: drawn at random, but
+each class at least as often as required. Requirements are counted in visits; a visit is one batch that
+contains the class. A plan has `rows` batches of `per_row` different items each; it exists if no item needs
+more visits than there are rows, and the total number of visits is at most `rows * per_row`.
 """
 
 from __future__ import annotations
@@ -36,31 +36,32 @@ class HierarchicalBatchSampler(Sampler[list[int]]):
     """Batches of `classes_per_batch` classes with `samples_per_class` different samples of each.
 
     For a `DataLoader(batch_sampler=...)`, or for `Loader(sampler=...)`. The batches are a function of seed
-    and epoch. An epoch lasts until every sample was used, at least once: every class is walked through in a
-    random order, from the beginning again if it is smaller than others, and batches that remain to be
-    filled go to the classes seen least. So large classes are seen whole and small ones more often; the
-    larger the largest class, the longer the epoch. No sample is twice in a batch.
+    and epoch. In an epoch every sample is used at least once: the samples of each class are used in a random
+    order, repeated for smaller classes, and places that remain are given to the least visited classes. So
+    samples of small classes are repeated; the larger the largest class, the longer the epoch. No sample
+    occurs twice in a batch.
 
-    Several processes that train together each get their shard of the same batch, contiguous and in
-    order of rank, and the same number of batches.
+    In distributed training each process gets its shard of the same batch, contiguous and in order of rank,
+    and the same number of batches.
 
     Args:
-        labels: (n,) class of each sample, positions in the tree's classes. Classes without samples are in no
-            batch.
+        labels: (n,) class of each sample, positions in the tree's classes. Classes without samples are not in
+            any batch.
         tree: The label tree.
-        classes_per_batch: Different classes in a batch.
-        samples_per_class: Samples of each of them; no class may have fewer.
-        parents_per_batch: Different parents in a batch, with equally many classes each: classes of one parent
-            are what a tree distance tells apart least. None draws classes below any parent.
-        level: What a parent is: the ancestor at this level, by depth or name. None for the node right above
-            each class.
-        seed: Decides the batches.
-        rank: Which shard of every batch to give; None for that of the running process group, if there is one.
-        world_size: How many processes share a batch; None likewise.
+        classes_per_batch: Number of different classes in a batch.
+        samples_per_class: Number of samples of each of them; no class may have fewer.
+        parents_per_batch: Number of different parents in a batch, with an equal number of classes each, so
+            that batches contain classes that are close in the tree. None draws classes independently of
+            their parents.
+        level: Level of the parents, by depth or name: a class's parent is its ancestor there. None for the
+            node directly above each class.
+        seed: Determines the batches.
+        rank: Which shard of every batch to return; None for the rank in the process group, if there is one.
+        world_size: Number of processes that share a batch; None likewise.
 
     Attributes:
         batch_size: Samples of a batch, of all processes together.
-        epoch: Which epoch comes next.
+        epoch: The epoch of the next iteration.
 
     Raises:
         ValueError: If there are too few classes, parents, children of a parent or samples of a class.
@@ -108,33 +109,33 @@ class HierarchicalBatchSampler(Sampler[list[int]]):
         self._rows = enough_rows(self._groups.needs(self._visits, self._per_group), self._per_row)
 
     def __len__(self) -> int:
-        """Batches of an epoch, the same in every epoch and process."""
+        """Number of batches in an epoch, the same in every epoch and process."""
         return self._rows
 
     def set_epoch(self, epoch: int, start: int = 0) -> None:
-        """Choose what the next iteration gives.
+        """Set the epoch and first batch of the next iteration.
 
         Args:
             epoch: Number of the epoch, from 0.
-            start: The batch to begin with, for a run that was interrupted.
+            start: The first batch, for a run that was interrupted.
         """
         check_start(epoch, start, len(self))
         self.epoch, self._start, self._done = epoch, start, start
 
     def state_dict(self) -> dict[str, int]:
-        """How far the sampler is: the epoch, and how many of its batches were given.
+        """The state of the sampler: the epoch, and the number of its batches that were returned.
 
-        Workers of a `DataLoader` ask for batches ahead of the training; with them, count the steps that were
-        trained and say `set_epoch(epoch, steps)` instead.
+        Workers of a `DataLoader` request batches ahead of training; with workers, count the training steps
+        and call `set_epoch(epoch, steps)` instead.
         """
         return {"epoch": self.epoch, "start": self._done}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another sampler of the same settings was."""
+        """Continue from the state of another sampler with the same settings."""
         self.set_epoch(state["epoch"], state["start"])
 
     def __iter__(self) -> Iterator[list[int]]:
-        """This process's shards of the batches of the epoch; after the last one the next epoch is due."""
+        """Iterate over this process's shards of the batches; after the last one advance to the next epoch."""
         own = shard(self.batch_size, self.rank, self.world_size)
         self._done = self._start
         for batch in self.plan(self.epoch)[self._start :, own].tolist():
@@ -143,7 +144,7 @@ class HierarchicalBatchSampler(Sampler[list[int]]):
         self.set_epoch(self.epoch + 1)
 
     def plan(self, epoch: int) -> Indices:
-        """All batches of an epoch, whole: (batches, batch_size) positions of samples."""
+        """All whole batches of an epoch: (batches, batch_size) positions of samples."""
         rng = np.random.default_rng((self.seed, epoch))
         shape = (self._rows, self._per_row, self._per_group)
         classes = _draw_classes(self._visits, self._groups, shape, rng).ravel()
@@ -174,7 +175,7 @@ class HierarchicalBatchSampler(Sampler[list[int]]):
             )
 
     def _grouped(self, tree: Hierarchy, level: int | str | None) -> Indices:
-        """(k,) group of every class that has samples."""
+        """(k,) group number of every class that has samples."""
         if self.parents_per_batch is None:
             if level is not None:
                 raise wrong_argument(
@@ -223,7 +224,7 @@ def _checked(labels: ArrayLike, tree: Hierarchy) -> Indices:
 
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Rank and number of processes, from the process group where they are not given."""
+    """Rank and number of processes; if not given, those of the process group."""
     if (rank is None) != (world_size is None):
         raise ValueError(f"give both rank and world_size, or none of them; got {rank} and {world_size}")
     if rank is None or world_size is None:
@@ -234,7 +235,7 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
 
 
 def _occurrence(values: Indices) -> Indices:
-    """For each value, how many equal ones stand before it.
+    """For each value, the number of equal values before it.
 
     Example:
         >>> _occurrence(np.array([4, 1, 4, 4, 1]))
@@ -248,7 +249,7 @@ def _occurrence(values: Indices) -> Indices:
 
 
 def enough_rows(needs: Indices, per_row: int) -> int:
-    """The least number of rows that give every item the visits it needs.
+    """The minimum number of rows that gives every item the visits it needs.
 
     Example:
         >>> enough_rows(np.array([2, 2, 2]), 2), enough_rows(np.array([5, 1, 1]), 2)
@@ -258,7 +259,7 @@ def enough_rows(needs: Indices, per_row: int) -> int:
 
 
 def fill_up(needs: Indices, per_row: int, rows: int, rng: np.random.Generator) -> Indices:
-    """Visits that fill all places, at least those needed: what is left over goes to the least visited.
+    """Visits of each item that fill all `rows * per_row` places: those needed, the rest to the least visited.
 
     Example:
         >>> fill_up(np.array([5, 1, 1]), 2, 5, np.random.default_rng(0)).tolist()
@@ -266,7 +267,7 @@ def fill_up(needs: Indices, per_row: int, rows: int, rng: np.random.Generator) -
     """
     total = rows * per_row
     low, high = 0, rows
-    while low < high:  # the highest common level that all places can hold
+    while low < high:  # binary search for the highest common minimum that fits
         middle = (low + high + 1) // 2
         low, high = (middle, high) if np.maximum(needs, middle).sum() <= total else (low, middle - 1)
     visits: Indices = np.maximum(needs, low)
@@ -276,10 +277,10 @@ def fill_up(needs: Indices, per_row: int, rows: int, rng: np.random.Generator) -
 
 
 class Groups:
-    """Items in groups, as rows of a table that is as wide as the largest group.
+    """Items in groups, stored as rows of a table that is as wide as the largest group.
 
     Args:
-        group: (n,) group of every item, each of 0..g-1 at least once.
+        group: (n,) group number of every item; each of 0..g-1 occurs at least once.
     """
 
     def __init__(self, group: Indices) -> None:
@@ -290,11 +291,11 @@ class Groups:
         self.members[group[order], place] = order
 
     def needs(self, visits: Indices, per_group: int) -> Indices:
-        """(g,) rows that each group needs, for the visits (n,) that its items need."""
+        """(g,) number of rows that each group needs, given the visits (n,) that its items need."""
         return np.array([enough_rows(visits[own], per_group) for own in self._lists()])
 
     def fill_up(self, visits: Indices, per_group: int, rows: Indices, rng: np.random.Generator) -> Indices:
-        """Visits of all items as a table like `members`, 0 where there is none, for (g,) rows of groups."""
+        """Visits of all items as a table like `members`, padded with 0, given the rows (g,) of the groups."""
         table = np.zeros_like(self.members)
         for line, own in enumerate(self._lists()):
             table[line, : len(own)] = fill_up(visits[own], per_group, int(rows[line]), rng)
@@ -312,8 +313,8 @@ def _draw_classes(
     Args:
         visits: (n,) visits that every class needs.
         groups: Groups of the classes.
-        shape: How many batches there are, groups in each batch, and classes of each of its groups.
-        rng: Where chance comes from.
+        shape: Number of batches, of groups per batch, and of classes per group.
+        rng: Random generator.
 
     Returns:
         (rows, groups per batch * classes per group) classes, all different within a row.
@@ -334,9 +335,9 @@ def _draw_classes(
 
 
 def _draw(left: Indices, rows_left: Indices, count: int, rng: np.random.Generator) -> Indices:
-    """Different columns of each line, by chance in proportion to what is left of them.
+    """Draw different columns of each line, with weights proportional to their remaining visits.
 
-    A column that must be in every row still to come is drawn for certain: so none is left over at the end.
+    A column that is needed in all remaining rows is always drawn, so that no visits are left at the end.
     Shapes: (l, n), (l, 1) -> (l, count).
     """
     keys = rng.standard_exponential(left.shape) / left
@@ -345,7 +346,7 @@ def _draw(left: Indices, rows_left: Indices, count: int, rng: np.random.Generato
 
 
 def check_rank(rank: int, world_size: int) -> None:
-    """Refuse a rank that is none of so many processes.
+    """Raise if a rank is not in 0..world_size-1.
 
     Example:
         >>> check_rank(2, 2)
@@ -359,7 +360,7 @@ def check_rank(rank: int, world_size: int) -> None:
 
 
 def check_start(epoch: int, start: int, batches: int) -> None:
-    """Refuse an epoch, or a batch to begin with, that there is not.
+    """Raise if an epoch or a first batch is out of range.
 
     Example:
         >>> check_start(0, 4, batches=3)
@@ -373,13 +374,13 @@ def check_start(epoch: int, start: int, batches: int) -> None:
 
 
 def shard(size: int, rank: int, world_size: int, begin: int = 0) -> slice:
-    """The part of a batch that a process has: contiguous, in order of rank, sizes at most one apart.
+    """The part of a batch for one process: contiguous, in order of rank, sizes differ by at most one.
 
     Args:
-        size: Samples of the batch.
-        rank: Which process.
-        world_size: How many processes share the batch.
-        begin: Where the batch begins.
+        size: Number of samples in the batch.
+        rank: Rank of the process.
+        world_size: Number of processes that share the batch.
+        begin: Position of the first sample of the batch.
 
     Example:
         >>> [shard(5, rank, 3) for rank in range(3)]

@@ -1,4 +1,4 @@
-"""Data sources by name: what a data set says of itself before its files are read, and how it is read."""
+"""Data sources by name: metadata of a data set that is known before its files are read, and its reader."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _Source = TypeVar("_Source", bound="type[DataSource]")
 
 
 class DataSource(ABC):
-    """Where a data set comes from and how it is read; options are typed constructor arguments.
+    """Base class of readers of data sets; options are typed constructor arguments.
 
     Attributes:
         name: The name it is registered under.
         summary: One line for listings.
-        reads_image_files: Whether it decodes image files, and so gives them in any size: its option `size`.
-        shares_classes: Whether source and target have the same classes, so that there are no new ones to
+        reads_image_files: Whether it decodes image files, and so has an option `size` for any image size.
+        shares_classes: Whether source and target have the same classes, so that there are no new classes to
             transfer to.
-        remote_files: Where its files can be downloaded; empty if they have no known address.
+        remote_files: Its files with download addresses; empty if they have no known address.
 
     Example:
         >>> source = create_source("cifar100", depth=4)
@@ -49,22 +49,22 @@ class DataSource(ABC):
     remote_files: ClassVar[tuple[RemoteFile, ...]] = ()
 
     def tree(self) -> Hierarchy | None:
-        """The tree of all classes, before any file is read; None if only the files know it."""
+        """The tree of all classes, before any file is read; None if it depends on the files."""
         return None
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """Levels of the tree from coarse to fine, before any file is read; empty if only the files know."""
+        """Levels of the tree from coarse to fine, before any file is read; empty if they depend on files."""
         tree = self.tree()
         return () if tree is None else tree.level_names
 
     @property
     def augmentations(self) -> tuple[str, ...]:
-        """What the argument `augment` of a `Loader` of this data can be."""
+        """Allowed values of the argument `augment` of a `Loader` for this data."""
         return loader_augments(self.reads_image_files)
 
     def check_domain(self, domain: str) -> None:
-        """Refuse a domain that the data cannot have, as far as that is known before its files are read.
+        """Raise if the data cannot have a domain, as far as that is known before its files are read.
 
         Raises:
             ValueError: If there is no such domain, or source and target are known to be impossible.
@@ -79,7 +79,7 @@ class DataSource(ABC):
 
     @abstractmethod
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
-        """What is read from the folder, and whether it is there; empty if nothing is needed."""
+        """Files read from the folder, and whether they exist; empty if none are needed."""
 
     @abstractmethod
     def load(self, data_dir: Path | None) -> DataSet:
@@ -102,10 +102,10 @@ SOURCES = Registry[type[DataSource]]("data set", "cophenet.data", "cophenet.data
 def register_source(cls: _Source) -> _Source:
     """Class decorator: make a data source available under its `name`.
 
-    Other packages do without it: they declare an entry point of the group `cophenet.data`.
+    Other packages do not need it: they declare an entry point of the group `cophenet.data`.
 
     Raises:
-        ValueError: If there is a data source of that name.
+        ValueError: If there is a data source with that name.
 
     Example:
         >>> from cophenet.data import Digits
@@ -138,14 +138,14 @@ def source_summaries() -> dict[str, str]:
 
 
 def create_source(name: str, **options: Any) -> DataSource:
-    """Make a data source by name.
+    """Create a data source by name.
 
     Args:
         name: One of `source_names`.
         **options: Arguments of the source.
 
     Raises:
-        ValueError: If the name or an option is unknown or wrong.
+        ValueError: If the name or an option is unknown, or an option is invalid or missing.
 
     Example:
         >>> len(create_source("digits").load(None).samples("train"))

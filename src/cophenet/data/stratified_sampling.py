@@ -1,4 +1,4 @@
-"""Which samples to take: a few of every class, or a share of every class, drawn by a seed."""
+"""Stratified sampling: a few samples of every class, or a share of every class, drawn by a seed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def k_shot(samples: Samples, k: int, seed: int) -> Samples:
     """A few samples of every class, drawn without replacement.
 
     Args:
-        samples: Where to draw from.
+        samples: Samples to draw from.
         k: Samples per class.
-        seed: Decides the draw. With the same seed, the samples of a smaller `k` are among those of a larger
-            one.
+        seed: Determines the draw. With the same seed, the samples for a smaller `k` are a subset of those for
+            a larger one.
 
     Returns:
-        `k` samples of each class, class by class.
+        `k` samples of each class, sorted by class.
 
     Raises:
         ValueError: If a class has fewer than `k` samples.
@@ -49,16 +49,16 @@ def k_shot(samples: Samples, k: int, seed: int) -> Samples:
 
 
 def stratified_split(labels: Labels, fraction: float, seed: int) -> tuple[Labels, Labels]:
-    """Split samples in two so that every class gives its share.
+    """Split samples in two parts, with the same share of every class.
 
     Args:
         labels: (n,) class of each sample, from 0.
-        fraction: Share of the second part, between 0 and 1; of every class the nearest whole number, but at
-            least one sample goes to each part.
-        seed: Decides which.
+        fraction: Share of the second part, between 0 and 1; rounded to a whole number of samples for each
+            class, with at least one sample in each part.
+        seed: Determines which samples.
 
     Returns:
-        Positions of both parts, each rising.
+        Positions of both parts, each in ascending order.
 
     Raises:
         ValueError: If a class has a single sample.
@@ -87,12 +87,12 @@ def stratified_split(labels: Labels, fraction: float, seed: int) -> tuple[Labels
 def draw_test_part(
     samples: Samples, share: float, seed: int, *, too_few: str = "has a single sample", instead: str
 ) -> dict[Part, Samples]:
-    """Both parts of samples that have no test part of their own: a share of every class is drawn for it.
+    """Split samples without a test part: draw a share of every class for it.
 
     Args:
         samples: All samples.
         share: As the `fraction` of `stratified_split`.
-        seed: Decides which.
+        seed: Determines which samples.
         too_few: What is wrong with a class of one sample, for the message.
         instead: What could be given instead of more samples, for the message.
 
@@ -115,7 +115,7 @@ def draw_test_part(
 
 
 def _shuffled_by_class(labels: Labels, classes: int, seed: int) -> tuple[Labels, Labels]:
-    """Positions sorted by class, in random order within each, and where each class starts."""
+    """Positions sorted by class, in random order within each class, and the start of each class."""
     keys = np.random.default_rng(seed).random(len(labels))
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=classes))[:-1]])
     return np.lexsort((keys, labels)), starts

@@ -1,4 +1,4 @@
-"""Clouds of points placed by a tree, for studies where the truth must be known."""
+"""Clouds of points placed by a tree, for studies that need a known ground truth."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class Synthetic(DataSource):
     """Gaussian or multi-modal clouds whose centres are placed by a tree.
 
     Every edge of the tree is a random step whose expected squared length is the edge's weight; a class's
-    centre is the sum of the steps on its path, so squared distances between centres are tree distances in
-    expectation, and nearly exactly in many dimensions. A mode is a further random step from the centre, a
+    centre is the sum of the steps on its path, so the expected squared distances between centres are the tree
+    distances, with small deviations in high dimensions. A mode is a further random step from the centre, a
     sample a further one from its mode. Source and target are split by the rule with fraction 0.4.
 
     Args:
-        branching: Children of every node, level by level: (4, 5) is 4 coarse classes of 5 classes each.
-        tree_file: A tree file instead of `branching`, as `Hierarchy.read` takes it; a relative path starts
-            in the data folder.
-        dims: Dimensions.
+        branching: Number of children of every node, by level: (4, 5) is 4 coarse classes of 5 classes each.
+        tree_file: A tree file instead of `branching`, read by `Hierarchy.read`; a relative path starts in the
+            data folder.
+        dims: Number of dimensions.
         samples_per_class: Samples of each class in each part.
-        modes: Modes per class; 1 for a Gaussian. Samples go to the modes in turn.
+        modes: Modes per class; 1 for a Gaussian. Samples are assigned to the modes in turn.
         mode_distance: Root mean square distance of a mode from the class's centre.
         spread: Root mean square distance of a sample from its mode.
-        seed: Decides everything random.
+        seed: Seed of all random numbers.
 
     Example:
         >>> clouds = Synthetic(branching=(2, 5), dims=8, samples_per_class=4, modes=2).load(None)
@@ -85,7 +85,7 @@ class Synthetic(DataSource):
         return self.regular_tree if self.tree_file is None else None
 
     def check_domain(self, domain: str) -> None:
-        """Refuse source and target of a tree that has too few classes for both."""
+        """Raise for source and target if the tree has too few classes for a split."""
         super().check_domain(domain)
         if domain == "full" or self.tree_file is not None:
             return
@@ -102,7 +102,7 @@ class Synthetic(DataSource):
         return [Requirement(path, path.is_file(), "the tree by which clouds are placed")]
 
     def load(self, data_dir: Path | None) -> DataSet:
-        """Make the data set; only a tree file is read."""
+        """Create the data set; only a tree file is read."""
         tree = self.regular_tree
         if self.tree_file is not None:
             tree = read_tree_file((data_dir or Path()) / self.tree_file)
@@ -117,7 +117,7 @@ class Synthetic(DataSource):
         """(k, dims) the centre of every class."""
         scale = np.sqrt(tree.edge_weights / self.dims)
         places = rng.normal(size=(tree.num_nodes, self.dims)) * scale[:, None]
-        for node in range(1, tree.num_nodes):  # parents stand before their children
+        for node in range(1, tree.num_nodes):  # parents come before their children
             places[node] += places[tree.parents[node]]
         return places[tree.leaves]
 
@@ -130,7 +130,7 @@ class Synthetic(DataSource):
 
 
 def _regular_tree(branching: Sequence[int]) -> Hierarchy:
-    """A tree in which all nodes of a level have equally many children; names count down the path."""
+    """A tree with equal numbers of children in each level; nodes are named by position, such as "1.2"."""
     if not isinstance(branching, Sequence) or isinstance(branching, str | bytes) or not branching:
         raise wrong_argument(
             "branching", f"must list the children of the nodes of each level, got {branching!r}"

@@ -42,16 +42,16 @@ class Vectors(DataSource):
     by the rule with fraction 0.4. Relative paths start in the data folder.
 
     Args:
-        train: File of the training part, or of everything.
-        test: File of the test part; None to take a share of every class of the first file.
-        tree_file: The tree, as `Hierarchy.read` takes it; None for a star of the classes that occur, which
-            knows no source and target.
-        test_share: The share, where there is no test file.
-        seed: Decides which samples are the test part, where there is no test file.
-        labels: What the labels of all files are: "names" of classes, or "positions" in the classes of the
-            tree file, from 0.
-        texts: File in UTF-8 with a line for each row of the test file, or of the only file: what a report
-            shows of the worst mistakes.
+        train: File of the training part, or of all samples.
+        test: File of the test part; None to draw a share of every class of the first file.
+        tree_file: The tree, read by `Hierarchy.read`; None for a star of the classes in the training file,
+            which has no source and target.
+        test_share: Share of the test part, if there is no test file.
+        seed: Determines which samples are the test part, if there is no test file.
+        labels: Kind of the labels in all files: "names" of classes, or "positions" in the classes of the tree
+            file, from 0.
+        texts: UTF-8 file with one line for each row of the test file, or of the only file; a report shows
+            the texts of the worst mistakes.
 
     Example:
         >>> import tempfile
@@ -88,7 +88,7 @@ class Vectors(DataSource):
         self.test_share, self.seed, self.labels = test_share, seed, labels
 
     def check_domain(self, domain: str) -> None:
-        """Refuse source and target without a tree file."""
+        """Raise for source and target if there is no tree file."""
         super().check_domain(domain)
         if domain != "full" and self.tree_file is None:
             raise wrong_argument(
@@ -98,7 +98,7 @@ class Vectors(DataSource):
             )
 
     def requirements(self, data_dir: Path | None) -> list[Requirement]:
-        """The files that were named."""
+        """The files given as options."""
         named = {
             self.train: "features and labels of the training part",
             self.test: "features and labels of the test part",
@@ -113,8 +113,9 @@ class Vectors(DataSource):
 
         Raises:
             FileNotFoundError: If a file is missing.
-            ValueError: If a file cannot be read, labels are not classes, the training file has one class
-                only, there is no test file and a class has a single sample, or texts are not as many.
+            ValueError: If a file cannot be read, labels are not classes, the training file has only one
+                class, a class has a single sample and there is no test file, or the number of texts differs
+                from the number of rows.
         """
         base = data_dir or Path()
         path = base / self.train
@@ -164,7 +165,7 @@ class Vectors(DataSource):
 
 
 def _star(given: list[str]) -> Hierarchy:
-    """The classes side by side: sorted as numbers if all are whole numbers, else as text."""
+    """A star of the classes, sorted as numbers if all are whole numbers, else as text."""
     names = sorted(set(given))
     if all(is_whole(name) for name in names):
         names.sort(key=int)
@@ -186,7 +187,7 @@ def _by_name(given: list[str], tree: Hierarchy, path: Path, where: str) -> Label
 
 
 def _label(tree: Hierarchy, name: str, path: Path) -> int | None:
-    """The label of a name or path; None if it is no class."""
+    """The label of a name or path; None if it is not a class."""
     try:
         return tree.index(name)
     except AmbiguousNameError as error:
