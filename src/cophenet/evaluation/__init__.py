@@ -1,7 +1,6 @@
-"""The paper's protocol: from a finished run to every number, in `results.json` beside it.
+"""The paper's protocol: computes all metrics of a finished run, and writes `results.json` to its folder.
 
-Which numbers there are, what they mean and how they are computed is in `cophenet.metrics`, one card for each
-metric. `keys` and the cards load without torch.
+Metrics are defined in `cophenet.metrics`, with one card for each. `keys` and the cards load without torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `details.json` holds: everything a report draws of one seed beside the features themselves."""
+"""Contents of `details.json`: all data that a report needs of one seed, except the features."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Labels = NDArray[np.int64]
 
 
 def describe_test(test: FeatureSet, distances: Mapping[str, tuple[Tensor, Tensor]]) -> dict[str, Any]:
-    """The whole document.
+    """Create the document.
 
     Args:
         test: The test samples with the logits of their classes.
@@ -48,7 +48,7 @@ def describe_test(test: FeatureSet, distances: Mapping[str, tuple[Tensor, Tensor
             name: _class_table(classes, rho, tree.num_classes) for name, (classes, rho) in distances.items()
         },
         "confusion": confusion(labels, predicted, tree.num_classes),
-        # How a node is predicted: before there was this key, as the ancestor of the predicted class.
+        # How a node is predicted. Files without this key used the ancestor of the predicted class.
         "node_prediction": "summed",
         "node_accuracy": node_accuracy(probabilities, test.labels, tree),
         "worst_mistakes": worst_mistakes(labels, predicted, chosen, tree),
@@ -56,7 +56,7 @@ def describe_test(test: FeatureSet, distances: Mapping[str, tuple[Tensor, Tensor
 
 
 def _class_table(classes: Tensor, rho: Tensor, num_classes: int) -> list[float | None]:
-    """Condensed distances of all classes from those of the classes present; None where one is absent.
+    """Condensed distances of all classes, given those of the classes present; None if a class is absent.
 
     Example:
         >>> import torch
@@ -72,7 +72,7 @@ def _class_table(classes: Tensor, rho: Tensor, num_classes: int) -> list[float |
 
 
 def confusion(labels: Labels, predicted: Labels, num_classes: int) -> list[list[int]]:
-    """The entries that are not zero, as (true, predicted, count), in order.
+    """Non-zero entries of the confusion matrix as (true, predicted, count), sorted.
 
     Example:
         >>> confusion(np.array([0, 0, 1]), np.array([1, 1, 1]), 2)
@@ -85,10 +85,10 @@ def confusion(labels: Labels, predicted: Labels, num_classes: int) -> list[list[
 def node_accuracy(
     probabilities: Tensor, labels: Tensor, tree: Hierarchy
 ) -> dict[str, dict[str, float | int | None]]:
-    """For each node, the share of the samples below it that are predicted to be there.
+    """For each node, the share of the samples below it for which it is predicted.
 
-    As in `level_accuracy`, with which it agrees at every level: of the nodes of a level the one with the
-    largest summed probability is predicted. A class is measured among the classes.
+    Consistent with `level_accuracy` at every level: the predicted node of a level is the one with the largest
+    summed probability. A leaf is compared with the other leaves.
 
     Args:
         probabilities: (N, C).
@@ -113,7 +113,7 @@ def node_accuracy(
             hit = (sums.argmax(1) == own).numpy()
             total[depth] += np.bincount(nodes, minlength=tree.num_nodes)
             right[depth] += np.bincount(nodes[hit], minlength=tree.num_nodes)
-    # A class that lies above the deepest level is met at several: it counts at the deepest, as a class.
+    # A class above the deepest level occurs at several levels: it is counted at the deepest one, as a class.
     own_level = np.where(tree.heights == 0, tree.num_levels, np.maximum(tree.depths, 1)) - 1
     places = np.arange(tree.num_nodes)
     hits, samples = right[own_level, places], total[own_level, places]
@@ -125,11 +125,11 @@ def node_accuracy(
 
 
 def show_inputs(mistakes: Sequence[dict[str, Any]], samples: Samples) -> None:
-    """Add to mistakes what was seen: "file", the name of the file, and "image", a small PNG as base64.
+    """Add the inputs to mistakes: "file", the name of the file, and "image", a small PNG as base64.
 
     Args:
-        mistakes: As `worst_mistakes` has them.
-        samples: The test samples as they were before any network; others than images show nothing.
+        mistakes: Mistakes as returned by `worst_mistakes`, changed in place.
+        samples: The test samples before any network; "image" is added for images only.
     """
     if not mistakes:
         return
@@ -153,12 +153,12 @@ def show_inputs(mistakes: Sequence[dict[str, Any]], samples: Samples) -> None:
 def worst_mistakes(
     labels: Labels, predicted: Labels, probabilities: NDArray[np.float64], tree: Hierarchy
 ) -> list[dict[str, Any]]:
-    """The mistakes farthest apart in the tree, the most certain first among equals.
+    """The mistakes with the largest tree distance, at most 20; ties sorted by descending probability.
 
     Args:
         labels: (N,) true classes.
         predicted: (N,) predicted classes.
-        probabilities: (N,) of the predicted classes.
+        probabilities: (N,) probabilities of the predicted classes.
         tree: The label tree.
     """
     wrong = np.flatnonzero(labels != predicted)

@@ -1,4 +1,4 @@
-"""Features of a run by domain and part: from their files, or else from the data through the network."""
+"""Features of a run by domain and part: read from files, or computed from the data by the network."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ __all__ = [
 
 _KEYS = ("features", "labels", "logits")
 Device = Literal["auto", "cpu", "cuda"]
-# What is read, the samples done, and all of them.
+# Called with the name of the part, the number of samples done, and the total.
 Progress = Callable[[str, int, int], None]
 Load = Callable[[Path | None], "Experiment"]
 
 
 def choose_device(name: str) -> torch.device:
-    """A device by name; "auto" is the GPU if there is one.
+    """Return a device by name; "auto" is the GPU if there is one.
 
     Raises:
-        ValueError: If the name is unknown or there is no such device.
+        ValueError: If the name is unknown or the device is not available.
     """
     check_choice("device", name, get_args(Device))
     if name == "cuda" and not torch.cuda.is_available():
@@ -59,29 +59,29 @@ def choose_device(name: str) -> torch.device:
 def open_stores(
     run: Run, data_dir: Path | None, device: torch.device, progress: Progress | None
 ) -> Sequence[FeatureStore]:
-    """A store for every seed of a run; all read the data at most once.
+    """Open a store for every seed of a run; together they read the data at most once.
 
     Args:
         run: The run.
         data_dir: Folder of the data, which is then checked; None for the one it was trained with.
-        device: Where the networks compute.
-        progress: Called with how far it is.
+        device: Device of the networks.
+        progress: Callback for progress.
 
     Raises:
         ImportError: If the package that writes features is missing.
-        OSError: If the folder that is given does not hold the data.
-        ValueError: If a checkpoint is damaged, or the folder that is given holds other data.
+        OSError: If the given folder does not contain the data.
+        ValueError: If a checkpoint is damaged, or the given folder contains other data.
     """
     import_optional("safetensors.torch", "files of features need", "cophenet[data]")
 
-    # Seeds differ in nothing that the data depends on.
+    # The data does not depend on the seed.
     @cache
     def load(folder: Path | None) -> Experiment:
         return load_experiment(run.recipe, folder, progress=None if progress is not None else False)
 
     stores = [FeatureStore(part, data_dir, device, progress, load) for part in run.parts]
     if data_dir is not None:
-        # Saved features would hide that the folder is not the right one.
+        # With saved features, a wrong folder would otherwise not be detected.
         for store in stores:
             _ = store.experiment
     return stores
@@ -93,12 +93,12 @@ class FeatureStore:
     Args:
         run: The run.
         data_dir: Folder of the data; None for the one it was trained with.
-        device: Where the network computes.
-        progress: Called with how far it is.
-        load: Reads the data of the run in a folder.
+        device: Device of the network.
+        progress: Callback for progress.
+        load: Reads the data of the run from a folder.
 
     Attributes:
-        samples: How many samples the parts that were asked for have.
+        samples: Number of samples in each part that was requested, by name such as "source-test".
     """
 
     def __init__(
@@ -118,8 +118,8 @@ class FeatureStore:
         """The data of the run.
 
         Raises:
-            OSError: If it is not there.
-            ValueError: If it is wrong, or not the data that the run was trained on.
+            OSError: If it is missing.
+            ValueError: If it is invalid, or not the data that the run was trained on.
         """
         experiment = self._load(self.data_dir)
         check_same_data(self.run, experiment)
@@ -136,17 +136,17 @@ class FeatureStore:
         return load_network(self.run, self.device)
 
     def get(self, domain: Domain, part: Part) -> FeatureSet:
-        """Features of a domain and part, read or made and saved.
+        """Features of a domain and part: read from their file, or computed and saved.
 
         Raises:
-            OSError: If they are not saved and the data is not there.
-            ValueError: If the file or the data is wrong.
+            OSError: If they are not saved and the data is missing.
+            ValueError: If the file or the data is invalid.
         """
         saved = self._saved(domain, part)
         return self._make(domain, part, self._samples(domain, part)) if saved is None else saved
 
     def get_or_missing(self, domain: Domain, part: Part) -> FeatureSet | Missing:
-        """The same; where the data is not there, the reason."""
+        """Like `get`, but if the data is missing, return the reason."""
         saved = self._saved(domain, part)
         if saved is not None:
             return saved
@@ -173,7 +173,7 @@ class FeatureStore:
         return experiment.data.samples(part, domain)
 
     def _make(self, domain: Domain, part: Part, samples: Samples) -> FeatureSet:
-        """Features and logits of all samples, by the network as it was trained; they are saved."""
+        """Compute features and logits of all samples with the trained network, and save them."""
         name = f"{domain}-{part}"
         loader = self.experiment.evaluation_loader(samples, device=self.device)
         head, network = self.experiment.objective.finest, self.network
@@ -194,14 +194,14 @@ class FeatureStore:
 
 
 def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str, part: str) -> None:
-    """Write a safetensors file, as a whole or not at all.
+    """Write features to a safetensors file, atomically.
 
     Args:
-        path: The file; its folder is made if needed.
-        samples: What to write.
-        checkpoint: Name of the checkpoint that the network was loaded from; its checksum is in it.
-        domain: Of the data, as in `Samples`.
-        part: Of the data: "train", "test" or "validation".
+        path: The file; its folder is created if needed.
+        samples: The features to write.
+        checkpoint: Name of the checkpoint that the network was loaded from, which contains its checksum.
+        domain: Domain of the data.
+        part: Part of the data: "train", "test" or "validation".
     """
     metadata = {"checkpoint": checkpoint, "domain": domain, "part": part, "tree": dump_json(samples.tree)}
     make_real_folder(path.parent, parents=True)
@@ -209,10 +209,10 @@ def save_features(path: Path, samples: FeatureSet, checkpoint: str, domain: str,
 
 
 def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
-    """Read what `save_features` wrote; None if there is no such file, or it is of another checkpoint or part.
+    """Read a file of `save_features`; None if it does not exist, or is of another checkpoint or part.
 
     Raises:
-        ValueError: If the file is damaged; a byte that has changed is noticed by the checksum, which files of
+        ValueError: If the file is damaged. Changed bytes are detected by the checksum, which files of
             earlier versions do not have.
     """
     if not path.is_file():
@@ -236,7 +236,7 @@ def load_features(path: Path, checkpoint: str, part: str) -> FeatureSet | None:
 
 
 def _check_features(features: Tensor, labels: Tensor, logits: Tensor, tree: Hierarchy) -> None:
-    """Refuse tensors that do not belong together."""
+    """Raise if the shapes, types or labels of the tensors do not match."""
     if labels.ndim != 1 or labels.dtype != torch.int64:
         raise ValueError(f"labels must be (n,) int64, got {tuple(labels.shape)} {labels.dtype}")
     count = len(labels)

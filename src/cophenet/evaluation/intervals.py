@@ -1,4 +1,4 @@
-"""How far a difference is noise: intervals over seeds, and over test samples where there is one seed."""
+"""Confidence intervals of metrics: over seeds, or over test samples if there is one seed."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Interval(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether it has a width: a single number, or equal ones, say nothing of their noise."""
+        """Whether it has a width; a single number, or equal numbers, do not allow an estimate of noise."""
         return self.high - self.low > _ROUNDING * abs(self.mean)
 
     @property
     def sign(self) -> int:
-        """1 if all of it is above zero, -1 if all is below, else 0: no more than noise, or noise not known.
+        """1 if the interval is above zero, -1 if it is below, else 0 (not significant, or width not known).
 
         Example:
             >>> Interval(0.2, 0.1, 0.3).sign, Interval(0.2, -0.1, 0.5).sign, Interval(0.2, 0.2, 0.2).sign
@@ -48,13 +48,13 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: Sequence[float], floor: float = 0.0) -> Interval:
-    """The mean of numbers with its 95 % interval by Student's t; of a single number, or none, itself.
+    """The mean of numbers with its 95 % interval by Student's t, which has no width for a single number.
 
         mean +- t(0.975, n - 1) s / sqrt(n)
 
     Args:
-        values: The numbers, such as differences of two runs of the same seed.
-        floor: Half of the interval is at least this.
+        values: The numbers, such as differences of two runs of the same seed; (0, 0, 0) is returned if empty.
+        floor: Lower bound of half the width of the interval.
 
     Example:
         >>> [round(end, 3) for end in mean_interval([0.1, 0.2, 0.3])]
@@ -73,19 +73,20 @@ def mean_interval(values: Sequence[float], floor: float = 0.0) -> Interval:
 
 
 def resampled_means(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Means of scores over samples drawn again, with replacement: the bootstrap of Efron (1979).
+    """Means of scores over samples drawn with replacement: the bootstrap of Efron (1979).
 
-    The same number of samples is always drawn alike, so that two tables of the same samples are paired.
+    The draw depends only on the number of samples, so that the means for two tables of the same samples are
+    paired.
 
     Args:
         scores: (N, m), m scores of each sample.
 
     Returns:
-        (400 + 1, m); the first row is the mean over all samples as they are.
+        (400 + 1, m); the first row is the mean over the original samples.
     """
     rng, count = np.random.default_rng(0), len(scores)
     sums = np.zeros((_RESAMPLES + 1, scores.shape[1]))
-    # How often a block of samples is drawn is binomial, and inside it each sample alike.
+    # The number of draws from a block is binomial; within a block all samples have the same probability.
     left = np.full(_RESAMPLES, count)
     for start in range(0, count, _ROWS):
         block = scores[start : start + _ROWS].astype(np.float64)
@@ -101,7 +102,7 @@ def resampled_interval(means: NDArray[np.float64]) -> Interval:
     """The 95 % interval of one score, or of a difference of two, from a column of `resampled_means`.
 
     Args:
-        means: (400 + 1,), the first is that of the samples as they are.
+        means: (400 + 1,), the first is the mean over the original samples.
     """
     tail = (1 - _CONFIDENCE) / 2
     low, high = np.quantile(means[1:], [tail, 1 - tail])

@@ -1,4 +1,4 @@
-"""The keys of `results.json`: the title, unit and better direction of each, from the cards of the metrics.
+"""The keys of `results.json`: title, unit and better direction of each, from the cards of the metrics.
 
 A key is `<domain>/<metric>` or `<domain>/<metric>/<detail>`, where the detail is a level of the tree or a
 class distance: `source/accuracy/fine`, `source/cpcc/l2`, `source/hierarchical-distance@5`.
@@ -17,12 +17,12 @@ DOMAINS = ("source", "target", "full")
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """What a reader must know of a number.
+    """Description of the number behind a key.
 
     Attributes:
         title: A description, for a heading.
-        short: The paper's abbreviation where it has one, for a column.
-        higher_is_better: Which way is better.
+        short: The paper's abbreviation if it has one, for a column.
+        higher_is_better: Whether higher values are better.
         percent: Whether it is a fraction, shown as percent.
         group: The metrics it shares a table with in a report.
     """
@@ -35,7 +35,7 @@ class MetricInfo:
 
 
 def split_key(key: str) -> tuple[str, str, str]:
-    """Domain, metric and detail of a key; "" for what it has not.
+    """Domain, metric and detail of a key; "" for missing parts.
 
     Example:
         >>> split_key("source/hierarchical-distance@5"), split_key("source/accuracy/fine")
@@ -47,7 +47,7 @@ def split_key(key: str) -> tuple[str, str, str]:
 
 
 def metric_of(key: str) -> str:
-    """The metric that a key is of.
+    """The metric of a key, without "@" and number.
 
     Example:
         >>> metric_of("source/hierarchical-distance@5"), metric_of("source/accuracy/fine")
@@ -57,7 +57,7 @@ def metric_of(key: str) -> str:
 
 
 def describe(key: str) -> MetricInfo:
-    """What a key of `results.json` means.
+    """Describe a key of `results.json`.
 
     Raises:
         ValueError: If there is no such key.
@@ -84,7 +84,7 @@ def describe(key: str) -> MetricInfo:
 
 
 def key_order(key: str) -> tuple[int, str, int]:
-    """Sorts keys as tables have them: by metric, then by domain; keys that differ in the detail are equal.
+    """Sort key for the order of tables: by metric, then by domain; equal for keys that differ in the detail.
 
     Raises:
         ValueError: If there is no such key.

@@ -1,4 +1,4 @@
-"""The paper's protocol: which samples of a run are measured, by all metrics that have a card."""
+"""The paper's protocol: selects the samples of a run, and computes all metrics that have a card."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def evaluate(
     progress: Progress | None = None,
     trust: bool = False,
 ) -> dict[str, Any]:
-    """Measure a finished run, and write `results.json` and what it was made of into its folder.
+    """Compute all metrics of a finished run, and write `results.json`, details and features to its folder.
 
-    Features are saved and used again as long as the checkpoint is the same, so that a second call needs
-    neither the data nor the network, and gives the same numbers. Threads are those of the training.
+    Saved features are reused as long as the checkpoint is the same, so that a second call needs neither the
+    data nor the network, and returns the same numbers. The number of threads is that of the training.
 
     Args:
         run: A run, or its folder; of one seed or of several.
         data_dir: Folder of the same data; None for the one it was trained with.
-        device: Where the network computes: "auto" is the GPU if there is one.
-        progress: Called with the name of the part being read, the samples done and all of them.
-        trust: Whether code of a user's own that the folder names may run, such as a backbone by import path;
-            what `train` returns is trusted already.
+        device: Device of the network; "auto" is the GPU if there is one.
+        progress: Called with the name of the part being read, the number of samples done, and the total.
+        trust: Whether custom code that the folder names may run, such as a backbone by import path; a run
+            returned by `train` is already trusted.
 
     Returns:
         The content of `results.json`.
@@ -61,7 +61,7 @@ def evaluate(
     Raises:
         ImportError: If safetensors is missing.
         OSError: If the data of the test part is missing, or there is none in `data_dir`.
-        TrustError: If the folder names such code and may not.
+        TrustError: If the folder names custom code and is not trusted.
         ValueError: If there is no such run, it is not finished, its newest checkpoint is damaged, or the data
             is not what it was trained on.
 
@@ -107,7 +107,7 @@ def _evaluate_seed(store: FeatureStore) -> dict[str, Any]:
                 numbers.add_missing(card, "target", own.levels, target)
             else:
                 numbers.measure(card, target)
-    # Last, because class distances take longest.
+    # These come last because class distances take longest.
     distances = {geometry.name: geometry.distances for geometry in own.geometry if geometry.level is None}
     for card in (card for card in cards if card.by == "distance"):
         numbers.measure(card, own)
@@ -120,7 +120,7 @@ def _evaluate_seed(store: FeatureStore) -> dict[str, Any]:
 
 
 def _show_mistakes(store: FeatureStore, mistakes: list[dict[str, Any]]) -> None:
-    """Add images and names of files to mistakes: from the data if it was read, else from the last time."""
+    """Add images and file names to mistakes: from the data if it was read, else from the old details."""
     if store.loaded:
         show_inputs(mistakes, store.experiment.raw_test)
         return
@@ -138,7 +138,7 @@ def _own_data(store: FeatureStore) -> EvaluationData:
     run, recipe = store.run, store.run.recipe
     domain = recipe.data.domain
     test = store.get(domain, "test")
-    # The shuffled tree of a control is what was trained on, but not what is true.
+    # A control is trained on a shuffled tree, which is not the true one.
     true = shaped_tree(test.tree, recipe.tree.model_copy(update={"shuffle_seed": None}))
     shuffled = recipe.tree.shuffle_seed is not None
     return EvaluationData(
@@ -154,7 +154,7 @@ def _own_data(store: FeatureStore) -> EvaluationData:
 
 
 def _target_data(store: FeatureStore, source: EvaluationData) -> EvaluationData | Missing:
-    """The test samples of the target, which are measured by what was trained on the source."""
+    """The test samples of the target domain, for a network trained on the source domain."""
     if store.run.recipe.data.validation:
         return Missing("data.validation keeps the test part, and the target, unseen")
     test = store.get_or_missing("target", "test")
@@ -173,9 +173,9 @@ def _target_data(store: FeatureStore, source: EvaluationData) -> EvaluationData 
 
 
 def _one_shot_scores(store: FeatureStore, test: FeatureSet) -> Tensor | Missing:
-    """Scores (N, classes) of the target classes, by a new head that saw a few samples of each.
+    """Scores (N, classes) of the target classes, from a new head trained on a few samples of each.
 
-    The seed of the run decides the samples and the head's first weights.
+    The seed of the run determines the samples and the head's initial weights.
     """
     settings = store.run.recipe.one_shot
     if settings is None:
@@ -198,14 +198,14 @@ def _one_shot_scores(store: FeatureStore, test: FeatureSet) -> Tensor | Missing:
 def _train_head(
     features: Tensor, labels: Tensor, classes: int, settings: OneShotSettings, seed: int
 ) -> nn.Linear:
-    """A linear classifier of features; all of them are one batch, so an epoch is one step.
+    """Train a linear classifier of features; all samples are one batch, so an epoch is one step.
 
     Args:
         features: (n, d) of the frozen encoder.
         labels: (n,) from 0.
-        classes: How many there are.
-        settings: How it is trained.
-        seed: Decides its first weights.
+        classes: Number of classes.
+        settings: Training settings.
+        seed: Determines the initial weights.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -221,11 +221,11 @@ def _train_head(
 
 
 def _class_geometry(recipe: Recipe, tree: Hierarchy, test: FeatureSet) -> tuple[ClassGeometry, ...]:
-    """How the classes are compared with a tree: as the objective did, if it had CPCC, and by plain l2.
+    """The class distances to compare with a tree: those of the recipe, and that of a CPCC objective first.
 
-    A distance of unit vectors is called by its name and "-unit". Where one with flow weights, at a coarser
-    level or with a target of its own is a yardstick as well, such as "l2", it is called "l2-trained", as "l2"
-    is the plain one, by which all objectives are compared.
+    A distance of unit vectors has the suffix "-unit". If the objective's distance is also one of the recipe's
+    `evaluation.distances`, such as "l2", but has flow weights, a level or a target, it is named "l2-trained",
+    because "l2" is the plain distance, by which all objectives are compared.
     """
     measure = partial(ClassGeometry, features=test.features, labels=test.labels, tree=tree)
     geometries = {}

@@ -1,4 +1,4 @@
-"""What `results.json` holds: the numbers of one seed, and of several with mean and standard deviation."""
+"""Contents of `results.json`: the numbers of one seed, or of several with mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FORMAT = 1
 
 
 class Numbers:
-    """The numbers of a run, in the order they were measured.
+    """The numbers of a run, in the order in which they were computed.
 
     Attributes:
-        values: Key -> number, None where it is undefined or cannot be computed.
-        missing: Key -> why it is None.
+        values: Key -> number; None if it is undefined or cannot be computed.
+        missing: Key -> why the number is None.
     """
 
     def __init__(self) -> None:
@@ -33,10 +33,10 @@ class Numbers:
         self.missing: dict[str, str] = {}
 
     def measure(self, card: Card, data: EvaluationData) -> None:
-        """Add the numbers of a metric; NaN becomes None, for the reason that the metric warned of.
+        """Compute and add the numbers of a metric; NaN becomes None, with the reason given in its warning.
 
         Raises:
-            ValueError: If the metric names a number otherwise than by its key.
+            ValueError: If the name of a number does not begin with the key of the metric.
         """
         measured, reasons = with_reasons(partial(card.measure, data))
         undefined = "; ".join(reasons) or "not finite"
@@ -50,7 +50,7 @@ class Numbers:
                 self._add(key, float(number), undefined)
 
     def add_missing(self, card: Card, domain: str, levels: Sequence[str], why: Missing) -> None:
-        """Add the numbers that a metric would have, at all levels if it has one for each, as missing."""
+        """Add the numbers of a metric as missing; for a metric by level, one for each level."""
         details = [f"/{level}" for level in levels] if card.by == "level" else [""]
         for detail in details:
             self._add(f"{domain}/{card.key}{detail}", None, why.reason)
@@ -65,8 +65,8 @@ class Numbers:
 def summary(values: Sequence[float | None]) -> dict[str, Any]:
     """Mean, standard deviation (n - 1) and the values themselves.
 
-    The mean is None if any value is, as it would be of other seeds than the rest of a table; the standard
-    deviation also for a single value.
+    The mean is None if any value is None, because it would be over other seeds than the rest of a table; the
+    standard deviation is also None for a single value.
 
     Example:
         >>> summary([0.5, 0.75, 1.0])
@@ -86,7 +86,7 @@ def summary(values: Sequence[float | None]) -> dict[str, Any]:
 def seed_results(
     run: Run, levels: Sequence[str], samples: Mapping[str, int], numbers: Numbers
 ) -> dict[str, Any]:
-    """The document of a run of one seed."""
+    """Create the document of a run of one seed."""
     info = run.info
     seconds = info["seconds_per_epoch"]
     return {
@@ -105,7 +105,7 @@ def seed_results(
 
 
 def run_results(run: Run, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The document of several seeds, from theirs; facts that all share are read from the first."""
+    """Combine the documents of several seeds; values that all share are copied from the first."""
     first = parts[0]
     keys = sorted(dict.fromkeys(key for part in parts for key in part["metrics"]), key=key_order)
     seconds = [part["seconds_per_epoch"] for part in parts]
