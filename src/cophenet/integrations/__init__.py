@@ -1,7 +1,7 @@
-"""Other frameworks, a file for each.
+"""Integrations of other frameworks, one file for each.
 
-Those with the loss share `LayerInput`: features are what goes into a network's last layer, and no network has
-to be changed to give them.
+`LayerInput` captures features as the input of a network's last layer, so that no network has to be changed to
+return them.
 """
 
 from __future__ import annotations

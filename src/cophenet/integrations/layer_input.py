@@ -1,4 +1,4 @@
-"""What goes into a layer of a network: the features of a model that does not return them."""
+"""The input of a layer of a network, as the features of a model that does not return them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["LayerInput"]
 
 
 class LayerInput:
-    """Keeps what a layer was last given, with its graph; for a classifier's last layer, the features.
+    """Captures the last input of a layer, with its graph; for a classifier's last layer, the features.
 
     Args:
-        layer: The layer, such as `model.classifier`. What it is given must be one tensor (B, d).
+        layer: The layer, such as `model.classifier`. Its first input must be a tensor (B, d).
 
     Example:
         >>> import torch
@@ -36,10 +36,10 @@ class LayerInput:
         self._last = inputs[0] if inputs and isinstance(inputs[0], Tensor) else None
 
     def take(self) -> Tensor:
-        """The features of the last forward pass, once.
+        """Return and release the features of the last forward pass.
 
         Raises:
-            ValueError: If there was none since the last call, or what the layer was given is not (B, d).
+            ValueError: If there was no forward pass since the last call, or the input was not (B, d).
         """
         features, self._last = self._last, None
         if features is None:
@@ -51,5 +51,5 @@ class LayerInput:
         return features
 
     def close(self) -> None:
-        """Leave the layer alone."""
+        """Remove the hook from the layer."""
         self._hook.remove()

@@ -18,18 +18,18 @@ __all__ = ["CPCCCallback"]
 
 
 class CPCCCallback(Callback):
-    """Logs how well the features of all validation data follow the tree, once per validation.
+    """Logs the CPCC of the features of all validation data, once per validation.
 
-    Training is the module's own business: three lines, a `CPCCLoss` made in `__init__` and added in
+    It does not change training: for that, create a `CPCCLoss` in the module's `__init__` and add it in
     `training_step`.
 
     Args:
         tree: The label tree.
-        layer: The layer whose input are the features, by its name in the module, such as `"head"`.
-        labels: How to find the labels (B,) in a batch; None for its second part, or its entry "labels" or
-            "label".
-        name: What the number is logged as.
-        **options: Of `cophenet.metrics.CPCC`: `distance`, `level`, `normalize`, ...
+        layer: Name in the module of the layer whose input are the features, such as `"head"`.
+        labels: A function that returns the labels (B,) of a batch; None for its second element, or its entry
+            "labels" or "label".
+        name: Name of the logged number.
+        **options: Options of `cophenet.metrics.CPCC`: `distance`, `level`, `normalize`, ...
 
     Example:
         >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
@@ -56,7 +56,7 @@ class CPCCCallback(Callback):
         self._features: LayerInput | None = None
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
-        """Listen to the layer."""
+        """Reset the metric and register a hook on the layer."""
         modules = dict(pl_module.named_modules())
         if self.layer not in modules or not self.layer:
             names = [name for name, _ in pl_module.named_children()]
@@ -68,21 +68,21 @@ class CPCCCallback(Callback):
     def on_validation_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any, **__: Any
     ) -> None:
-        """Remember the features of a batch."""
+        """Update the metric with the features of a batch."""
         del trainer, pl_module, outputs
         assert self._features is not None
         self.metric.update(self._features.take().detach(), self._labels(batch))
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log the number; nothing in the sanity check, which sees a few samples."""
+        """Log the metric, except in the sanity check, which runs on a few samples only."""
         self._leave()
         if not trainer.sanity_checking:
-            # The metric has gathered the samples of all processes already.
+            # The metric already gathers the samples of all processes.
             pl_module.log(self.name, self.metric.compute(), sync_dist=False)
         self.metric.reset()
 
     def on_exception(self, *_: Any, **__: Any) -> None:
-        """Leave the layer alone."""
+        """Remove the hook from the layer."""
         self._leave()
 
     def _leave(self) -> None:

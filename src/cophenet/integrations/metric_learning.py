@@ -1,4 +1,4 @@
-"""pytorch-metric-learning: CPCC called as its losses are, alone or among `MultipleLosses`."""
+"""pytorch-metric-learning: CPCC with the call of its losses, alone or in `MultipleLosses`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["MetricLearningCPCC"]
 class MetricLearningCPCC(CPCCLoss):
     """`CPCCLoss` with the call of pytorch-metric-learning: `loss(embeddings, labels, indices_tuple)`.
 
-    Its losses compare unit vectors unless told otherwise, so `normalize=True` is the default here. What a
-    miner found does not count: a correlation is of all class pairs of the batch. In place of its memory
-    across batches there is `memory=`.
+    Its losses compare unit vectors by default, so `normalize=True` is the default here. The results of miners
+    are ignored, because the correlation is over all class pairs of the batch. Use `memory=` in place of its
+    `CrossBatchMemory`.
 
     Args:
         tree: The label tree.
         normalize: Compare unit vectors.
-        **options: Of `CPCCLoss`: `distance`, `weight`, `level`, `memory`, ...
+        **options: Options of `CPCCLoss`: `distance`, `weight`, `level`, `memory`, ...
 
     Example:
         >>> import torch
@@ -44,14 +44,14 @@ class MetricLearningCPCC(CPCCLoss):
         ref_emb: Tensor | None = None,
         ref_labels: Tensor | None = None,
     ) -> Tensor:
-        """The loss of a batch.
+        """Compute the loss of a batch.
 
         Args:
             embeddings: (B, d).
             labels: (B,) positions in the tree's classes.
-            indices_tuple: What a miner found; not used.
-            ref_emb: None.
-            ref_labels: None.
+            indices_tuple: Result of a miner; ignored.
+            ref_emb: Must be None.
+            ref_labels: Must be None.
         """
         if ref_emb is not None or ref_labels is not None:
             raise ValueError(

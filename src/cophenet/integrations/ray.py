@@ -1,8 +1,8 @@
-"""Ray Data: files of vectors embedded, answered and measured by the workers of a cluster.
+"""Ray Data: files of vectors are embedded, predicted and measured by the workers of a cluster.
 
-A task is one file, or a run of blocks of a pass over all files. What it writes is written whole or not at
-all, and what it computes are sums, so Ray gives the task of a lost worker to another one, and nothing is
-lost. Files must have the same path on all machines.
+A task is one file, or a range of consecutive blocks of a pass over all files. Files are written atomically,
+and results of passes are sums, so Ray can repeat the task of a lost worker on another one without losing
+anything. Files must have the same path on all machines.
 
 Moritz et al., "Ray: A Distributed Framework for Emerging AI Applications", OSDI 2018, arXiv:1712.05889.
 """
@@ -30,12 +30,12 @@ from cophenet.tree import Hierarchy
 
 __all__ = ["RayModel", "map_files", "ray_passes"]
 
-# A pass is cut into so many tasks for each processor of the cluster: less is lost with a worker.
+# Number of tasks of a pass per processor of the cluster; with several, less work is lost with a worker.
 _TASKS = 4
 
 
 class RayModel:
-    """A saved model for `Dataset.map_batches` of Ray, in a pipeline of your own.
+    """A saved model for `Dataset.map_batches` of Ray, for custom pipelines.
 
     Each worker loads it once. The vectors of a batch are replaced by the reshaped ones, or with `decision`
     the columns `prediction`, `path`, `node` and `probability` are added.
@@ -43,7 +43,7 @@ class RayModel:
     Args:
         model: Folder of a saved model, or of a run.
         column: The column of vectors.
-        decision: "argmax", "expected-cost" or "specific-if-confident" to answer; None to reshape.
+        decision: "argmax", "expected-cost" or "specific-if-confident" to predict; None to reshape.
         error_target: Share of wrong answers for "specific-if-confident".
 
     Example:
@@ -68,7 +68,7 @@ class RayModel:
         self._column, self._decision, self._error_target = column, decision, error_target
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """The batch with what the model says of it."""
+        """Return the batch with reshaped vectors, or with the columns of the prediction."""
         rows = np.stack(batch[self._column])
         if self._decision is None:
             return {**batch, self._column: self._model.transform(rows)}
@@ -77,14 +77,14 @@ class RayModel:
 
 
 def map_files(work: Callable[[Path, Path], Any], pairs: Sequence[tuple[Path, Path]]) -> list[Any]:
-    """The results of `work(file, output)` for each pair, in order.
+    """Call `work(file, output)` for each pair on the cluster, and return the results in order.
 
     Args:
-        work: Writes the output whole or not at all; sent to the workers.
-        pairs: Files and what becomes of them.
+        work: Must write the output atomically; sent to the workers.
+        pairs: Files and their outputs.
 
     Raises:
-        ValueError: If a file cannot be read or written; the others are worked on all the same.
+        ValueError: If a file cannot be read or written; the other files are processed nevertheless.
     """
     with _cluster() as ray:
         return _run(ray, [partial(work, file.resolve(), output.resolve()) for file, output in pairs])
@@ -92,10 +92,10 @@ def map_files(work: Callable[[Path, Path], Any], pairs: Sequence[tuple[Path, Pat
 
 @contextmanager
 def ray_passes(tree: Hierarchy) -> Iterator[None]:
-    """Let functions of `cophenet.metrics.streaming` compute on a cluster, with shards opened from files.
+    """Context manager: run functions of `cophenet.metrics.streaming` on a cluster, for shards in files.
 
     Args:
-        tree: The one that the shards were opened with.
+        tree: The tree with which the shards were opened.
     """
     with _cluster() as ray:
 
@@ -112,7 +112,7 @@ def ray_passes(tree: Hierarchy) -> Iterator[None]:
 
 
 def _add_run(sent: Any, first: int, last: int) -> Any:
-    """The totals of some blocks, in a worker."""
+    """Compute the totals of some blocks, in a worker."""
     import ray
 
     work, totals, blocks = ray.cloudpickle.loads(ray.get(sent))
@@ -122,7 +122,7 @@ def _add_run(sent: Any, first: int, last: int) -> Any:
 
 
 def _dumps(ray: Any, thing: Any, tree: Hierarchy) -> bytes:
-    """A pickle that has the names of opened files in place of what is in them."""
+    """Pickle an object, with the names of opened files in place of their contents."""
 
     class Pickler(ray.cloudpickle.CloudPickler):  # type: ignore[misc]
         def reducer_override(self, part: Any) -> Any:
@@ -147,7 +147,7 @@ def _opened(names: tuple[str, ...], tree: Hierarchy) -> FeatureShards:
 
 
 def _run(ray: Any, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-    """What the tasks return, in order: each is a row of a data set, and Ray repeats those of lost workers."""
+    """The results of tasks, in order. Each is a row of a data set, and Ray repeats those of lost workers."""
     rows = [{"number": number, "task": ray.cloudpickle.dumps(task)} for number, task in enumerate(tasks)]
     data = ray.data.from_items(rows, override_num_blocks=len(rows)).map(_run_row)
     done = sorted(data.take_all(), key=lambda row: row["number"])
@@ -157,7 +157,7 @@ def _run(ray: Any, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 def _run_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Run a task in a worker; what is wrong with its file is for the command to say, not for Ray."""
+    """Run a task in a worker; return errors with its file, which the caller raises instead of Ray."""
     import ray
 
     result, problem = None, ""
@@ -170,13 +170,13 @@ def _run_row(row: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _cluster() -> Iterator[Any]:
-    """The cluster of RAY_ADDRESS, or that of the caller; else this machine's processors, until the end."""
+    """The caller's cluster, else that of RAY_ADDRESS, else one on this machine, shut down at the end."""
     ray = import_optional("ray.data", "--engine ray needs", "cophenet[ray]")
     import_optional("ray.cloudpickle", "--engine ray needs", "cophenet[ray]")
     if ray.is_initialized():
         yield ray
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anyone
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
     ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     ray.data.DataContext.get_current().enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)

@@ -16,18 +16,18 @@ __all__ = ["SentenceCPCC"]
 
 
 class SentenceCPCC(nn.Module):
-    """Cross entropy of a linear layer on the embeddings, and `weight * (1 - CPCC)` of the embeddings.
+    """Cross entropy of a linear layer on the embeddings, plus `weight * (1 - CPCC)` of the embeddings.
 
     For data sets with one column of texts and one of labels, which are positions in the tree's classes. The
-    linear layer belongs to the loss: it is trained with the model, and not needed afterwards.
+    linear layer is part of the loss: it is trained with the model, and not needed afterwards.
 
     Args:
         model: A `SentenceTransformer`.
         tree: The label tree.
         weight: Factor of `1 - CPCC`.
         classification: Factor of the cross entropy; 0 for CPCC alone.
-        normalize: CPCC of unit vectors, since sentence embeddings are compared by cosine.
-        **options: Of `CPCCLoss`: `distance`, `level`, `memory`, ...
+        normalize: Compute CPCC of unit vectors, because sentence embeddings are compared by cosine.
+        **options: Options of `CPCCLoss`: `distance`, `level`, `memory`, ...
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SentenceCPCC(nn.Module):
         self.head = nn.Linear(width, tree.num_classes) if classification else None
 
     def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor) -> Tensor:
-        """The loss of a batch of texts.
+        """Compute the loss of a batch of texts.
 
         Args:
             sentence_features: The tokens of one column of texts.
@@ -64,7 +64,7 @@ class SentenceCPCC(nn.Module):
         return loss
 
     def get_config_dict(self) -> dict[str, Any]:
-        """What a model card says of the loss."""
+        """Settings of the loss, for a model card."""
         return {
             "distance": self.criterion.distance.name,
             "weight": self.criterion.weight,
@@ -73,7 +73,7 @@ class SentenceCPCC(nn.Module):
 
 
 def _width(model: nn.Module) -> int:
-    """The width of a model's embeddings, whose getter newer versions call otherwise."""
+    """The width of a model's embeddings, whose getter has another name in newer versions."""
     for name in ("get_embedding_dimension", "get_sentence_embedding_dimension"):
         if hasattr(model, name):
             return int(getattr(model, name)())

@@ -16,19 +16,19 @@ __all__ = ["TrainerCPCC"]
 
 
 class TrainerCPCC:
-    """A loss for `Trainer(compute_loss_func=...)`: cross entropy of the logits, and `weight * (1 - CPCC)`.
+    """A loss for `Trainer(compute_loss_func=...)`: cross entropy of the logits, plus `weight * (1 - CPCC)`.
 
-    Like the Trainer's own losses it adds up to the mean over all samples of an optimizer step: each part of
-    an accumulated step counts by its share of the labels, cross entropy and CPCC alike. CPCC compares the
-    classes of one part at a time, on several processes those of all their parts together.
+    Like the Trainer's own losses it sums to the mean over all samples of an optimizer step: with gradient
+    accumulation, cross entropy and CPCC of each forward pass are weighted by its share of the labels. CPCC
+    compares the classes of one forward pass; with several processes, those of all processes together.
 
     Args:
         tree: The label tree; labels are positions in its classes.
         features: The layer whose input are the features (B, d), such as `model.classifier`; or a function of
             the model's outputs, such as `lambda outputs: outputs.hidden_states[-1][:, 0]`.
         weight: Factor of `1 - CPCC`.
-        label_smoothing: Of the cross entropy.
-        **options: Of `CPCCLoss`: `distance`, `level`, `memory`, `normalize`, ...
+        label_smoothing: Label smoothing of the cross entropy.
+        **options: Options of `CPCCLoss`: `distance`, `level`, `memory`, `normalize`, ...
 
     Example:
         >>> import torch
@@ -59,13 +59,13 @@ class TrainerCPCC:
     def __call__(
         self, outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
-        """The loss of one forward pass.
+        """Compute the loss of one forward pass.
 
         Args:
-            outputs: What the model returned, with `logits` (B, classes).
+            outputs: The output of the model, with `logits` (B, classes).
             labels: (B,) positions in the tree's classes.
-            num_items_in_batch: Labels of the whole optimizer step, as the Trainer counts them; None for those
-                of this pass.
+            num_items_in_batch: Number of labels in the whole optimizer step, as counted by the Trainer; None
+                for that of this pass.
         """
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs.logits
         labels = labels.view(-1)
