@@ -1,4 +1,4 @@
-"""The small network on top of vectors, a residual adapter and one linear head, trained by an objective."""
+"""A small network for vectors, a residual adapter and a linear head, and its training with an objective."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _LEARNING_RATE, _WEIGHT_DECAY, _EPOCHS = 3e-3, 1.0, 100
 
 
 class Adapter(Backbone):
-    """Vectors plus what two layers make of them; at the start the vectors themselves.
+    """A residual adapter: vectors plus the output of a two-layer MLP, which training initializes to 0.
 
     Args:
         inputs: Size of a vector.
-        hidden: Size of the layer between; 0 for a linear adapter, ``skip`` alone.
-        outputs: Size of a reshaped vector. With another size than the inputs, or without a hidden layer,
-            the vectors go through a matrix of their own.
+        hidden: Size of the hidden layer; 0 for a linear adapter, ``skip`` alone.
+        outputs: Size of a reshaped vector. If it differs from `inputs`, or without a hidden layer, ``skip``
+            is a learned matrix, else the identity.
 
     Example:
         >>> Adapter(5, 8, 5)(torch.zeros(3, 5)).shape
@@ -65,8 +65,8 @@ class VectorNetwork(nn.Module):
     """Standardised vectors -> reshaped vectors and the logits of the classes.
 
     Args:
-        adapter: Vectors to reshaped vectors.
-        head: Reshaped vectors to logits.
+        adapter: Maps vectors to reshaped vectors.
+        head: Maps reshaped vectors to logits.
     """
 
     def __init__(self, adapter: Adapter, head: nn.Linear) -> None:
@@ -81,7 +81,7 @@ class VectorNetwork(nn.Module):
 
 
 def _start_network(objective: Objective, inputs: int, hidden: int, outputs: int, seed: int) -> Network:
-    """An adapter with the heads of an objective; torch's global random numbers are left alone."""
+    """Create an adapter with the heads of an objective; torch's global random state is not changed."""
     if any(head.scale is not None for head in objective.heads):
         raise ValueError(f"objective {objective.name!r} has cosine heads, which objective='auto' trains here")
     with torch.device("meta"):
@@ -104,7 +104,7 @@ def _start_network(objective: Objective, inputs: int, hidden: int, outputs: int,
 
 
 def _start_skip(inputs: int, outputs: int, generator: torch.Generator) -> Tensor:
-    """The identity, or random directions that keep lengths where the sizes differ."""
+    """The identity, or a random matrix with orthonormal rows or columns if the sizes differ."""
     if inputs == outputs:
         return torch.eye(inputs)
     drawn = np.random.default_rng(int(torch.randint(1 << 31, (), generator=generator)))
@@ -114,7 +114,7 @@ def _start_skip(inputs: int, outputs: int, generator: torch.Generator) -> Tensor
 
 
 def _final_network(network: Network, finest: str) -> VectorNetwork:
-    """What predictions need of a trained network: the adapter and the head of the classes, a plain layer."""
+    """The part of a trained network used in prediction: the adapter and the class head as a plain layer."""
     adapter, head = network.backbone, network.heads[finest]
     assert isinstance(adapter, Adapter)
     if head.normalize_rows:
@@ -125,13 +125,13 @@ def _final_network(network: Network, finest: str) -> VectorNetwork:
 
 
 class AdapterTrainer:
-    """Trains an adapter by an objective.
+    """Trains an adapter with an objective.
 
     Args:
-        samples: What to train on.
+        samples: The training samples.
         settings: The estimator, for its parameters.
-        objective: Terms of the loss.
-        seed: Decides the start.
+        objective: The training objective.
+        seed: Seed of the initial weights.
     """
 
     def __init__(
@@ -147,8 +147,8 @@ class AdapterTrainer:
     def loss(self, chosen: Ints, phase: int) -> Tensor:
         """Mean loss of some samples.
 
-        Samples with a class pay the objective. Those known by an inner node v pay -log(sum of p(c) over the
-        classes c below v): nothing is asked of the levels they don't know.
+        Samples labelled with a class contribute the objective. Samples labelled with an inner node v
+        contribute -log(sum of p(c) over the classes c below v), which does not constrain the levels below v.
         """
         features, logits = self.network(self.samples.inputs(chosen, self.device))
         targets, classes = self.samples.targets[chosen], self.samples.tree.num_classes
@@ -168,20 +168,19 @@ class AdapterTrainer:
         return total
 
     def _mean_loss(self, chosen: Ints, phase: int, batch_size: int) -> float:
-        """Mean loss of held-out samples, in batches of the size of training."""
+        """Mean loss of held-out samples, in batches of the training batch size."""
         with torch.no_grad():
             losses = [self.loss(part, phase) * len(part) for part in _batches(chosen, batch_size)]
             return float(torch.stack(losses).sum()) / len(chosen)
 
     def fit(self, rng: np.random.Generator) -> tuple[VectorNetwork, list[dict[str, float]]]:
-        """Train through all phases of the objective; each ends with the weights of its best epoch.
+        """Train all phases of the objective; each ends with the weights of the lowest held-out loss, if any.
 
         Args:
-            rng: Decides the order of the samples.
+            rng: Random generator for the order of the samples.
 
         Returns:
-            The network; and for every epoch its number, its loss and the held-out loss (NaN if nothing is
-            held out).
+            The network, and for every epoch its number, loss and held-out loss (NaN if nothing is held out).
         """
         history: list[dict[str, float]] = []
         most = _EPOCHS if self.settings.max_iter == "auto" else int(self.settings.max_iter)
@@ -234,5 +233,5 @@ class AdapterTrainer:
 
 
 def _batches(order: Ints, batch_size: int) -> list[Ints]:
-    """Parts of about equal size, so that no last batch is left with a few samples."""
+    """Split into batches of about equal size, so that the last one is not much smaller than the others."""
     return np.array_split(order, math.ceil(len(order) / batch_size))

@@ -1,7 +1,8 @@
-"""What does the tree give me? The estimator beside what scikit-learn has, on the same vectors.
+"""Compare the estimator with classifiers of scikit-learn on the same vectors.
 
-Every method is fitted on the same training vectors and measured on the same test vectors: by its answers, and
-by the vectors it works with. Settings of the others (C, k) are chosen on a part of the training vectors.
+Every method is fitted on the same training vectors and measured on the same test vectors, by its predictions
+and by the vectors that it works with. Settings of the other methods (C, k) are chosen on a part of the
+training vectors.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class FittedMethod(NamedTuple):
     """A method after fitting.
 
     Attributes:
-        embed: Rows to the vectors it works with.
-        probabilities: Rows to (n, C).
+        embed: Maps rows to the vectors that the method works with.
+        probabilities: Maps rows to class probabilities (n, C).
     """
 
     embed: Callable[[Array], Array]
@@ -50,7 +51,7 @@ class FittedMethod(NamedTuple):
 
 
 def lda(rows: Array, labels: Ints, tree: Hierarchy, _seed: int) -> FittedMethod:
-    """Linear discriminant analysis, shrunk (Ledoit and Wolf) where samples are few; its projections."""
+    """Linear discriminant analysis and its projections, with Ledoit-Wolf shrinkage if samples are few."""
     few = len(rows) < 4 * rows.shape[1]
     model = (
         LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto") if few else LinearDiscriminantAnalysis()
@@ -60,7 +61,7 @@ def lda(rows: Array, labels: Ints, tree: Hierarchy, _seed: int) -> FittedMethod:
 
 
 def logistic_regression(rows: Array, labels: Ints, tree: Hierarchy, seed: int) -> FittedMethod:
-    """Multinomial logistic regression on standardised vectors; C is chosen."""
+    """Multinomial logistic regression on standardised vectors; C is chosen on held-out vectors."""
     scale = StandardScaler().fit(rows)
     scaled = scale.transform(rows)
     one, other, own, truth = split_vectors(scaled, labels, seed)
@@ -75,7 +76,7 @@ def logistic_regression(rows: Array, labels: Ints, tree: Hierarchy, seed: int) -
 
 
 def nearest_neighbors(rows: Array, labels: Ints, tree: Hierarchy, seed: int) -> FittedMethod:
-    """Nearest neighbours by cosine, weighted by the inverse distance; k is chosen."""
+    """Nearest neighbours by cosine, weighted by inverse distance; k is chosen on held-out vectors."""
 
     def votes(known: Array, codes: Ints, queries: Array) -> Callable[[int], Array]:
         most = min(max(_NEIGHBORS), len(known))
@@ -116,7 +117,7 @@ METHODS: dict[str, Callable[[Array, Ints, Hierarchy, int], FittedMethod]] = {
 
 
 def _all_classes(model: Any, tree: Hierarchy) -> Callable[[Array], Array]:
-    """Probabilities of all classes of the tree; 0 for those that were not seen."""
+    """Probabilities of all classes of the tree; 0 for classes without training samples."""
 
     def chances(rows: Array) -> Array:
         out = np.zeros((len(rows), tree.num_classes))
@@ -127,7 +128,7 @@ def _all_classes(model: Any, tree: Hierarchy) -> Callable[[Array], Array]:
 
 
 def split_vectors(rows: Array, labels: Ints, seed: int) -> tuple[Array, Array, Ints, Ints]:
-    """A quarter held out, of every class that has several samples."""
+    """Split off a quarter of every class: rows to fit, rows to test, labels to fit, labels to test."""
     split = split_rows(labels, 0.25, 0.0, np.random.default_rng(seed))
     return rows[split.train], rows[split.stop], labels[split.train], labels[split.stop]
 
@@ -135,13 +136,13 @@ def split_vectors(rows: Array, labels: Ints, seed: int) -> tuple[Array, Array, I
 def compare_methods(
     rows: Array, labels: Ints, tree: Hierarchy, seed: int
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Name and scores of every method, after fitting on three quarters of the vectors, on the others.
+    """Yield name and scores of every method, fitted on three quarters of the vectors, tested on the rest.
 
     Args:
         rows: (n, d).
         labels: (n,) positions in the classes of the tree.
-        tree: Their tree.
-        seed: Decides which are held out, and all that is random in a method.
+        tree: The tree of the classes.
+        seed: Seed of the split and of the methods.
     """
     train, test, train_labels, test_labels = split_vectors(rows, labels, seed)
     for name, fit in METHODS.items():
@@ -152,17 +153,17 @@ def compare_methods(
 def measure_method(
     method: FittedMethod, train: tuple[Array, Ints], test: tuple[Array, Ints], tree: Hierarchy
 ) -> dict[str, float]:
-    """Accuracy and MAP at some levels, mean tree distance of answers, and CPCC of the vectors.
+    """Accuracy and MAP at some levels, mean tree distance of predictions, and CPCC of the vectors.
 
     Args:
-        method: After fitting.
-        train: Its vectors and labels; class means of them retrieve the others.
-        test: Other vectors and labels.
-        tree: Their tree; labels are positions in its classes.
+        method: The fitted method.
+        train: Its training vectors and labels; MAP ranks the test vectors by the means of these classes.
+        test: Test vectors and labels.
+        tree: The tree; labels are positions in its classes.
 
     Returns:
-        "accuracy LEVEL", "tree distance" (of answer and truth, over all samples), "MAP LEVEL" (by class
-        means and cosine) and "CPCC" (with fastft; NaN where it is undefined).
+        "accuracy LEVEL", "tree distance" (mean of prediction and truth), "MAP LEVEL" (by class means and
+        cosine) and "CPCC" (with fastft; NaN where it is undefined).
     """
     labels, levels = torch.from_numpy(test[1]), tree.summary_levels()
     chances = torch.from_numpy(np.asarray(method.probabilities(test[0]), dtype=np.float64))

@@ -1,4 +1,4 @@
-"""What certainty costs: the errors of "specific-if-confident" against how specific its answers are."""
+"""Trade-off of "specific-if-confident": its error rate against how specific its predictions are."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ __all__ = ["DecisionCurve", "check_picture", "decision_curve"]
 
 Floats = NDArray[np.float64]
 
-# Probabilities lie close to 1 more often than elsewhere.
+# Denser near 1, where most probabilities lie.
 THRESHOLDS = np.unique(np.concatenate([np.linspace(0, 1, 101), 1 - np.logspace(-6, -2, 25)]))
 
 
 @dataclass(frozen=True, eq=False)
 class DecisionCurve:
-    """What "specific-if-confident" does at every threshold, from the lowest one on: (k,) each.
+    """Error rate and specificity of "specific-if-confident" at every threshold, ascending: (k,) each.
 
     Attributes:
-        thresholds: What a node needs to be sure enough.
-        errors: Share of wrong answers; falls.
-        depths: Mean depth of the answers; falls.
-        classes: Share of answers that are classes; falls.
-        roots: Share of answers that are the root, and so say nothing; rises.
+        thresholds: Lowest probability of a predicted node.
+        errors: Share of wrong predictions; falling.
+        depths: Mean depth of the predictions; falling.
+        classes: Share of predictions that are classes; falling.
+        roots: Share of predictions that are the root, which carry no information; rising.
     """
 
     thresholds: Floats
@@ -47,15 +47,15 @@ class DecisionCurve:
     roots: Floats
 
     def to_dict(self) -> dict[str, list[float]]:
-        """The numbers as lists, for JSON or a data frame."""
+        """The arrays as lists, for JSON or a data frame."""
         return {field.name: getattr(self, field.name).tolist() for field in fields(self)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> DecisionCurve:
-        """From what `to_dict` gives.
+        """Create a curve from the output of `to_dict`.
 
         Raises:
-            ValueError: If it is something else.
+            ValueError: If it has other keys, or lists of different lengths.
         """
         names = [field.name for field in fields(cls)]
         if set(values) != set(names) or len({len(row) for row in values.values()}) != 1:
@@ -66,11 +66,11 @@ class DecisionCurve:
         """Draw errors against mean depth and against the shares of classes and roots.
 
         Args:
-            path: The file; its ending says the format: svg, png or pdf.
-            error_target: To be marked, if given.
+            path: The file; its extension sets the format: svg, png or pdf.
+            error_target: A target to mark in the plot, if given.
 
         Raises:
-            ValueError: If the ending is another one.
+            ValueError: If the file has another extension.
             ImportError: If matplotlib is missing.
         """
         ending = check_picture(path)
@@ -107,7 +107,7 @@ class DecisionCurve:
 
 
 def check_picture(path: str | os.PathLike[str]) -> str:
-    """The format of a picture, by the ending of its file.
+    """Return the format of a picture, from the extension of its file.
 
     Example:
         >>> check_picture("curve.gif")
@@ -121,11 +121,11 @@ def check_picture(path: str | os.PathLike[str]) -> str:
 
 
 def decision_curve(walk: Walk, labels: Tensor, tree: Hierarchy) -> DecisionCurve:
-    """The curve of n samples, at least one.
+    """Compute the curve of n samples, at least one.
 
     Args:
-        walk: Their way down the tree.
-        labels: (n,) classes.
+        walk: Their paths down the tree.
+        labels: (n,) true classes.
         tree: The tree of the classes.
 
     Example:
@@ -139,7 +139,7 @@ def decision_curve(walk: Walk, labels: Tensor, tree: Hierarchy) -> DecisionCurve
         (array([0.5, 0. ]), array([2. , 1.5]), array([1.]))
     """
     wrong, sure = first_wrong(walk, labels, tree).numpy(), walk.masses.double().numpy()
-    # A class repeated below itself adds nothing: its depth counts once, where it is reached.
+    # A class repeated in deeper levels adds no depth: it counts once, where it is reached.
     depths = tree.depths[walk.nodes.numpy()]
     steps = np.diff(depths, axis=1, prepend=0)
     leaf = sure[np.arange(len(sure)), np.argmax(depths == depths[:, -1:], axis=1)]

@@ -1,12 +1,13 @@
-"""Which node to answer: the likeliest class, the cheapest one, or the deepest node that is sure enough.
+"""Decisions: predict the likeliest class, the class of least cost, or the deepest node above a threshold.
 
-The last walks down from the root to the likeliest child each time, and stops where the next node's summed
-probability is below a threshold. A higher threshold stops no later, and a node is right whenever one below
-it is, so that the error falls with the threshold, and conformal risk control (Angelopoulos et al., ICLR
-2024, arXiv:2208.02814, Theorem 1) finds the threshold that keeps a promise: with n held-out samples, the
-lowest one with (errors + 1) / (n + 1) at most the target. The expected error on new samples of the same kind
-is then at most the target, if the network that answers is the one that scored the held-out samples. Those of
-the default are each scored by one of four networks, which answer together: there it is an estimate.
+The last one follows the likeliest child from the root down, and stops where the summed probability of the
+next node is below a threshold. With a higher threshold it stops at the same node or above, and a node is
+right whenever a node below it is. The error therefore falls with the threshold, and conformal risk control
+(Angelopoulos et al., ICLR 2024, arXiv:2208.02814, Theorem 1) finds a threshold with a guarantee: with n
+held-out samples, the lowest one with (errors + 1) / (n + 1) at most the target. The expected error on new
+samples of the same distribution is then at most the target, if the network that predicts is the one that
+scored the held-out samples. With the default training each held-out sample is scored by one of four networks,
+which predict together: there the guarantee is an estimate.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ DECISIONS = ("argmax", "expected-cost", "specific-if-confident")
 
 
 class Walk(NamedTuple):
-    """The way of n samples down a tree.
+    """Paths of n samples down a tree.
 
     Attributes:
-        nodes: (n, height); a class is repeated below itself.
-        masses: (n, height) their summed probabilities, falling.
+        nodes: (n, height) nodes by depth; a class is repeated at all depths below it.
+        masses: (n, height) their summed probabilities, not increasing with depth.
     """
 
     nodes: Tensor
     masses: Tensor
 
     def stop(self, limit: float) -> Tensor:
-        """The deepest nodes that are sure enough, (n,); the root where none is."""
+        """The deepest nodes with a probability of at least `limit`, (n,); the root if there is none."""
         depth = (self.masses >= limit).sum(1, keepdim=True)
         return torch.cat((torch.zeros_like(depth), self.nodes), 1).gather(1, depth).squeeze(1)
 
 
 def walk_down(probabilities: Tensor, tree: Hierarchy) -> Walk:
-    """The likeliest child of the likeliest child, and so on.
+    """Follow the likeliest child from the root down.
 
     Args:
         probabilities: (n, C) of the classes.
@@ -76,14 +77,14 @@ def walk_down(probabilities: Tensor, tree: Hierarchy) -> Walk:
 
 
 def decide(probabilities: Tensor, tree: Hierarchy, decision: str, limit: float = 0.0) -> Tensor:
-    """The node that answers each sample.
+    """The predicted node of each sample.
 
     Args:
         probabilities: (n, C) of the classes.
         tree: The tree of the classes.
         decision: "argmax", "expected-cost" (least expected height of the lowest common ancestor) or
             "specific-if-confident".
-        limit: What a node needs to be sure enough for the last one.
+        limit: Lowest probability of a predicted node, for "specific-if-confident".
 
     Returns:
         (n,) nodes.
@@ -103,9 +104,9 @@ def decide(probabilities: Tensor, tree: Hierarchy, decision: str, limit: float =
 
 
 def first_wrong(walk: Walk, labels: Tensor, tree: Hierarchy) -> Tensor:
-    """How sure the first wrong node on the way down is, 0 where there is none: (n,) float64.
+    """Probability of the first wrong node on each path, 0 if there is none: (n,) float64.
 
-    A threshold at most this high makes the sample an error. Labels are (n,) classes.
+    The prediction is wrong for thresholds up to this value, if it is above 0. Labels are (n,) classes.
 
     Example:
         >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")
@@ -118,12 +119,12 @@ def first_wrong(walk: Walk, labels: Tensor, tree: Hierarchy) -> Tensor:
 
 
 def threshold(wrong: NDArray[np.float64], target: float, rare: float = 0.0) -> float | None:
-    """The lowest threshold that promises the target; None if there are too few samples to promise it.
+    """The lowest threshold that guarantees the target; None if there are too few samples for a guarantee.
 
     Args:
-        wrong: (n,) of `first_wrong` on samples that training has not seen.
+        wrong: (n,) from `first_wrong`, on samples that were not used in training.
         target: Largest expected share of errors.
-        rare: Share of new samples that are like none of these; all count as errors.
+        rare: Share of new samples of kinds that are missing in these; all of them count as errors.
 
     Example:
         >>> round(threshold(np.linspace(0, 0.9, 10), 0.3), 3), threshold(np.zeros(10), 0.05)
@@ -141,17 +142,17 @@ def threshold(wrong: NDArray[np.float64], target: float, rare: float = 0.0) -> f
 
 
 def report(nodes: Tensor, labels: Tensor, tree: Hierarchy) -> dict[str, Any]:
-    """What answers are worth: how often they are right, and how much they say.
+    """Error rate and specificity of predictions.
 
     Args:
-        nodes: (n,) answers.
-        labels: (n,) classes.
+        nodes: (n,) predicted nodes.
+        labels: (n,) true classes.
         tree: The tree of the classes.
 
     Returns:
-        "samples"; "error", the share of answers that the class does not lie below; "coverage", the share that
-        are classes; "root", the share that are the root and so say nothing; "depth", the mean depth of the
-        answers; "depths", the share of answers by depth.
+        "samples"; "error", the share of predictions that are neither the class nor a node above it;
+        "coverage", the share that are classes; "root", the share that are the root, which carries no
+        information; "depth", the mean depth of the predictions; "depths", the share of predictions by depth.
 
     Example:
         >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus"], sep="/")

@@ -1,4 +1,4 @@
-"""The estimator."""
+"""The scikit-learn estimator `HierarchicalEmbedder`."""
 
 from __future__ import annotations
 
@@ -44,56 +44,58 @@ class HierarchicalEmbedder(
 ):
     """Reshape vectors so that they follow a label tree, and classify with the tree in mind.
 
-    Four small networks are trained side by side on the standardised vectors, by cross entropy at every level
-    of the tree and CPCC; `tree_strength` says how much the tree decides. Or a residual adapter is trained by
-    one of the objectives of `cophenet.objectives`. A label may be a class or an inner node: a sample known
-    only as "dog" trains the levels it knows. Some samples calibrate decisions: each of them is left out by
-    one of the four networks. Where that makes these samples likelier, the nearest training samples have a say
-    in answers (`cophenet.estimator.neighbors`); then their reshaped vectors are part of the model.
+    By default, four small networks are trained together on the standardised vectors, with cross entropy at
+    every level of the tree and CPCC; `tree_strength` sets the influence of the tree. With a named objective,
+    a residual adapter is trained with that objective of `cophenet.objectives` instead. A label may be a class
+    or an inner node: a sample labelled only "dog" trains the levels that this label determines. Some samples
+    calibrate decisions: each of them is left out by one of the four networks. If this raises the likelihood
+    of these samples, votes of the nearest training samples are blended into predictions
+    (`cophenet.estimator.neighbors`); the reshaped vectors of the training samples are then part of the model.
 
     Args:
         tree: A `Hierarchy`, a nested dict, a list of paths, the name of a tree file; or None to infer a tree
             from the class means.
-        tree_strength: How much the tree decides, from 0 (not at all) to 1 (distances follow it as far as
-            possible); "auto" for what improves all levels.
-        objective: "auto"; or to train an adapter, a name from `cophenet.objectives.objective_names()`: that
-            of a class distance is cross entropy with CPCC.
+        tree_strength: Influence of the tree, from 0 (none) to 1 (distances follow it as far as possible);
+            "auto" for 0.3, which improves all levels.
+        objective: "auto" for the default training; or a name from `cophenet.objectives.objective_names()` to
+            train an adapter. The name of a class distance means cross entropy with CPCC.
         objective_options: Options of a named objective, such as ``{"weight": 0.5}``.
-        labels: What labels are: "names" of nodes of the tree (the number 7 is "7"), or "positions" in the
-            classes of the tree, from 0.
-        class_weight: What samples of each label count, times their own weight: a mapping of labels to
-            weights, 1 for those it leaves out; "balanced", so that all labels count the same in sum; None.
-        n_components: Size of a reshaped vector, at most that of the four hidden layers; None for the number
-            of classes, but at most that of the input and at least 64. With a named objective None is that of
-            the input.
+        labels: How labels are given: as "names" of nodes of the tree (the number 7 is "7"), or as "positions"
+            in the classes of the tree, from 0.
+        class_weight: Weights of labels, multiplied with the sample weights: a mapping of labels to weights, 1
+            for labels that are missing; "balanced", so that all labels have the same total weight; or None.
+        n_components: Size of a reshaped vector, at most the total size of the four hidden layers; None for
+            the number of classes, but at most the input size and at least 64. With a named objective, None is
+            the input size.
         hidden_size: Size of a hidden layer; 0 for a linear network.
-        learning_rate: Step size of AdamW, at its highest; "auto" for 0.002, less for vectors of more than 384
-            numbers in proportion, 1.4 times as much from 20,000 samples on; with a named objective 0.003.
+        learning_rate: Highest learning rate of AdamW; "auto" for 0.002, reduced in proportion for vectors of
+            more than 384 numbers, and 1.4 times as high from 20,000 samples on; 0.003 with a named objective.
         weight_decay: Weight decay of AdamW; "auto" for 0.01, with a named objective 1.
-        batch_size: Samples of a step; "auto" for 256, or for an eighth of fewer samples, but at least 32; for
-            512 from 20,000 samples on.
-        max_iter: Epochs; "auto" for 20, more where samples are few and down to 6 where they are very many.
-            With a named objective epochs at most, in all of its phases together; "auto" for 100.
-        n_iter_no_change: With a named objective, stop after so many epochs in which the held-out loss is not
-            the lowest so far.
-        validation_fraction: With a named objective, share of the samples held out to stop in time; 0 to train
-            all epochs.
+        batch_size: Samples per step; "auto" for an eighth of the samples, but at least 32 and at most 256
+            (512 from 20,000 samples on, without a named objective).
+        max_iter: Number of epochs; "auto" for 20, more if samples are few, and down to 6 if they are very
+            many. With a named objective, the largest number of epochs of all its phases together; "auto" for
+            100.
+        n_iter_no_change: With a named objective, stop a phase after this many epochs without a new lowest
+            held-out loss.
+        validation_fraction: With a named objective, share of the samples held out for early stopping; 0 to
+            train all epochs.
         calibration_fraction: Share of the samples that calibrate decisions; 0 for none.
-        error_target: Largest expected share of wrong answers of the decision "specific-if-confident".
+        error_target: Largest expected share of wrong predictions of the decision "specific-if-confident".
         random_state: Seed, `numpy.random.RandomState` or None, as in scikit-learn.
-        device: Where to compute, as torch names it.
+        device: Device to compute on, in torch's notation.
         verbose: Whether to show a progress bar.
 
     Attributes:
-        classes_: (C,) the classes that the labels reach, ascending.
-        tree_: Their tree, its classes in the order of `classes_`.
+        classes_: (C,) the classes that are labels, or lie below labels, ascending.
+        tree_: The tree of these classes, in the order of `classes_`.
         given_tree_: The whole tree that was given; None if the tree was inferred.
         n_features_in_: Size of a vector.
-        n_iter_: Epochs trained.
+        n_iter_: Number of epochs trained.
         history_: Epoch, loss and held-out loss of every epoch.
-        decision_report_: What "specific-if-confident" does on the samples that calibrate it, and the
-            "accuracy" on them at every level, by networks that have not seen them.
-        decision_curve_: Its errors on them against how specific it is; None without such samples.
+        decision_report_: Results of "specific-if-confident" on the calibration samples, and the "accuracy" on
+            them at every level, by networks that have not seen them.
+        decision_curve_: Its error rate on them against how specific it is; None without calibration samples.
 
     Example:
         >>> vectors = np.random.default_rng(0).normal(size=(80, 5)) + 4 * np.repeat(np.eye(4, 5), 20, axis=0)
@@ -128,18 +130,18 @@ class HierarchicalEmbedder(
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HierarchicalEmbedder:  # noqa: N803
         """Train on vectors with labels.
 
-        There is no `partial_fit`: the scale of the inputs, the length of the training and the samples that
-        calibrate decisions follow from all samples. A memory map trains on what does not fit in memory.
+        There is no `partial_fit`: the scale of the inputs, the number of epochs and the calibration samples
+        depend on all samples. Data that does not fit in memory can be given as a memory map.
 
         Args:
             X: (n, d) numbers: numpy, torch, pandas, polars, or a memory map, of which only batches are read.
             y: (n,) names or numbers of classes or inner nodes.
-            sample_weight: (n,) how often each sample is seen, relative to the others: one of weight 2 counts
-                like two of weight 1, and those of weight 0 are left out (of a memory map, the others are then
-                copied). Decisions are calibrated without weights. None for 1.
+            sample_weight: (n,) how often each sample is seen, relative to the others: a sample of weight 2
+                counts like two of weight 1, and samples of weight 0 are left out (of a memory map, the others
+                are then copied). Decisions are calibrated without weights. None for equal weights.
 
         Raises:
-            ValueError: If a parameter, the vectors, the labels or the weights are wrong.
+            ValueError: If a parameter, the vectors, the labels or the weights are invalid.
         """
         check_parameters(self)
         rows, labels = check_rows(self, X, y, reset=True)
@@ -158,35 +160,35 @@ class HierarchicalEmbedder(
         return self._embed(self._rows(X))
 
     def predict_proba(self, X: Any, level: int | str | None = None) -> Array:  # noqa: N803
-        """Probabilities, in the float type of the input.
+        """Class probabilities, in the float type of the input.
 
         Args:
             X: (n, d) vectors.
-            level: Depth or name of a level of `tree_`, for sums over the classes below its nodes; None for
-                the classes.
+            level: Depth or name of a level of `tree_`, to sum over the classes below each of its nodes; None
+                for the classes.
 
         Returns:
-            (n, C) in the order of `classes_`, or (n, nodes) in that of `tree_.cut(level)[0].classes`.
+            (n, C) in the order of `classes_`, or (n, nodes) in the order of `tree_.cut(level)[0].classes`.
         """
         return self._proba(self._rows(X), level)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a folder of `model.safetensors` and JSON files; an older model in its place is replaced.
+        """Write a folder of `model.safetensors` and JSON files; an existing saved model is replaced.
 
         Raises:
-            ValueError: If there is something else in its place.
+            ValueError: If the path exists and is not a saved model, or the estimator was loaded from a run.
         """
         check_is_fitted(self)
         storage.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str | None = None) -> HierarchicalEmbedder:
-        """Read what `save` wrote; nothing is unpickled, and nothing that the folder names is run.
+        """Load a saved model; nothing is unpickled, and no code named by the folder is run.
 
         Args:
             path: The folder.
-            device: Where to compute; None for where the model was fitted, or with a warning for the CPU where
-                there is no such device.
+            device: Device to compute on; None for the device of training, or the CPU, with a warning, if that
+                device is not available.
 
         Raises:
             ValueError: If the folder holds no model, a damaged one, or one of a newer format.
@@ -195,20 +197,20 @@ class HierarchicalEmbedder(
 
     @classmethod
     def from_run(cls, path: str | os.PathLike[str], *, trust: bool = False) -> HierarchicalEmbedder:
-        """The network of a trained run, for inference; of several seeds, give the folder of one.
+        """Load the network of a trained run for inference; of a run of several seeds, give the folder of one.
 
-        Inputs are then what the run's data set holds, flattened or not: images as bytes 0..255, of the size
-        that they have there (files: that of the recipe); other numbers are refused. Resizing, normalization
-        and a frozen backbone are part of the network. The data set is read once, for its mean. Nothing is
-        held out of a run, so call `calibrate` before the decision "specific-if-confident".
+        Inputs are then inputs of the run's data set, flattened or not: images as bytes 0..255, of the size
+        that they have there (image files: the size in the recipe); other numbers raise an error. Resizing,
+        normalization and a frozen backbone are part of the network. The data set is read once, for its mean.
+        A run has no calibration samples, so call `calibrate` before using the decision
+        "specific-if-confident".
 
         Args:
             path: The folder.
-            trust: Whether code of a user's own that the folder names may run, such as a backbone by import
-                path.
+            trust: Whether to run user code that the folder names, such as a backbone given by import path.
 
         Raises:
-            TrustError: If the folder names such code and may not.
+            TrustError: If the folder names such code and `trust` is False.
             ValueError: If there is no such run, or it has several seeds.
         """
         parameters, fitted = read_run(path, trust=trust)
@@ -219,19 +221,19 @@ class HierarchicalEmbedder(
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX file: "vectors" (n, d) float32 -> "embedding" and "probabilities".
 
-        The file is run with onnxruntime and compared before it takes its place.
+        The file is run with onnxruntime and compared with the estimator before it is saved.
         """
         check_is_fitted(self)
         write_onnx(self, path)
 
     def __sklearn_tags__(self) -> Any:
-        """Results have the float type of the input."""
+        """Tags: results have the float type of the input."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def _set_fitted(self, fitted: Fitted) -> None:
-        """Set what was learned, not calibrated yet; an index of another network is removed."""
+        """Set the fitted state, not calibrated yet; remove the search index of an earlier network."""
         self.__dict__.pop("index_", None)
         self.classes_, self.tree_, self.given_tree_ = fitted.classes, fitted.tree, fitted.given_tree
         self.network_, self.input_scale_ = fitted.network, fitted.scale
@@ -253,7 +255,7 @@ class HierarchicalEmbedder(
         return rows
 
     def _blocks(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Any, Tensor]]:
-        """The network and its inputs for all or the chosen rows, by block; in float64 if the rows are."""
+        """Yield slice, network and inputs of all or the chosen rows, by block; in float64 if the rows are."""
         dtype = torch.float64 if rows.dtype == np.float64 else torch.float32
         network = self.network_ if dtype == torch.float32 else deepcopy(self.network_).double()
         width = rows.shape[1] + getattr(network, "num_values", self._n_features_out + len(self.classes_))
@@ -265,7 +267,7 @@ class HierarchicalEmbedder(
                 release_pages(rows)
 
     def _probabilities(self, rows: Array, chosen: Ints | None = None) -> Iterator[tuple[slice, Tensor]]:
-        """Probabilities in float64 on the host, by block."""
+        """Yield slices and probabilities in float64 on the host, by block."""
         for part, network, inputs in self._blocks(rows, chosen):
             features, logits = network(inputs)
             probabilities = logits.double().softmax(1)
@@ -274,7 +276,7 @@ class HierarchicalEmbedder(
             yield part, probabilities.cpu()
 
     def _features(self, rows: Array) -> Iterator[tuple[slice, Array]]:
-        """Reshaped vectors on the host, by block."""
+        """Yield slices and reshaped vectors on the host, by block."""
         for part, network, inputs in self._blocks(rows):
             yield part, network(inputs)[0].cpu().numpy()
 

@@ -1,10 +1,11 @@
-"""The network of the default: small networks side by side, with unit vectors and a cosine head for each.
+"""The default network: an ensemble of small networks, each with unit vectors and a cosine head.
 
 Member m maps a standardised vector x to the unit vector z_m = u(drop(relu(norm(A_m x)))), u(v) = v / |v|.
-While it trains, its logit of a node v of the tree is s cos(z_m, w_mv), with a fixed s; afterwards that of a
-class c is 16 <z_m, v_mc>, v_mc made of its own row w and those of the nodes above it. The logits of the whole
-are the means of the members'. The reshaped vector is the members' unit vectors in a row, divided by the root
-of their number, less their mean over the training samples, in the directions that keep most variance.
+During training, its logit of a node v of the tree is s cos(z_m, w_mv), with a fixed s. Afterwards the logit
+of a class c is 16 <z_m, v_mc>, where v_mc is computed from the row w of the class, and from those of its
+ancestors or the class mean (see `ensemble_training`). The logits of the ensemble are the means over its
+members. The reshaped vector is the concatenation of the members' unit vectors, divided by the square root of
+their number, centred on the training samples and projected on the directions of most variance.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ SCALE = 16.0
 
 
 class Members(nn.Module):
-    """Networks that train together: one wide hidden layer, each of whose parts is a member.
+    """Ensemble members that are trained together: one wide hidden layer, of which each member has a part.
 
     Args:
         inputs: Size of a vector.
-        hidden: Size of a member's hidden layer; 0 for linear members that keep the size of a vector.
-        outputs: Number of logits, those of the classes first.
-        dropout: Share of hidden values that are left out at random.
-        scale: What cosines are multiplied by to be logits.
-        seed: Decides the start; torch's global random numbers are left alone.
-        count: How many.
+        hidden: Size of a member's hidden layer; 0 for linear members, whose output has the size of a vector.
+        outputs: Number of logits; those of the classes come first.
+        dropout: Share of hidden values that are dropped.
+        scale: Factor from cosines to logits.
+        seed: Seed of the initial weights; torch's global random state is not changed.
+        count: Number of members.
 
     Example:
         >>> Members(5, 8, 3, 0.3, 16.0, seed=0, count=2).eval()(torch.zeros(7, 5)).shape
@@ -68,20 +69,20 @@ class Members(nn.Module):
         return _unit_vectors(values.view(len(inputs), self.count, self.size)).transpose(0, 1)
 
     def logits(self, vectors: Tensor, count: int | None = None) -> Tensor:
-        """All or the first: (members, B, size) -> (members, B, count)."""
+        """Logits of all or the first `count` nodes: (members, B, size) -> (members, B, count)."""
         return torch.bmm(vectors, self.rows()[:, :count].transpose(1, 2))
 
     def rows(self) -> Tensor:
-        """What unit vectors are multiplied by to be logits, (members, nodes, size)."""
+        """Weights of the head, prototypes times the scale: (members, nodes, size)."""
         return self.unit_prototypes() * self.scale
 
     def unit_prototypes(self) -> Tensor:
-        """(members, nodes, size), of length one."""
+        """Prototypes of length one, (members, nodes, size)."""
         return _unit_vectors(self.prototypes)
 
 
 class _Normalize(torch.autograd.Function):
-    """v / |v|, whose gradient takes a third of the time of that of torch's `normalize`."""
+    """v / |v|; the backward pass takes a third of the time of torch's `normalize`."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:
@@ -99,22 +100,22 @@ class _Normalize(torch.autograd.Function):
 
 
 def _unit_vectors(values: Tensor) -> Tensor:
-    """(..., d) -> (..., d), of length one; 0 stays 0."""
+    """Scale vectors to length one, (..., d) -> (..., d); zero vectors stay zero."""
     vectors: Tensor = _Normalize.apply(values)  # type: ignore[no-untyped-call]
     return vectors
 
 
 def _drop(values: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-    """Dropout by random bytes, eight at a time: several times quicker than a random number for each value.
+    """Dropout with random bytes, drawn eight at a time: several times faster than a random number per value.
 
-    What is left is not scaled up, for vectors of length one are made of it.
+    The other values are not scaled up, because the vectors are then scaled to length one.
     """
     limit, words = round(256 * share), -(-values.numel() // 8)
     if not limit:
         return values
     drawn = torch.empty(words, dtype=torch.int64, device=values.device)
     drawn.random_(-(2**63), None, generator=generator)
-    # 1 from the limit on; a comparison would take several times as long.
+    # 1 for bytes from the limit on, else 0; a comparison would take several times as long.
     kept = drawn.view(torch.uint8)[: values.numel()].view(values.shape).clamp(limit - 1, limit) - (limit - 1)
     return values * kept.to(values.dtype)
 
@@ -131,7 +132,7 @@ class EnsembleNetwork(nn.Module):
 
     Attributes:
         num_features: Size of a reshaped vector.
-        num_values: Numbers that one vector takes on its way.
+        num_values: Numbers computed for one vector, from which block sizes are derived.
     """
 
     def __init__(self, inputs: int, size: int, outputs: int, classes: int, *, linear: bool) -> None:
@@ -172,13 +173,13 @@ class EnsembleNetwork(nn.Module):
 def final_ensemble(
     parts: Sequence[Members], rows: Tensor, mean: Tensor, directions: Tensor
 ) -> EnsembleNetwork:
-    """What predictions need of trained members; batch norm becomes part of the hidden layer.
+    """Build the network for predictions from trained members; batch norm is folded into the hidden layer.
 
     Args:
-        parts: As trained, `MEMBERS` in all.
-        rows: (members, C, size), 1 / `SCALE` of what unit vectors are multiplied by to be logits.
-        mean: (members * size,) of the unit vectors in a row.
-        directions: (outputs, members * size) of `main_directions`.
+        parts: Trained members, `MEMBERS` in all.
+        rows: (members, C, size) weights of the head, divided by `SCALE`.
+        mean: (members * size,) mean of the concatenated unit vectors.
+        directions: (outputs, members * size) from `main_directions`.
     """
     one = parts[0]
     with fork_rng(devices=[]):
@@ -196,7 +197,7 @@ def final_ensemble(
 
 
 def _without_norm(members: Members) -> tuple[Tensor, Tensor]:
-    """Weight and bias of a hidden layer that does what the layer and batch norm do."""
+    """Weight and bias of a linear layer equivalent to the hidden layer followed by batch norm."""
     layer, norm = members.hidden, members.norm
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -205,14 +206,15 @@ def _without_norm(members: Members) -> tuple[Tensor, Tensor]:
 
 
 def main_directions(moments: Tensor, count: int) -> Tensor:
-    """Orthonormal directions that keep most of the inner products of some rows, the largest first.
+    """Leading eigenvectors of a matrix of second moments, the largest eigenvalue first.
 
     Args:
         moments: (k, k) sum of the outer products of the rows, on the host.
-        count: How many, at most k.
+        count: Number of eigenvectors, at most k.
 
     Returns:
-        (count, k), the largest entry of each positive, so that they do not depend on the solver.
+        (count, k) orthonormal rows, the entry of largest size in each positive, so that signs do not depend
+        on the solver.
 
     Example:
         >>> rows = torch.tensor([[3.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 2.0, 0.0]])
@@ -220,7 +222,7 @@ def main_directions(moments: Tensor, count: int) -> Tensor:
         tensor([[1., 0., 0.],
                 [0., 1., 0.]])
     """
-    # Half the time of torch's, which computes them all.
+    # Half the time of torch's eigh, which computes all eigenvectors.
     found = eigh(moments.double().numpy(), subset_by_index=(len(moments) - count, len(moments) - 1))[1]
     vectors = torch.from_numpy(found.T[::-1].copy()).to(moments.dtype)
     largest = vectors.gather(1, vectors.abs().argmax(1, keepdim=True))

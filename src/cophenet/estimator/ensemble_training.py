@@ -1,4 +1,4 @@
-"""How the default trains: cross entropy at every level of the tree, and CPCC of unit vectors.
+"""Training of the default ensemble: cross entropy at every level of the tree, and CPCC of unit vectors.
 
 With s_v the logit of node v of the tree, p_l(v) = exp(s_v) / sum of exp(s_u) over the nodes u of level l, and
 m_c the mean of a member's unit vectors of class c in the batch, each member has
@@ -6,15 +6,16 @@ m_c the mean of a member's unit vectors of class c in the batch, each member has
     loss = -log p_classes(y) - a / sqrt(L) sum_l log p_l(y_l) + b (1 - CPCC(|m_c - m_d|, t_cd))
 
 where l are the L levels above the classes, and t_cd is the distance of two classes in the tree;
-`tree_strength` sets a and b. A node of several levels, such as a class high up in the tree, is the same in
-all of them. Inputs are mixed (mixup: Zhang et al., 2018, https://arxiv.org/abs/1710.09412): an input is
-q x + (1 - q) x' with another sample x' of the batch, and the cross entropies are q times those of y and 1 - q
-times those of y'; q is max(r, 1 - r) with one r from Beta(0.2, 0.2) for a batch. Answers listen to all
-levels: then the logit of class c is (s_c + k mean_l s_{c_l}) / (1 + k / 2), with k = a (1 - 1 / L) and c_l
-the ancestor of c at level l. With few samples it is (s_c + s cos(z, m_c)) / 2 instead, m_c over all samples
-of the class. All samples train: of those that calibrate decisions each is left out by one member only, which
-then scores it. Members train on the same batches, and in pairs, each in a thread of its own where torch has
-several: threads that share every small product wait for one another most of the time.
+`tree_strength` sets a and b. A node of several levels, such as a class high up in the tree, has the same
+logit in all of them. Inputs are mixed (mixup: Zhang et al., 2018, https://arxiv.org/abs/1710.09412): an input
+is q x + (1 - q) x' with another sample x' of the batch, and the cross entropies are q times those of y and
+1 - q times those of y'; q is max(r, 1 - r) with one r from Beta(0.2, 0.2) per batch. Predictions use all
+levels: after training the logit of class c is (s_c + k mean_l s_{c_l}) / (1 + k / 2), with k = a (1 - 1 / L)
+and c_l the ancestor of c at level l. With few samples it is (s_c + s cos(z, m_c)) / 2 instead, with m_c over
+all samples of the class. All samples are used in training: each sample that calibrates decisions is left out
+by one member only, which then scores it. All members see the same batches. With many samples they are trained
+in pairs, each pair in its own thread if torch has several: threads that share every small matrix product
+would wait for one another most of the time.
 """
 
 from __future__ import annotations
@@ -55,41 +56,44 @@ __all__ = ["EnsembleTrainer", "Team"]
 
 Ints = NDArray[np.int64]
 
-# Of vectors of up to so many numbers; a step of AdamW moves a hidden value by at most the rate times these.
+# Learning rate for vectors of up to _WIDTH numbers; longer ones need a lower rate, as a step of AdamW moves a
+# hidden value by at most the rate times the sum of the inputs' sizes.
 _LEARNING_RATE, _WIDTH = 2e-3, 384
 _WEIGHT_DECAY = 1e-2
-# Members train in pairs from so many samples on: two steps of a pair take longer than one of all members.
+# Number of samples from which members train in pairs; with fewer, a step of each pair takes longer than one
+# step of all members.
 _PAIRS = 10_000
-# Epochs for few and for many samples, samples in all between the two, and steps at least.
+# Largest and smallest number of epochs, samples seen in total in between, and smallest number of steps.
 _MOST_EPOCHS, _LEAST_EPOCHS, _SEEN, _STEPS = 20, 6, 280_000, 300
-# Many samples are seen less often, in batches twice as large, with a rate that suits these.
+# From _LARGE samples on: fewer samples seen in total, batches twice as large, a higher learning rate.
 _LARGE, _SEEN_LARGE = 20_000, 240_000
 _BATCH, _LARGE_BATCH = 256, 512
-# Classes of a batch whose distances are compared with the tree.
+# Largest number of classes of a batch in CPCC.
 _COMPARED = 64
-# CPCC is part of one step of so many, with so many times the weight.
+# CPCC is computed in one of this many steps, with this many times the weight.
 _CPCC_STEPS = 2
-# Shares of mixed samples come from the beta distribution with this parameter twice.
+# Mixup: the share of a sample is drawn from the beta distribution with this value for both parameters.
 _MIXING = 0.2
-# Below so many samples per class on average, more is left out at random, and class means have a say.
+# With fewer samples per class on average, dropout is higher and predictions use class means.
 _FEW = 15
 _DROPOUT, _DROPOUT_FEW = 0.3, 0.5
-# Cosines of many classes need a larger scale, for a class to outweigh the sum of all others.
+# With many classes, cosines need a larger scale for one class to outweigh the sum of all others.
 _LEAST_SCALE, _SCALE_PER_LOG = 16.0, 4.5
-# As many directions as classes keep what tells these apart, and lose noise; so few would lose their groups.
+# Smallest default size of reshaped vectors. One direction per class separates the classes and drops noise,
+# but fewer than this would lose groups of classes.
 _COMPONENTS = 64
 
 
 @dataclass
 class Team:
-    """Some members in training.
+    """Members that are trained together.
 
     Attributes:
         members: The networks.
-        first: Which of all members the first one is.
-        steps: Trains them.
-        rng: Decides batches and mixtures; that of every team is the same.
-        generator: Decides what is left out at random.
+        first: Index of their first member among all members.
+        steps: Their optimizer.
+        rng: Random generator for batches and mixup, with the same state in every team.
+        generator: Random generator for dropout.
     """
 
     members: Members
@@ -100,12 +104,12 @@ class Team:
 
 
 class EnsembleTrainer:
-    """Trains members on rows.
+    """Trains the members of an ensemble.
 
     Args:
-        samples: What to train on; of `split.calibrate` each sample is left out by one member.
+        samples: Training samples; each sample of `split.calibrate` is left out by one member.
         settings: The estimator, for its parameters.
-        seed: Decides all that is random.
+        seed: Seed of everything random.
     """
 
     def __init__(self, samples: TrainingSet, settings: HierarchicalEmbedder, seed: int) -> None:
@@ -127,10 +131,10 @@ class EnsembleTrainer:
         self.has_cpcc = bool(self.terms.cpcc) and not self.tree.is_equidistant
 
     def fit(self) -> tuple[EnsembleNetwork, list[dict[str, float]]]:
-        """Train for a number of epochs that the number of samples decides, unless `max_iter` is given.
+        """Train; the number of epochs depends on the number of samples unless `max_iter` is given.
 
         Returns:
-            The network; and the number, loss and held-out loss of every epoch (NaN if nothing is held out).
+            The network, and the number, loss and held-out loss of every epoch (NaN if nothing is held out).
         """
         steps, epochs = self._plan()
         size = 2 if len(self.rows) >= _PAIRS else MEMBERS
@@ -151,7 +155,7 @@ class EnsembleTrainer:
         return self._final([team.members for team in teams]), history
 
     def team(self, first: int, steps: int, count: int) -> Team:
-        """So many members from the first on, before some steps of training."""
+        """Create `count` members, from index `first` on, with an optimizer for some number of steps."""
         seed = self.seed + first
         dropout, width = _DROPOUT_FEW if self.is_few else _DROPOUT, self.rows.shape[1]
         scale = max(_LEAST_SCALE, _SCALE_PER_LOG * math.log(self.tree.num_classes))
@@ -166,7 +170,7 @@ class EnsembleTrainer:
         return Team(members, first, steps_down, np.random.default_rng(self.seed), generator)
 
     def _plan(self) -> tuple[int, int]:
-        """Steps of an epoch, and epochs."""
+        """Steps per epoch, and number of epochs."""
         count, size, epochs = len(self.rows), self.settings.batch_size, self.settings.max_iter
         if size == "auto":
             size = min(_LARGE_BATCH if count >= _LARGE else _BATCH, max(32, count // 8))
@@ -178,7 +182,7 @@ class EnsembleTrainer:
         return steps, int(epochs)
 
     def _epoch(self, team: Team, steps: int) -> tuple[float, float]:
-        """Sums of the losses of members and samples, and of the held-out losses after the epoch."""
+        """Train an epoch; return the sum of the losses of members and samples, and of held-out losses."""
         team.members.train()
         total = torch.zeros((), device=self.device)
         order = draw_epoch(np.arange(len(self.rows)), self.samples.weights, team.rng)
@@ -192,9 +196,10 @@ class EnsembleTrainer:
         return float(total), self._held_out_loss(team)
 
     def loss(self, team: Team, chosen: Ints, others: Ints, share: float) -> Tensor:
-        """The sum of the members' losses on some samples; of two steps one has CPCC, with both's weight.
+        """Sum of the members' losses on some samples; CPCC is in every second step, with twice the weight.
 
-        `others` are the places in `chosen` of what is mixed into each sample, whose own share is `share`.
+        `others` are the positions in `chosen` of the samples that are mixed into each sample; `share` is the
+        share of the sample itself.
         """
         inputs, parts = self._inputs(chosen), [(chosen, share), (chosen[others], 1 - share)]
         inputs = inputs.lerp(inputs.index_select(0, torch.from_numpy(others).to(self.device)), 1 - share)
@@ -207,18 +212,19 @@ class EnsembleTrainer:
         return loss
 
     def _level_loss(self, team: Team, vectors: Tensor, parts: list[tuple[Ints, float]]) -> Tensor:
-        """Cross entropies of all levels; a sample known by an inner node v pays -log(sum of p(c) below v).
+        """Cross entropies of all levels; for labels that are inner nodes v, also -log(sum of p(c) below v).
 
         (members, B, size) -> (), summed over members. `parts` are the samples mixed in each row, with their
-        shares; a member uses no row with a sample that it leaves out. What must be known of labels is known
-        on the host: nothing here waits for a device.
+        shares; a member skips rows with a sample that it leaves out. Everything about labels is computed on
+        the host, so that nothing here waits for a device.
         """
         classes, numbers = self.tree.num_classes, np.arange(team.first, team.first + len(vectors))[:, None]
         used = np.logical_and.reduce([self.left_out_by[samples] != numbers for samples, _ in parts])
         codes = np.stack([self.targets[samples] for samples, _ in parts])
         targets = self.levels[:, codes].transpose(1, 2, 0)
         partly = codes >= classes
-        # (parts, 1, B, levels), whether a sample says anything at a level; at the last one all do.
+        # (parts, 1, B, levels), whether the label determines the node of a level; at the last level all are
+        # used.
         known = targets[:, None] >= 0
         known[..., -1] = True
         shares = np.array([share for _, share in parts], dtype=np.float32)[:, None, None, None]
@@ -248,7 +254,7 @@ class EnsembleTrainer:
     ) -> Tensor:
         """1 - CPCC of the class means of a batch, summed over members; 0 where it is undefined.
 
-        `seen` are the rows that no member leaves out.
+        `seen` marks the rows that no member leaves out.
         """
         used = np.flatnonzero((labels < self.tree.num_classes) & seen)
         classes = np.unique(labels[used])
@@ -261,19 +267,19 @@ class EnsembleTrainer:
             return vectors.new_zeros(())
         shares = np.zeros((len(classes), len(labels)), dtype=np.float32)
         shares[place, used] = 1 / counts[place]
-        # Members lie side by side in memory, so that this is one product of two matrices.
+        # Members are concatenated, so that this is one product of two matrices.
         row = vectors.transpose(0, 1).flatten(1)
         means = (torch.from_numpy(shares).to(row) @ row).view(len(classes), len(vectors), -1).transpose(0, 1)
         squares = means.square().sum(2)
         squares = squares[:, :, None] + squares[:, None] - 2 * torch.bmm(means, means.transpose(1, 2))
         pairs = np.triu_indices(len(classes), 1)
         places = torch.from_numpy(np.ravel_multi_index(pairs, squares.shape[1:])).to(self.device)
-        # The root has a bounded gradient where two means are the same.
+        # The clamp bounds the gradient of the square root where two means are equal.
         rho = squares.flatten(1).index_select(1, places).clamp(min=1e-6).sqrt()
         return correlation(rho, -unit_vector(torch.from_numpy(distances)), 1.0, 1.0)[0].sum()
 
     def _held_out_loss(self, team: Team) -> float:
-        """Sum of the cross entropies of the samples that one of the members has left out, by that member."""
+        """Sum of the cross entropies of samples that a member of the team has left out, by that member."""
         classes, members = self.tree.num_classes, team.members.eval()
         member = self.left_out_by - team.first
         chosen = np.flatnonzero((member >= 0) & (member < members.count) & (self.targets < classes))
@@ -288,7 +294,7 @@ class EnsembleTrainer:
         return total
 
     def _final(self, teams: Sequence[Members]) -> EnsembleNetwork:
-        """The network, with the mean and main directions of the unit vectors of the training samples."""
+        """Build the network, with the mean and main directions of the training samples' unit vectors."""
         width = MEMBERS * teams[0].size
         moments, total = torch.zeros(width, width, dtype=torch.float64), torch.zeros(width).double()
         prototypes = torch.cat([members.eval().unit_prototypes() for members in teams]).detach()
@@ -311,25 +317,26 @@ class EnsembleTrainer:
         return final_ensemble(teams, rows, mean.float(), directions)
 
     def held_out_answers(self, network: EnsembleNetwork) -> tuple[Neighbors | None, Tensor]:
-        """Neighbors that help, and probabilities (m, C) of the samples left out that have a class.
+        """Neighbors, if they help, and probabilities (m, C) of the left-out samples that have a class.
 
-        With few samples class means have a say already; and neighbors know no weights.
+        Neighbors are not used with few samples, where predictions use class means already, nor with sample
+        weights, which they do not support.
         """
         helpful = not self.is_few and self.samples.weights is None
         return held_out_answers(network, self.samples, self.left_out_by, use_neighbors=helpful)
 
     def _add_to_classes(self, sums: Tensor, vectors: Tensor, chosen: Ints) -> None:
-        """Add unit vectors to the sums of their classes, but for members that have left them out."""
+        """Add unit vectors to the sums of their classes, except for members that leave the sample out."""
         known = np.flatnonzero(self.targets[chosen] < self.tree.num_classes)
         labels, at = (torch.from_numpy(each).to(self.device) for each in (self.targets[chosen[known]], known))
         used = self.left_out_by[chosen[known]] != np.arange(MEMBERS)[:, None]
         sums.index_add_(1, labels, vectors[:, at] * torch.from_numpy(used).to(vectors)[:, :, None])
 
     def _class_rows(self, prototypes: Tensor, sums: Tensor) -> Tensor:
-        """What the unit vectors of a member are compared with, from its prototypes and sums of unit vectors.
+        """Weights of the final head, from the prototypes of each member and its class sums of unit vectors.
 
-        (members, nodes, size), (members, C, size) -> (members, C, size). A class without samples of its own
-        has no mean.
+        (members, nodes, size), (members, C, size) -> (members, C, size). A class without samples has no mean:
+        its prototype is used alone.
         """
         above, own = self.levels[:-1, : self.tree.num_classes], prototypes[:, : self.tree.num_classes]
         if self.is_few:
@@ -342,9 +349,9 @@ class EnsembleTrainer:
 
 @contextmanager
 def side_by_side(count: int) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
-    """A `map` for tasks at a time, in so many threads at most as torch has, which share these.
+    """A `map` that runs up to `count` tasks at a time, in at most as many threads as torch has.
 
-    What torch's number of threads was it is again afterwards.
+    torch's threads are divided between the tasks; their number is restored afterwards.
 
     Example:
         >>> with side_by_side(2) as each:

@@ -1,15 +1,15 @@
-"""How familiar new vectors are: a promise of errors holds for samples like those that calibrated it.
+"""Conformal p-values of new vectors: error guarantees hold only for samples like the calibration samples.
 
-The distance of a vector x to the training data is that to the nearest class mean,
+The distance of a vector x to the training data is the distance to the nearest class mean,
 
     d(x) = min_c |W (x - mean_c)|,   W^T W the inverse of the covariance within classes,
 
-which is shrunk towards a multiple of the identity (Chen et al. 2010, Shrinkage Algorithms for MMSE
-Covariance Estimation, arXiv:0907.4698, eq. 23); of very wide vectors only variances are taken. Means and
-covariance know nothing of the m held-out samples. A new vector of the same kind is therefore as likely as any
-of them to be the furthest, and its conformal p-value (1 + number of held-out samples at least as far) /
-(m + 1) is at most 0.05 in 5 % of cases (Bates et al. 2023, Testing for outliers with conformal p-values,
-arXiv:2104.08279).
+where the covariance is shrunk towards a multiple of the identity (Chen et al. 2010, Shrinkage Algorithms for
+MMSE Covariance Estimation, arXiv:0907.4698, eq. 23); for very wide vectors only variances are used. Means and
+covariance are computed without the m held-out samples. A new vector of the same distribution is therefore as
+likely as any of them to be the furthest, and its conformal p-value (1 + number of held-out samples at least
+as far) / (m + 1) is at most 0.05 in 5 % of cases (Bates et al. 2023, Testing for outliers with conformal
+p-values, arXiv:2104.08279).
 """
 
 from __future__ import annotations
@@ -27,29 +27,30 @@ from cophenet.estimator.samples import Scale, blocks
 
 __all__ = ["UNLIKE", "Familiarity", "Unlike", "fit_familiarity"]
 
-# A vector is unlike the training data if its p-value is at most this: so many of those alike are, too.
+# A vector is unlike the training data if its p-value is at most this; so is this share of vectors of the same
+# distribution.
 UNLIKE = 0.05
-# Half again as many as that, and more than chance gives in one of a thousand cases, are a shift.
+# A shift is more than this share of unlike vectors, with a probability below _CHANCE to occur by chance.
 _SHIFTED, _CHANCE = 1.5 * UNLIKE, 1e-3
-# Widest vectors whose covariance is kept: 16 MB.
+# Largest width for which the full covariance is used: 16 MB.
 _WIDEST = 2048
-# By products at every size, so that a distance does not depend on how many are computed together.
+# Always by matrix products, so that a distance does not depend on how many are computed together.
 _PRODUCTS = "use_mm_for_euclid_dist"
 
 
 class Unlike(NamedTuple):
-    """How many of some samples are unlike the training data.
+    """Share of samples that are unlike the training data.
 
     Attributes:
-        share: Their share; 0.05 is what it is on average for samples like those of training.
-        is_shift: Whether there are more of them than chance explains.
+        share: The share; 0.05 on average for samples of the same distribution.
+        is_shift: Whether it is larger than chance explains.
     """
 
     share: float
     is_shift: bool
 
     def message(self) -> str:
-        """What a shift means for the error target."""
+        """Warning about what a shift means for the error target."""
         return (
             f"{self.share:.1%} of the samples are unlike the training data, where {UNLIKE:.0%} are expected: "
             "the error target may not hold for them; calibrate on samples of their kind"
@@ -62,7 +63,7 @@ class Familiarity:
 
     Attributes:
         scale: Standardises rows.
-        means: (C, d) float32, of the classes, multiplied by W.
+        means: (C, d) float32, class means, multiplied by W.
         whiten: (d, d) float32, W transposed; or (d,) its diagonal.
         held_out: (m,) float64, distances of held-out samples, ascending.
     """
@@ -88,14 +89,14 @@ class Familiarity:
         return np.asarray((1 + further) / (1 + len(self.held_out)))
 
     def count(self, rows: NDArray[Any]) -> int:
-        """How many rows are unlike the training data."""
+        """Number of rows that are unlike the training data."""
         return int((self.p_values(self.distances(rows)) <= UNLIKE).sum())
 
     def judge(self, unlike: int, samples: int) -> Unlike | None:
-        """What a number of samples that are unlike the training data means; None if that cannot be told.
+        """Test whether a number of unlike samples is a shift; None without samples, or too few held-out ones.
 
-        With the k-th furthest of m held-out samples as the limit, the number among n new ones of the same
-        kind is beta-binomial, with parameters k and m - k + 1.
+        If the limit is the k-th furthest of m held-out samples, the number beyond it among n new samples of
+        the same distribution is beta-binomial, with parameters k and m - k + 1.
         """
         from scipy.stats import betabinom
 
@@ -115,16 +116,16 @@ def _whitened(values: Tensor, whiten: Tensor) -> Tensor:
 def fit_familiarity(
     rows: NDArray[Any], classes: NDArray[np.int64], chosen: NDArray[np.int64], scale: Scale
 ) -> Familiarity | None:
-    """Class means and the covariance within classes of some rows, in one pass.
+    """Fit class means and the covariance within classes of some rows, in one pass.
 
     Args:
         rows: (n, d).
-        classes: (n,) positions from 0.
-        chosen: (m,) the rows to take, with samples of every class.
+        classes: (n,) class indices from 0.
+        chosen: (m,) the rows to use, with samples of every class.
         scale: Standardises rows.
 
     Returns:
-        Without held-out samples; None if no class varies.
+        The fitted object, without held-out samples; None if no class varies.
 
     Example:
         >>> rows = np.random.default_rng(0).normal(size=(300, 4)) + np.repeat(4 * np.eye(3, 4), 100, axis=0)
@@ -149,7 +150,7 @@ def fit_familiarity(
     freedom = len(chosen) - count
     within = (squares - between) / max(freedom, 1)
     total = float(within.trace() if full else within.sum())
-    # What is left by rounding is no variance.
+    # Rounding errors are not variance.
     if freedom < 1 or total <= 1e-6 * width:
         return None
     whiten = (_whiten(within, freedom) if full else _whiten_diagonal(within)).float()
@@ -157,13 +158,13 @@ def fit_familiarity(
 
 
 def _whiten(covariance: Tensor, freedom: int) -> Tensor:
-    """W transposed, of the covariance shrunk towards the mean variance by the oracle approximating share."""
+    """W transposed; the covariance is shrunk towards the mean variance by oracle approximating shrinkage."""
     width = len(covariance)
     trace, square = float(covariance.trace()), float(covariance.square().sum())
     mean = trace / width
     spread = square - trace * mean
     bound = ((1 - 2 / width) * square + trace**2) / ((freedom + 1 - 2 / width) * max(spread, 1e-300))
-    # Never none at all: products in float32 leave rounding where nothing varies.
+    # At least a little: float32 products leave rounding errors where nothing varies.
     share = min(1.0, max(1e-3, bound))
     shrunk = (1 - share) * covariance
     shrunk.diagonal().add_(share * mean)
@@ -174,5 +175,5 @@ def _whiten(covariance: Tensor, freedom: int) -> Tensor:
 
 
 def _whiten_diagonal(variance: Tensor) -> Tensor:
-    """Each variance and the mean one count alike, so that inputs that hardly vary do not decide alone."""
+    """W from the mean of each variance and the average one: nearly constant inputs must not dominate."""
     return ((variance + variance.mean()) / 2).rsqrt()

@@ -60,11 +60,11 @@ __all__ = [
 
 
 def load_model(folder: Path, *, trust: bool = False) -> HierarchicalEmbedder:
-    """The estimator of a saved model, or of a run.
+    """Load the estimator from a saved model or a run.
 
     Args:
         folder: The folder.
-        trust: Whether code of a user's own that a run names may run; a saved model names none.
+        trust: Whether to run user code that a run names; a saved model names none.
     """
     if (folder / "recipe.yaml").is_file():
         return HierarchicalEmbedder.from_run(folder, trust=trust)
@@ -72,10 +72,10 @@ def load_model(folder: Path, *, trust: bool = False) -> HierarchicalEmbedder:
 
 
 def outputs_in(folder: Path, files: Sequence[Path]) -> list[tuple[Path, Path]]:
-    """Files, each with the one of its name in a folder, which is made.
+    """Pair each file with an output of the same name in a folder, which is created.
 
     Raises:
-        ValueError: If two files have one name, or a file would be replaced by what is made of it.
+        ValueError: If two files have the same name, or an output would replace its input.
 
     Example:
         >>> import tempfile
@@ -100,19 +100,19 @@ def outputs_in(folder: Path, files: Sequence[Path]) -> list[tuple[Path, Path]]:
 
 @lru_cache(maxsize=1)
 def load_once(folder: Path, trust: bool) -> HierarchicalEmbedder:
-    """`load_model`, once for all files that a process works on."""
+    """`load_model`, cached for all files that a process works on."""
     return load_model(folder, trust=trust)
 
 
 def embed_one(model: Path, trust: bool, file: Path, output: Path) -> int:
-    """`embed_file` for one of many files, with a model that a process loads once."""
+    """`embed_file` for one of many files; the model is loaded once per process."""
     return embed_file(load_once(model, trust), file, output)
 
 
 def predict_one(
     model: Path, trust: bool, decision: str, error_target: float | None, file: Path, output: Path
 ) -> tuple[int, int, int]:
-    """`predict_file` likewise; returned are the counts of `Answered`."""
+    """`predict_file` for one of many files; returns the counts of `Answered`."""
     answered = predict_file(load_once(model, trust), file, output, decision, error_target)
     return answered.rows, answered.roots, answered.unlike
 
@@ -124,10 +124,11 @@ def fit_file(
 
     Args:
         file: The vectors.
-        output: Where they shall be written by `embed_file`; refused before the work if it cannot hold them.
+        output: The file that `embed_file` will write; raises before the training if it cannot hold the
+            labels.
         tree: Tree file; None to infer a tree.
-        labels: What numbers as labels are: "names", "positions", or None to find out.
-        **parameters: Of the estimator.
+        labels: How to read numbers as labels: as "names", as "positions", or None to detect it.
+        **parameters: Parameters of the estimator.
 
     Raises:
         ValueError: If the file has no labels, or they do not fit the tree.
@@ -138,7 +139,7 @@ def fit_file(
     rows, texts = map_rows(file, output.parent)
     if texts is None:
         raise ValueError(f"{file}: has no labels to fit on; give --model to use a saved model")
-    check_columns(output, {"labels": np.array(texts)})  # before the work, not after it
+    check_columns(output, {"labels": np.array(texts)})  # before the training, not after it
     names = texts if chosen is None else label_names(file, texts, chosen, labels)
     if len(set(names)) < 2:
         raise ValueError(f"{file}: has labels of one class only, {names[0]!r}: two are needed to fit")
@@ -157,12 +158,12 @@ def embed_file(
     Args:
         embedder: The estimator.
         file: The vectors.
-        output: Where to write.
-        scores: What counts them, if their labels are known.
-        labels: What numbers as labels are: "names", "positions", or None to find out.
+        output: The file to write.
+        scores: Accumulates scores of the vectors, if their labels are known.
+        labels: How to read numbers as labels: as "names", as "positions", or None to detect it.
 
     Returns:
-        How many they are.
+        Number of vectors.
     """
 
     def parts() -> Iterator[dict[str, Any]]:
@@ -179,10 +180,10 @@ def embed_file(
 def compare_file(
     file: Path, tree: Path, labels: str | None, seed: int
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Name and scores of every method of `compare_methods` on the vectors of a file.
+    """Yield name and scores of every method of `compare_methods` on the vectors of a file.
 
     Raises:
-        ValueError: If the file has no labels, or one that is no class.
+        ValueError: If the file has no labels, or a label that is not a class.
     """
     rows, texts = map_rows(file)
     if texts is None:
@@ -198,12 +199,12 @@ def compare_file(
 
 @dataclass
 class Answered:
-    """What was answered.
+    """Counts of predictions.
 
     Attributes:
-        rows: How many answers.
-        roots: How many of them are the root.
-        unlike: How many inputs are unlike the training data; counted for "specific-if-confident" alone.
+        rows: Number of predictions.
+        roots: Number of predictions that are the root.
+        unlike: Number of inputs unlike the training data; counted for "specific-if-confident" only.
     """
 
     embedder: HierarchicalEmbedder
@@ -212,7 +213,7 @@ class Answered:
     unlike: int = 0
 
     def worth(self) -> Iterator[str]:
-        """What answers of "specific-if-confident" are worth, in sentences; a shift is a warning."""
+        """Sentences about the reliability of "specific-if-confident" predictions; warns of a shift."""
         basis = self.embedder._basis()
         bare = basis["uncovered_classes"]
         rest = f"; {len(bare)} classes have none of them: {', '.join(map(str, bare[:5]))}" if bare else ""
@@ -231,10 +232,10 @@ class Answered:
 def predict_file(
     embedder: HierarchicalEmbedder, file: Path, output: Path, decision: str, error_target: float | None
 ) -> Answered:
-    """Write the answer for each vector of a file: its name, path, node of the tree, and probability.
+    """Write the prediction for each vector of a file: its name, path, tree node and probability.
 
     Returns:
-        How many they are, and what they are worth.
+        The counts of the predictions.
     """
     answered = Answered(embedder)
     rows = (features for features, _ in read_parts(file))
@@ -244,10 +245,10 @@ def predict_file(
 
 
 def draw_curve(embedder: HierarchicalEmbedder, picture: Path) -> None:
-    """Draw errors against how specific answers are, on the samples that calibrate.
+    """Draw the error rate against how specific predictions are, on the calibration samples.
 
     Raises:
-        ValueError: If there are none.
+        ValueError: If the model has no calibration samples.
     """
     if embedder.decision_curve_ is None:
         raise ValueError("--curve needs samples that calibrate decisions, and the model has none")
@@ -261,7 +262,7 @@ def answer_columns(
     error_target: float | None,
     answered: Answered,
 ) -> dict[str, Any]:
-    """Columns of the answers to some inputs, which are counted."""
+    """Columns with the predictions for some inputs, which are added to the counts."""
     rows = embedder._rows(inputs)
     nodes, probability = embedder._answer(rows, decision, error_target)
     answered.rows += len(nodes)
@@ -280,15 +281,15 @@ def answer_columns(
 def index_file(
     embedder: HierarchicalEmbedder, file: Path, labels: str | None, backend: str, folder: Path | None = None
 ) -> None:
-    """Make the vectors of a file searchable; its labels group the answers, or where it has none predictions.
+    """Build a search index of the vectors of a file, grouped by its labels, or by predictions without labels.
 
     Args:
         embedder: The estimator.
         file: The vectors.
-        labels: What numbers as labels are: "names", "positions", or None to find out.
-        backend: Who searches.
-        folder: Where the index lies, in a file without a name; None for beside `file` if that can be written
-            to, else for the system's folder of temporary files.
+        labels: How to read numbers as labels: as "names", as "positions", or None to detect it.
+        backend: "exact", "faiss" or "hnswlib".
+        folder: Folder of the index, an unnamed temporary file; None for the folder of `file` if it is
+            writable, else the system's temporary folder.
     """
     if folder is None:
         folder = file.parent if os.access(file.parent, os.W_OK) else Path(gettempdir())
@@ -300,13 +301,13 @@ def index_file(
 def search_file(
     embedder: HierarchicalEmbedder, file: Path, k: int, level: str | None
 ) -> Iterator[SearchResult]:
-    """The answers to the vectors of a file, some of them at a time.
+    """Yield search results for the vectors of a file, in blocks.
 
     Args:
         embedder: The estimator, which has an index.
         file: The queries.
-        k: Answers per query.
-        level: The name of a level, or a depth where it is a number that is no name.
+        k: Results per query.
+        level: Name of a level; or its depth, if it is a number that is not a name.
     """
     depth = int(level) if level and level not in embedder.tree_.level_names and level.isdecimal() else level
     for features, _ in read_parts(file):
@@ -314,10 +315,10 @@ def search_file(
 
 
 def write_answers(output: Path, results: Iterator[SearchResult], k: int) -> int:
-    """Write answers, one row for each of the k of a query.
+    """Write search results, one row for each of the k results of a query.
 
     Returns:
-        How many queries they are of.
+        Number of queries.
     """
 
     def parts() -> Iterator[dict[str, Any]]:
@@ -340,7 +341,7 @@ def write_answers(output: Path, results: Iterator[SearchResult], k: int) -> int:
 def _names_for(
     embedder: HierarchicalEmbedder, file: Path, labels: list[str] | None, kind: str | None
 ) -> list[str] | None:
-    """Labels of a file as the estimator knows them; None if it has none."""
+    """Labels of a file as the estimator expects them; None if the file has none."""
     tree = embedder.given_tree_
     if kind is not None and tree is None:
         raise ValueError("--labels is about the names of a tree, but the model has inferred its own")
@@ -353,14 +354,14 @@ def label_names(file: Path, labels: list[str], tree: Hierarchy, kind: str | None
     """Labels of a file as names of nodes of a tree.
 
     Args:
-        file: The file; that of a run, which has logits, holds positions.
+        file: The file; a file of a run, which has logits, holds positions.
         labels: (n,) as text.
-        tree: The tree they are of.
-        kind: "names" or "positions" in the tree's classes; None to infer it. Numbers that could be both are
-            never guessed, text is names.
+        tree: The tree of the labels.
+        kind: "names" or "positions" in the tree's classes; None to infer it: text is read as names, and
+            numbers that could be both raise an error.
 
     Raises:
-        ValueError: If labels are no positions, may be both, or are not in the tree.
+        ValueError: If labels are not valid positions, could be both, or are not in the tree.
 
     Example:
         >>> import tempfile

@@ -1,4 +1,4 @@
-"""The network of a trained run, as the estimator uses it."""
+"""The network of a trained run, wrapped for the estimator."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ __all__ = ["RunNetwork", "check_bytes", "flat_inputs", "read_run"]
 
 
 class RunNetwork(nn.Module):
-    """Flat inputs, normalized -> features and the logits of the classes.
+    """Flat, normalized inputs -> features and the logits of the classes.
 
     Args:
-        network: What was trained: backbone and heads.
-        before: What comes before it: the shape of one input of the data set, its resizing, a frozen backbone.
+        network: The trained backbone and heads.
+        before: The preprocessing: shape of one input of the data set, resizing, a frozen backbone.
         finest: Name of the head of the classes.
 
     Attributes:
         num_features: Size of a feature vector.
-        image_view: What is seen of an image file to be an input; None if inputs are no colour images.
+        image_view: The crop that turns an image file into an input; None if inputs are not colour images.
     """
 
     def __init__(self, network: Network, before: Preprocessing, finest: str) -> None:
@@ -54,10 +54,11 @@ class RunNetwork(nn.Module):
 
 
 def check_bytes(rows: NDArray[Any]) -> None:
-    """Refuse images that are not bytes, such as those scaled to 0..1.
+    """Raise if images are not bytes, such as images scaled to 0..1.
 
     Raises:
-        ValueError: If a number is no whole one from 0 to 255, or none is above 1 and some are above 0.
+        ValueError: If a number is not an integer from 0 to 255, or the largest number is above 0 and at most
+            1.
 
     Example:
         >>> check_bytes(np.array([[0.0, 0.5, 1.0]]))
@@ -80,7 +81,7 @@ def check_bytes(rows: NDArray[Any]) -> None:
 
 
 def flat_inputs(inputs: Any, shape: Sequence[int]) -> Any:
-    """Inputs of the shape of a run as rows; others unchanged, to be checked as rows.
+    """Flatten inputs of the shape of a run's inputs; return others unchanged, to be checked as rows.
 
     Example:
         >>> flat_inputs(np.zeros((3, 1, 2, 2)), (1, 2, 2)).shape
@@ -93,11 +94,11 @@ def flat_inputs(inputs: Any, shape: Sequence[int]) -> Any:
 
 
 def read_run(path: str | os.PathLike[str], *, trust: bool) -> tuple[dict[str, Any], Fitted]:
-    """Parameters of the estimator, and what it would have learned, as the run has them."""
+    """Return the parameters of the estimator, and its fitted state, from a run."""
     from cophenet.runs import Run, load_experiment, load_network
 
     run = Run.open(os.fspath(path), trust=trust)
-    trained = load_network(run)  # refuses what cannot be used before the data is read
+    trained = load_network(run)  # raises for unusable runs before the data is read
     try:
         experiment = load_experiment(run.recipe, run.info["data_dir"])
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The answers of an estimator of a run on images, for image files."""
+"""Predictions for image files, with an estimator loaded from a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cophenet.vectors import write_vectors
 
 __all__ = ["has_images", "predict_images"]
 
-# Images that are decoded at a time.
+# Images decoded at a time.
 _IMAGES = 64
 
 
@@ -29,21 +29,21 @@ def predict_images(
     decision: str,
     error_target: float | None,
 ) -> Answered:
-    """Write the answer for each of some image files, with its path.
+    """Write the prediction for each image file, with the path of the file.
 
     Args:
-        embedder: Made from a run on colour images.
-        paths: Image files, and folders that hold them, at any depth.
+        embedder: An estimator loaded from a run on colour images.
+        paths: Image files, and folders that are searched recursively.
         output: The file to write.
         decision: As for `HierarchicalEmbedder.predict`.
         error_target: Likewise.
 
     Returns:
-        How many they are, and what they are worth.
+        The counts of the predictions.
 
     Raises:
-        FileNotFoundError: If a file or folder is not there.
-        ValueError: If the model is not for colour images, or a file is none.
+        FileNotFoundError: If a file or folder does not exist.
+        ValueError: If the model is not for colour images, or a file is not an image.
     """
     view = getattr(embedder.network_, "image_view", None)
     if view is None:
@@ -65,12 +65,12 @@ def predict_images(
 
 
 def has_images(path: Path) -> bool:
-    """Whether a path is one for `predict_images`: a folder, or an image by its ending."""
+    """Whether `predict_images` accepts a path: a folder, or a file with the extension of an image."""
     return path.is_dir() or is_image(path.name)
 
 
 def _find_images(path: Path) -> list[str]:
-    """The image, or all images in a folder and those within it, by name; hidden ones are passed over."""
+    """The image, or all images in a folder and its subfolders, sorted by name; hidden ones are skipped."""
     if not path.is_dir():
         if not path.is_file():
             raise FileNotFoundError(f"image {path} not found")

@@ -1,4 +1,4 @@
-"""From labels as users write them to the tree: classes, inner nodes, and the tree that fits them."""
+"""Convert labels as given by users to classes and inner nodes, with the tree of these classes."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels as positions.
+    """Encoded labels.
 
     Attributes:
-        classes: (C,) the classes as the user writes them, ascending.
-        targets: (n,) position in the classes; or C + position in `inner` where only an inner node is known.
-        inner: (m,) inner nodes of the tree that occur.
-        tree: The tree of the classes, in their order; None if it is still to be inferred.
+        classes: (C,) the classes as given by the user, ascending.
+        targets: (n,) index of the class; or C + index in `inner` if the label is an inner node.
+        inner: (m,) inner nodes of the tree that occur as labels.
+        tree: The tree of the classes, in their order; None if it is yet to be inferred.
     """
 
     classes: Array
@@ -74,15 +74,15 @@ def to_tree(given: Any) -> Hierarchy:
 
 
 def encode(labels: Array, tree: Hierarchy | None, kind: str) -> Labels:
-    """Find every label in the tree, and cut the tree down to what the labels reach.
+    """Find every label in the tree, and restrict the tree to the classes that are, or lie below, labels.
 
     Args:
-        labels: (n,) as the user writes them.
-        tree: The tree; None to take the labels as classes of a tree to be inferred.
+        labels: (n,) as given by the user.
+        tree: The tree; None if the labels are the classes of a tree to be inferred.
         kind: "names" of nodes, or "positions" in the classes of the tree.
 
     Raises:
-        ValueError: If labels are no classes, of one class only, or not in the tree.
+        ValueError: If labels are not class labels, are all of one class, or are not in the tree.
     """
     check_classification_targets(labels)
     present, inverse = np.unique(labels, return_inverse=True)
@@ -113,7 +113,7 @@ def _in_tree(present: Array, inverse: Ints, tree: Hierarchy, kind: str, dtype: n
     order = np.argsort(classes, kind="stable")
     classes, reached = classes[order], reached[order]
     subtree = tree.subset(reached)
-    # Nodes keep their paths in the subtree, where they have other numbers.
+    # In the subtree nodes keep their paths, but have other numbers.
     renumbered = np.array([subtree.node(tree.path(int(node))) for node in nodes], dtype=np.int64)
     position = class_positions(subtree)
     inner = np.unique(renumbered[position[renumbered] < 0])
@@ -122,7 +122,7 @@ def _in_tree(present: Array, inverse: Ints, tree: Hierarchy, kind: str, dtype: n
 
 
 def _refuse_ambiguous(name: str, tree: Hierarchy) -> None:
-    """Say so where a label is the name of several nodes."""
+    """Raise if a label is the name of several nodes."""
     try:
         tree.node(name)
     except AmbiguousNameError as error:
@@ -132,7 +132,7 @@ def _refuse_ambiguous(name: str, tree: Hierarchy) -> None:
 
 
 def _class_labels(reached: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any]) -> Array:
-    """The classes in the type of the labels: numbers where all of them are, else names."""
+    """The classes in the type of the labels: numbers if all of them are numbers, else names."""
     if kind == "positions":
         return reached.astype(dtype if dtype.kind in "iuf" else np.int64)
     names = [tree.classes[label] for label in reached]
@@ -142,10 +142,10 @@ def _class_labels(reached: Ints, tree: Hierarchy, kind: str, dtype: np.dtype[Any
 
 
 def find_nodes(labels: Array, tree: Hierarchy, kind: str) -> tuple[Ints, list[Any]]:
-    """The node of each label, and the labels that are not in the tree.
+    """The node of each label that is in the tree, and the labels that are not.
 
-    A name is that of a class, else of the only inner node of that name, else it is a path with ``/`` between
-    the names. A path that ends with ``/`` is that of an inner node.
+    A label is looked up as the name of a class, then as a name that only one node has, then as a path with
+    ``/`` between the names. A path that ends with ``/`` refers to an inner node.
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
@@ -165,7 +165,7 @@ def find_nodes(labels: Array, tree: Hierarchy, kind: str) -> tuple[Ints, list[An
 
 
 def label_text(label: Any) -> str:
-    """The name that a label means: that of the whole number for 7 and 7.0.
+    """The name that a label refers to: for whole floats, 7.0 as for 7, that of the integer.
 
     Example:
         >>> label_text(7.0), label_text("7.0")
@@ -176,7 +176,7 @@ def label_text(label: Any) -> str:
 
 
 def nodes_by_name(tree: Hierarchy) -> dict[str, int]:
-    """The node of each name and path that belongs to one node only."""
+    """Map names and paths to nodes, as in `find_nodes`; names of several inner nodes are left out."""
     counts = Counter(tree.names)
     paths = {"/".join(tree.path(node)): node for node in range(1, tree.num_nodes)}
     names = {name: node for node, name in enumerate(tree.names) if counts[name] == 1}
@@ -186,10 +186,11 @@ def nodes_by_name(tree: Hierarchy) -> dict[str, int]:
 
 
 def node_labels(tree: Hierarchy, classes: Array) -> Array:
-    """How a prediction of each node is written: (num_nodes,).
+    """The label of each node in predictions: (num_nodes,).
 
-    Classes as the user writes them; an inner node by its name, by its path where the name is ambiguous, and
-    by its path with ``/`` at the end where that is ambiguous too. As a label this is the same node.
+    Classes have the labels given by the user. An inner node has its name, its path if the name is ambiguous,
+    or its path with ``/`` at the end if the path is ambiguous too. Used as a label, it refers to the same
+    node.
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
@@ -207,14 +208,14 @@ def node_labels(tree: Hierarchy, classes: Array) -> Array:
 
 
 def class_positions(tree: Hierarchy) -> Ints:
-    """The position among the classes of each node, -1 for an inner one: (num_nodes,)."""
+    """The class index of each node, -1 for inner nodes: (num_nodes,)."""
     position = np.full(tree.num_nodes, -1, dtype=np.int64)
     position[tree.leaves] = np.arange(tree.num_classes)
     return position
 
 
 def classes_below(tree: Hierarchy, nodes: Ints) -> NDArray[np.bool_]:
-    """Which classes lie below each node, or are it. (m,) -> (m, C).
+    """Whether each class is, or lies below, each node. (m,) -> (m, C).
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog", "car"], sep="/")
@@ -227,7 +228,7 @@ def classes_below(tree: Hierarchy, nodes: Ints) -> NDArray[np.bool_]:
 
 
 def node_ancestors(tree: Hierarchy, level: int | str) -> Ints:
-    """The ancestor of each node at a level; a node above it is its own: (num_nodes,).
+    """The ancestor of each node at a level; a node above the level is its own ancestor: (num_nodes,).
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")
@@ -236,23 +237,24 @@ def node_ancestors(tree: Hierarchy, level: int | str) -> Ints:
     """
     depth = tree.depth_of(level)
     at = np.arange(tree.num_nodes)
-    # Depth first, the ancestor at a depth is the last node of that depth seen so far.
+    # In depth-first order, the ancestor at a depth is the last node of that depth seen so far.
     latest = np.maximum.accumulate(np.where(tree.depths == depth, at, 0))
     return np.where(tree.depths < depth, at, latest)
 
 
 def find_known(labels: Any, classes: Array, tree: Hierarchy, count: int, kind: str = "names") -> Ints:
-    """The node of each label: a class as the user writes it, or an inner node by name or path.
+    """The node of each label: a class as given by the user, or an inner node by name or path.
 
     Args:
-        labels: (count,) as the user writes them.
-        classes: (C,) the classes as the user writes them, in the order of the tree.
+        labels: (count,) as given by the user.
+        classes: (C,) the classes as given by the user, in the order of the tree.
         tree: The tree of the classes.
-        count: How many labels there must be.
-        kind: Whether numbers that are no classes may be "names" of nodes, or are "positions" never seen.
+        count: Expected number of labels.
+        kind: "names" if numbers that are not classes may be names of nodes; "positions" if such numbers are
+            errors.
 
     Raises:
-        ValueError: If there are no labels, or another number of them, or one that training did not see.
+        ValueError: If there are no labels, their number is wrong, or training did not see one of them.
 
     Example:
         >>> tree = Hierarchy.from_paths(["animal/cat", "animal/dog"], sep="/")

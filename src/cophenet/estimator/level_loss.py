@@ -1,4 +1,4 @@
-"""Levels of a tree as targets, cross entropy of all of them at once, and how much the tree decides."""
+"""Targets for the levels of a tree, their joint cross entropy, and loss weights for `tree_strength`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ __all__ = ["AUTO", "LevelLoss", "Levels", "TreeWeights", "find_levels", "tree_we
 
 Ints = NDArray[np.int64]
 
-# What "auto" is of the dial from 0, where the tree decides nothing, to 1, where it does as far as possible.
+# The value of tree_strength for "auto"; at 0 the tree has no influence, at 1 as much as possible.
 AUTO = 0.3
 
 
 class Levels(NamedTuple):
-    """Levels of a tree, those left out that tell no more apart than the one above; the classes are the last.
+    """Levels of a tree, except those with no more groups than the level above; the classes are the last.
 
     Attributes:
-        targets: (levels, C + m) the node that a sample of each label is at each level, -1 where an inner node
-            that is a label says nothing. Nodes are the classes, and then the others in the order of levels.
+        targets: (levels, C + m) the node of each label at each level, -1 where a label that is an inner node
+            does not determine it. Nodes are numbered: first the classes, then the others in the order of
+            levels.
         members: (levels, nodes) 1 for the nodes of each level.
     """
 
@@ -50,7 +51,7 @@ def find_levels(tree: Hierarchy, inner: Ints) -> Levels:
                 [1., 1., 1., 0.]]))
     """
     below, classes = classes_below(tree, inner), np.arange(tree.num_classes)
-    # Levels are parts of one another: nodes with the same first class and as many classes are the same.
+    # Levels are nested: nodes with the same first class and the same number of classes are the same.
     nodes = {(c, 1): c for c in classes.tolist()}
     targets, own, before = [], [], 1
     for depth in range(1, tree.height + 1):
@@ -74,10 +75,10 @@ def find_levels(tree: Hierarchy, inner: Ints) -> Levels:
 
 
 class LevelLoss(torch.autograd.Function):
-    """The sum of a log(sum of exp(s_v), nodes v of a level) over samples and levels, less the sum of b s_y.
+    """Sum over samples and levels of a log(sum of exp(s_v), nodes v of a level), minus the sum of b s_y.
 
-    With a = b = 1 and the true nodes y that is cross entropy of logits s = <z, w>. The gradient is known in
-    closed form: few passes over the memory, and all of them along it.
+    With a = b = 1 and true nodes y this is the cross entropy of logits s = <z, w>. The gradient is computed
+    in closed form: few passes over memory, all of them sequential.
     """
 
     @staticmethod
@@ -90,10 +91,10 @@ class LevelLoss(torch.autograd.Function):
         targets: Tensor,
         shares: Tensor,
     ) -> Tensor:
-        """Of all members; logits may be some 80 at most.
+        """The loss, summed over members; logits must be at most about 80, so that exp does not overflow.
 
         Args:
-            ctx: Of autograd.
+            ctx: Context of autograd.
             vectors: (members, B, size), z.
             rows: (members, nodes, size), w.
             nodes: (levels, nodes) 1 for the nodes of each level.
@@ -103,7 +104,7 @@ class LevelLoss(torch.autograd.Function):
         """
         logits = torch.bmm(vectors, rows.transpose(1, 2))
         own = (shares * logits.gather(2, targets)).sum()
-        # Small as they are, their exponentials can be added.
+        # The logits are small enough to sum their exponentials directly.
         exponentials = logits.exp_()
         sums = exponentials @ nodes.T
         gradient = ((weights / sums) @ nodes).mul_(exponentials).scatter_add_(2, targets, -shares)
@@ -112,7 +113,7 @@ class LevelLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, given: Tensor) -> tuple[Tensor | None, ...]:
-        """Of vectors and rows."""
+        """Gradients of vectors and rows."""
         vectors, rows, gradient = ctx.saved_tensors
         gradient = gradient * given
         own = torch.bmm(gradient, rows), torch.bmm(gradient.transpose(1, 2), vectors)
@@ -120,11 +121,11 @@ class LevelLoss(torch.autograd.Function):
 
 
 class TreeWeights(NamedTuple):
-    """Weights of the terms of the loss that know the tree.
+    """Weights of the loss terms that use the tree.
 
     Attributes:
-        levels: Of the cross entropies of L levels above the classes, each divided by the root of L.
-        cpcc: Of 1 - CPCC of the class means.
+        levels: Weight of the cross entropies of L levels above the classes, each divided by the root of L.
+        cpcc: Weight of 1 - CPCC of the class means.
     """
 
     levels: float
@@ -132,13 +133,13 @@ class TreeWeights(NamedTuple):
 
 
 def tree_weights(strength: object) -> TreeWeights:
-    """The weights that a setting of the dial stands for.
+    """The loss weights for a value of `tree_strength`.
 
     Args:
         strength: From 0 to 1; "auto" is 0.3.
 
     Raises:
-        ValueError: If it is something else.
+        ValueError: If it is anything else.
 
     Example:
         >>> tree_weights(0), tree_weights("auto")

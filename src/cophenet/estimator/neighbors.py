@@ -1,13 +1,13 @@
-"""Answers of the nearest training samples, mixed with those of the network.
+"""Blend the network's probabilities with votes of the nearest training samples.
 
 With u(v) = v / |v|, and N the 10 training samples i whose reshaped vectors z_i have the largest cosines with
 the reshaped vector z of a sample,
 
     p(c) = (1 - w) p_network(c) + w sum of a_i over i in N with class c,   a = softmax of 10 <u(z), u(z_i)>
 
-as k-nearest-neighbor language models do it (Khandelwal et al., 2020, https://arxiv.org/abs/1911.00172). The
-share w is that under which samples that a member of the ensemble has left out are likeliest: answered by that
-member, and by the samples it has seen, compared by its own unit vectors.
+as in k-nearest-neighbor language models (Khandelwal et al., 2020, https://arxiv.org/abs/1911.00172). The
+share w maximizes the likelihood of the samples that a member of the ensemble has left out: predicted by that
+member, and by the samples that it has seen, compared by its own unit vectors.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ __all__ = ["NEAREST", "SHARPNESS", "Neighbors", "held_out_answers"]
 
 NEAREST, SHARPNESS = 10, 10.0
 _SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-# Fewer samples that were left out cannot tell the share; of very many samples nothing is kept.
+# With fewer left-out samples the share cannot be estimated; with more numbers to store, neighbors are not
+# used.
 _LEAST_HELD_OUT, _MOST_NUMBERS = 100, 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbors:
-    """Training samples that have a say.
+    """Training samples that vote in predictions.
 
     Attributes:
         vectors: (m, size) float32, of length one.
         classes: (m,) their classes.
-        share: Of their answers, above 0.
+        share: Weight of the votes, above 0.
     """
 
     vectors: Tensor
@@ -46,7 +47,7 @@ class Neighbors:
     share: float
 
     def blend(self, probabilities: Tensor, features: Tensor) -> Tensor:
-        """Probabilities (B, C) of the network with those of the neighbors of reshaped vectors (B, size).
+        """Blend the network's probabilities (B, C) with votes of the neighbors of reshaped vectors (B, size).
 
         Example:
             >>> few = Neighbors(torch.eye(2), torch.tensor([0, 1]), 0.5)
@@ -58,7 +59,7 @@ class Neighbors:
 
 
 def _votes(units: Tensor, vectors: Tensor, classes: Tensor, count: int) -> Tensor:
-    """What the nearest of some unit vectors (m, size) with classes (m,) answer: (B, size) -> (B, count)."""
+    """Votes of the nearest of some unit vectors (m, size) with classes (m,): (B, size) -> (B, count)."""
     near = (units @ vectors.T).topk(min(NEAREST, len(vectors)), dim=1)
     shares = (near.values * SHARPNESS).softmax(1)
     return shares.new_zeros(len(units), count).scatter_add_(1, classes[near.indices], shares)
@@ -67,17 +68,17 @@ def _votes(units: Tensor, vectors: Tensor, classes: Tensor, count: int) -> Tenso
 def held_out_answers(
     network: EnsembleNetwork, samples: TrainingSet, left_out_by: NDArray[np.int64], *, use_neighbors: bool
 ) -> tuple[Neighbors | None, Tensor]:
-    """Probabilities of the samples that a member has left out, by that member; with neighbors if these help.
+    """Probabilities of left-out samples, by the member that left them out; with neighbors if these help.
 
     Args:
-        network: As trained.
-        samples: All of them; those without a class are passed over.
-        left_out_by: (n,) which member has not seen each; -1 for none.
-        use_neighbors: Whether neighbors may have a say.
+        network: The trained network.
+        samples: All samples; those without a class are skipped.
+        left_out_by: (n,) the member that has not seen each sample; -1 for none.
+        use_neighbors: Whether neighbors may be used.
 
     Returns:
-        The neighbors, or None if the network alone answers best; and (m, C) on the host, in the order of the
-        samples.
+        The neighbors, or None if the network alone predicts best; and probabilities (m, C) on the host, in
+        the order of the samples.
     """
     device, count = network.prototypes.device, network.prototypes.shape[1]
     classes = samples.targets
@@ -110,7 +111,7 @@ def held_out_answers(
 
 
 def _left_out_votes(units: Tensor, labels: Tensor, left_out_by: Tensor, count: int) -> Tensor:
-    """Votes for the samples that a member has left out, by those it has seen, on the host.
+    """Votes of the samples that a member has seen for those that it has left out, on the host.
 
     (members, n, size), (n,), (n,) -> (m, count)
     """

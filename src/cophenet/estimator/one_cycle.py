@@ -1,6 +1,6 @@
-"""AdamW through one cycle of the learning rate, as `torch.optim.AdamW` with `OneCycleLR`.
+"""AdamW with a one-cycle learning rate, as `torch.optim.AdamW` with `OneCycleLR`.
 
-Those classes import a compiler when the first of them is made, which takes longer than many a fit. The
+Those classes import a compiler when they are first instantiated, which takes longer than many a fit. The
 arithmetic is torch's own.
 """
 
@@ -15,20 +15,20 @@ from torch.optim.adamw import adamw
 __all__ = ["OneCycle"]
 
 _RISE = 0.3
-# The rate at the start and at the end, relative to the highest; and Adam's first decay when it is lowest
-# and highest.
+# Learning rate at the start and at the end, relative to the highest; and beta1 of Adam where the rate is
+# lowest and highest.
 _START, _END = 1 / 25, 1 / 25e4
 _SLOW, _QUICK = 0.95, 0.85
 
 
 class OneCycle:
-    """Trains parameters; only matrices decay, norms and biases do not.
+    """Optimizer of a module; weight decay applies to matrices only, not to norms and biases.
 
     Args:
-        module: Whose parameters to train.
+        module: The module whose parameters are trained.
         rate: The highest learning rate.
         decay: Weight decay.
-        steps: How many there will be.
+        steps: Total number of steps.
 
     Example:
         >>> layer = nn.Linear(1, 1, bias=False)
@@ -49,11 +49,11 @@ class OneCycle:
         ]
         device = every[0].device
         self.counts = [[torch.zeros((), device=device) for _ in part] for part in parts]
-        # In one pass over the memory, where torch can.
+        # One pass over memory, where torch supports it.
         self.fused = device.type in ("cpu", "cuda")
 
     def step(self, loss: Tensor) -> None:
-        """One step down the gradient of a loss."""
+        """Take one step down the gradient of a loss."""
         every = [p for part, *_ in self.groups for p in part]
         gradients = iter(torch.autograd.grad(loss, every))
         rate, first = self.setting(self.done)
@@ -78,7 +78,7 @@ class OneCycle:
         self.done += 1
 
     def setting(self, step: int) -> tuple[float, float]:
-        """The learning rate and Adam's first decay of a step, from 0."""
+        """The learning rate and beta1 of Adam at a step, counted from 0."""
         top, end = _RISE * self.steps - 1, self.steps - 1
         if step <= top:
             share, lowest = step / top, _START

@@ -1,4 +1,4 @@
-"""The fitted network as an ONNX graph, written node by node and compared before it takes its place."""
+"""Export of a fitted network as an ONNX graph, built node by node and checked before it is saved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write_onnx"]
 
-# The first one with Gelu, which the adapter has.
+# The first opset with Gelu, which the adapter uses.
 _OPSET = 20
 
 
@@ -30,8 +30,8 @@ def write_onnx(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) ->
 
     Raises:
         ImportError: If onnx or onnxruntime is missing.
-        ValueError: If the estimator was made from a run.
-        RuntimeError: If onnxruntime computes something else than the estimator.
+        ValueError: If the estimator was loaded from a run.
+        RuntimeError: If the outputs of onnxruntime differ from those of the estimator.
     """
     onnx, runtime = (
         import_optional(package, "ONNX files need", "cophenet[onnx]", called="onnx and onnxruntime")
@@ -73,7 +73,7 @@ class _Graph:
 
 def _model(onnx: Any, estimator: HierarchicalEmbedder) -> Any:
     make, graph, scale = onnx.helper, _Graph(onnx), estimator.input_scale_
-    # In float64, as the estimator does it, so that a large offset costs no digits.
+    # In float64, as in the estimator, so that a large offset does not cost precision.
     centered = graph("Sub", graph("Cast", "vectors", to=onnx.TensorProto.DOUBLE), scale.mean)
     inputs = graph("Cast", graph("Div", centered, scale.deviation), to=onnx.TensorProto.FLOAT)
     add = _add_adapter if isinstance(estimator.network_, VectorNetwork) else _add_ensemble
@@ -97,7 +97,7 @@ def _model(onnx: Any, estimator: HierarchicalEmbedder) -> Any:
 
 
 def _add_adapter(graph: _Graph, network: VectorNetwork, inputs: str) -> str:
-    """The embedding; returned are the logits."""
+    """Add the embedding; return the name of the logits."""
     adapter = network.adapter
     skipped = graph.linear(adapter.skip, inputs) if isinstance(adapter.skip, nn.Linear) else inputs
     if adapter.down is None or adapter.up is None:
@@ -109,7 +109,7 @@ def _add_adapter(graph: _Graph, network: VectorNetwork, inputs: str) -> str:
 
 
 def _add_ensemble(graph: _Graph, network: EnsembleNetwork, inputs: str) -> str:
-    """The embedding; returned are the logits."""
+    """Add the embedding; return the name of the logits."""
     value = graph.linear(network.hidden, inputs)
     value = value if network.is_linear else graph("Relu", value)
     units = graph.unit(graph("Reshape", value, np.array([-1, MEMBERS, network.size])), axis=2)
@@ -127,7 +127,7 @@ def _add_neighbors(graph: _Graph, neighbors: Neighbors, own: str, classes: int) 
     shares = graph("Softmax", graph("Mul", "nearest", np.float32(SHARPNESS)), axis=1)
     labels = graph("Gather", neighbors.classes, "places")
     marks = graph("OneHot", labels, np.int64(classes), np.array([0, 1], dtype=np.float32), axis=1)
-    # (n, C, nearest) times (n, nearest, 1), which loses its last place.
+    # (n, C, nearest) times (n, nearest, 1), whose last dimension is then removed.
     last = np.array([2])
     votes = graph("Squeeze", graph("MatMul", marks, graph("Unsqueeze", shares, last)), last)
     share = np.float32(neighbors.share)
@@ -135,7 +135,7 @@ def _add_neighbors(graph: _Graph, neighbors: Neighbors, own: str, classes: int) 
 
 
 def _compare(runtime: Any, path: Path, estimator: HierarchicalEmbedder) -> None:
-    """Run the file on vectors like those of training, and compare with the estimator."""
+    """Run the file on random vectors of the training data's scale, and compare with the estimator."""
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randn(16, estimator.n_features_in_, generator=generator).double().numpy()
     scale = estimator.input_scale_

@@ -1,4 +1,4 @@
-"""Answers of the estimator: classes, or inner nodes where a class is not sure enough."""
+"""Predictions of the estimator: classes, or inner nodes where no class is likely enough."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 
 class DecisionMixin:
-    """Decisions from the probabilities of an estimator, which has `_rows` and `_probabilities`."""
+    """Predictions from the probabilities of an estimator, which defines `_rows` and `_probabilities`."""
 
     network_: Any
     input_scale_: Scale
@@ -55,19 +55,19 @@ class DecisionMixin:
         raise NotImplementedError
 
     def predict(self, X: Any, decision: str = "argmax", error_target: float | None = None) -> Array:  # noqa: N803
-        """The answer for each vector.
+        """Predict a class, or a node of the tree, for each vector.
 
         Args:
             X: (n, d) vectors.
             decision: "argmax" is the likeliest class. "expected-cost" is the class with the least expected
-                height of the lowest common ancestor with the true one. "specific-if-confident" goes down the
-                tree as far as it is sure, and may answer an inner node.
-            error_target: For the last one, another target than that of the estimator.
+                height of the lowest common ancestor with the true one. "specific-if-confident" is the most
+                specific node that is certain enough for the error target, and may be an inner node.
+            error_target: For "specific-if-confident", a target in place of that of the estimator.
 
         Returns:
-            (n,) classes as in `classes_`. With "specific-if-confident", as objects, also inner nodes:
-            their names; where a name is ambiguous their path, joined by "/"; where that is too, with a "/"
-            at its end.
+            (n,) classes as in `classes_`. With "specific-if-confident" an array of objects, which may also be
+            inner nodes: their names; if the name is ambiguous their path, joined by "/"; if the path is
+            ambiguous too, with a "/" at its end.
 
         Warns:
             UserWarning: If the error target may not hold: more vectors are unlike the training data than
@@ -85,7 +85,7 @@ class DecisionMixin:
         decision: str = "argmax",
         error_target: float | None = None,
     ) -> list[tuple[str, ...]]:
-        """Names on the way from below the root to the answer of `predict`; empty where that is the root."""
+        """Names on the path from below the root to the prediction of `predict`; empty for the root."""
         rows = self._rows(X)
         nodes = self._decide(rows, decision, error_target)
         if decision == "specific-if-confident":
@@ -99,7 +99,7 @@ class DecisionMixin:
         Args:
             X: (n, d) vectors.
             y: (n,) labels.
-            sample_weight: (n,) what each vector counts; None for equally much.
+            sample_weight: (n,) weight of each vector; None for equal weights.
         """
         rows = self._rows(X)
         nodes = find_known(y, self.classes_, self.tree_, len(rows), self.labels)
@@ -109,11 +109,11 @@ class DecisionMixin:
         return float(np.average(right, weights=weights))
 
     def calibrate(self, X: Any, y: Any) -> Any:  # noqa: N803
-        """Calibrate "specific-if-confident" on other samples, which training must not have seen.
+        """Calibrate "specific-if-confident" on other samples, which must not have been used in training.
 
         Args:
             X: (n, d) vectors.
-            y: (n,) labels; samples known by an inner node only are passed over.
+            y: (n,) labels; samples labelled with an inner node are skipped.
 
         Returns:
             The estimator itself.
@@ -125,20 +125,20 @@ class DecisionMixin:
         return self
 
     def decision_report(self, X: Any, y: Any, error_target: float | None = None) -> dict[str, Any]:  # noqa: N803
-        """What "specific-if-confident" does on some samples; those known by an inner node are passed over.
+        """Evaluate "specific-if-confident" on some samples; those labelled with an inner node are skipped.
 
         Returns:
-            What the promise rests on: "error_target", "threshold", "calibration_samples", how many calibrated
-            it, "uncovered_classes", those without a sample among them, and "uncalibrated", the share of
-            training samples that were the only one of their class and so could not calibrate: all like them
-            count as errors. Then "samples", "error" (share of wrong answers), "coverage" (share of answers
-            that are classes), "root" (share that are the root), "depth" (mean) and "depths" (share of answers
-            by depth). "unlike" is the share of the samples that are unlike the training data, 0.05 on average
-            for those of the same kind, and "is_shift" whether there are more than chance explains; None where
-            it cannot be told.
+            The basis of the guarantee: "error_target", "threshold", "calibration_samples" (their number),
+            "uncovered_classes" (those without a calibration sample), and "uncalibrated", the share of
+            training samples that are the only one of their class and so cannot calibrate: all samples like
+            them count as errors. Then "samples", "error" (share of wrong predictions), "coverage" (share of
+            predictions that are classes), "root" (share that are the root), "depth" (mean) and "depths"
+            (share of predictions by depth). "unlike" is the share of the samples that are unlike the training
+            data, 0.05 on average for samples of the same distribution, and "is_shift" whether there are more
+            than chance explains; both are None if unknown.
 
         Raises:
-            ValueError: If too few samples calibrate the decision for the target, or none here has a class.
+            ValueError: If there are too few calibration samples for the target, or no label here is a class.
 
         Warns:
             UserWarning: If the samples have shifted, so that the target may not hold for them.
@@ -153,21 +153,21 @@ class DecisionMixin:
         return {**report, "unlike": share, "is_shift": is_shift}
 
     def decision_curve(self, X: Any, y: Any) -> DecisionCurve:  # noqa: N803
-        """Errors of "specific-if-confident" against how specific it is, at every threshold.
+        """Error rate of "specific-if-confident" against how specific it is, at every threshold.
 
         Args:
             X: (n, d) vectors.
-            y: (n,) labels; samples known by an inner node only are passed over.
+            y: (n,) labels; samples labelled with an inner node are skipped.
         """
         rows = self._rows(X)
         chosen, classes = self._known(y, len(rows))
         return decision_curve(self._walk(rows, chosen), torch.from_numpy(classes), self.tree_)
 
     def familiarity(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
-        """How familiar each vector is: the share of held-out samples that are at least as far from training.
+        """Conformal p-value of each vector: the share of held-out samples at least as far from training data.
 
         The distance is that to the nearest class mean, with the covariance within classes. Of vectors of the
-        same kind 5 % have 0.05 or less; far more of them say that promises of errors do not hold.
+        same distribution 5 % have 0.05 or less; if there are far more, error guarantees do not hold.
 
         Args:
             X: (n, d) vectors.
@@ -176,8 +176,8 @@ class DecisionMixin:
             (n,) float64, above 0, at most 1.
 
         Raises:
-            ValueError: If the estimator cannot tell: it is made from a run, saved by an early version, or has
-                no samples to calibrate on.
+            ValueError: If it is unknown: the estimator was loaded from a run, was saved by an early version,
+                or has no calibration samples.
         """
         rows = self._rows(X)
         if self.familiarity_ is None or not len(self.familiarity_.held_out):
@@ -188,7 +188,7 @@ class DecisionMixin:
         return self.familiarity_.p_values(self.familiarity_.distances(rows))
 
     def _warn_of_shift(self, rows: Array) -> Unlike | None:
-        """How many rows are unlike the training data, with a warning if too many are."""
+        """Share of rows that are unlike the training data, with a warning if there are too many."""
         if self.familiarity_ is None:
             return None
         unlike = self.familiarity_.judge(self.familiarity_.count(rows), len(rows))
@@ -197,13 +197,13 @@ class DecisionMixin:
         return unlike
 
     def _names(self, nodes: Ints, decision: str) -> Array:
-        """What `predict` calls the nodes of a decision."""
+        """The labels that `predict` returns for nodes."""
         if decision == "specific-if-confident":
             return np.asarray(node_labels(self.tree_, self.classes_)[nodes])
         return np.asarray(self.classes_[class_positions(self.tree_)[nodes]])
 
     def _known(self, y: Any, count: int) -> tuple[Ints, Ints]:
-        """Which samples have a class for a label, and the position of that class."""
+        """Positions of the samples that are labelled with a class, and the indices of these classes."""
         nodes = find_known(y, self.classes_, self.tree_, count, self.labels)
         position = class_positions(self.tree_)[nodes]
         chosen = np.flatnonzero(position >= 0)
@@ -212,7 +212,7 @@ class DecisionMixin:
         return chosen, position[chosen]
 
     def _calibrate(self, rows: Array, chosen: Ints, classes: Ints, answers: Tensor | None = None) -> None:
-        """Set what the promise rests on; `answers` are the probabilities, where these are known already."""
+        """Calibrate on some samples; `answers` are their probabilities, if these are known already."""
         walks, labels = [], torch.from_numpy(classes)
         right = dict.fromkeys(self.tree_.level_names, 0.0)
         known = None if answers is None else ((at, answers[at].double()) for at in blocks(*answers.shape))
@@ -237,21 +237,21 @@ class DecisionMixin:
         self.decision_report_["accuracy"] = accuracy
 
     def _walk(self, rows: Array, chosen: Ints) -> decisions.Walk:
-        """The way down the tree of some samples, at least one."""
+        """The paths of some samples, at least one, down the tree."""
         found = self._probabilities(rows, chosen)
         return _joined([decisions.walk_down(each, self.tree_) for _, each in found])
 
     def _report(
         self, walk: decisions.Walk | None, classes: Ints, target: float, limit: float | None
     ) -> dict[str, Any]:
-        """What the promise rests on, and what it does on some samples; without a threshold their number."""
+        """Basis of the guarantee, and results on some samples; without a threshold only their number."""
         report: dict[str, Any] = {"samples": len(classes)}
         if walk is not None and limit is not None:
             report = decisions.report(walk.stop(limit), torch.from_numpy(classes), self.tree_)
         return {"error_target": target, "threshold": limit, **self._basis(), **report}
 
     def _basis(self) -> dict[str, Any]:
-        """On which samples a promise rests."""
+        """Which samples the guarantee is based on."""
         counts = self.calibration_counts_
         return {
             "calibration_samples": len(self.calibration_scores_),
@@ -260,7 +260,7 @@ class DecisionMixin:
         }
 
     def _decide(self, rows: Array, decision: str, error_target: float | None = None) -> Ints:
-        """The node that answers each row."""
+        """The predicted node of each row."""
         return np.concatenate([nodes for nodes, _ in self._decided(rows, decision, error_target)])
 
     def _answer(
@@ -274,7 +274,7 @@ class DecisionMixin:
     def _decided(
         self, rows: Array, decision: str, error_target: float | None
     ) -> Iterator[tuple[Ints, Tensor]]:
-        """Nodes, and the probabilities they are decided by, by block."""
+        """Yield predicted nodes, and the probabilities of the classes, by block."""
         limit = self._limit_of(decision, error_target)
         for _, probabilities in self._probabilities(rows):
             yield decisions.decide(probabilities, self.tree_, decision, limit).numpy(), probabilities
@@ -285,7 +285,7 @@ class DecisionMixin:
         return np.asarray(np.where(below, probabilities.numpy(), 0.0).sum(1))
 
     def _limit_of(self, decision: str, error_target: float | None) -> float:
-        """The threshold of a decision; 0 for those that have none."""
+        """The threshold of a decision; 0 for decisions without one."""
         check_choice("decision", decision, decisions.DECISIONS)
         sure = decision == "specific-if-confident"
         if error_target is not None and not sure:
@@ -305,7 +305,7 @@ class DecisionMixin:
         return limit
 
     def _shortfall(self, target: float) -> str:
-        """Why a target cannot be promised, and what to do."""
+        """Why a target cannot be guaranteed, and what to do."""
         rare = self.uncalibrated_
         if rare >= target:
             return (

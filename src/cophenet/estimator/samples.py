@@ -1,6 +1,6 @@
-"""What an estimator is trained on: rows standardised block by block, samples held out, the order of an epoch.
+"""Training data of the estimator: rows standardised by block, held-out samples, the order of an epoch.
 
-A memory map is never copied whole.
+A memory map is never copied as a whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Numbers that are copied out of the rows at once: 8 MB in float64.
+# Numbers copied from the rows at a time: 8 MB in float64.
 _BLOCK = 1 << 20
 
 
@@ -50,12 +50,12 @@ def to_host(values: Any) -> Any:
 
 
 def float_type(rows: NDArray[Any]) -> np.dtype[Any]:
-    """The type of results computed from rows: their own, or float64 if they are no floats."""
+    """The type of results computed from rows: that of the rows, or float64 if they are not floats."""
     return rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
 
 
 def blocks(count: int, width: int) -> Iterator[slice]:
-    """Slices of rows of a bounded size.
+    """Yield slices of rows, of a bounded number of values each.
 
     Example:
         >>> list(blocks(5, 1 << 19))
@@ -68,7 +68,7 @@ def blocks(count: int, width: int) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class Scale:
-    """What brings every input to mean 0 and a like variance.
+    """Standardisation of inputs to mean 0 and similar variances.
 
     Attributes:
         mean: (d,) float64.
@@ -79,7 +79,7 @@ class Scale:
     deviation: Floats
 
     def __call__(self, rows: NDArray[Any], dtype: torch.dtype) -> Tensor:
-        """Standardised rows, computed in float64 so that a large offset costs no digits. (n, d) -> (n, d)."""
+        """Standardise rows, in float64 so that a large offset does not cost precision. (n, d) -> (n, d)."""
         values = rows.astype(np.float64)
         values -= self.mean
         values /= self.deviation
@@ -87,13 +87,13 @@ class Scale:
 
 
 def fit_scale(rows: NDArray[Any], chosen: Ints, *, shrink: bool = False) -> Scale:
-    """Mean and deviation of the chosen rows, in two passes of bounded memory.
+    """Mean and standard deviation of the chosen rows, in two passes of bounded memory.
 
     Args:
         rows: (n, d).
-        chosen: (m,) positions.
-        shrink: Whether to take the mean of each variance and the median one, so that inputs that hardly vary
-            are not blown up to the size of the others. Otherwise the deviation of a constant input is 1.
+        chosen: (m,) numbers of rows.
+        shrink: Whether to average each variance with the median one, so that nearly constant inputs are not
+            scaled up to the size of the others. Otherwise the deviation of a constant input is 1.
 
     Example:
         >>> rows = np.array([[0.0, 0.0, 5.0], [8.0, 2.0, 5.0]])
@@ -104,7 +104,7 @@ def fit_scale(rows: NDArray[Any], chosen: Ints, *, shrink: bool = False) -> Scal
     mean = sum(rows[part].sum(0, dtype=np.float64) for part in parts) / len(chosen)
     squares = sum(np.square(rows[part].astype(np.float64) - mean).sum(0) for part in parts)
     deviation = np.sqrt(squares / len(chosen))
-    # What varies by rounding alone is constant.
+    # Inputs that vary only by rounding are constant.
     constant = deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
     if shrink and not constant.all():
         variance = np.where(constant, 0.0, deviation) ** 2
@@ -115,7 +115,7 @@ def fit_scale(rows: NDArray[Any], chosen: Ints, *, shrink: bool = False) -> Scal
 
 @dataclass(frozen=True)
 class Split:
-    """Positions of the samples that train, that decide when to stop, and that calibrate decisions."""
+    """Positions of the samples for training, for early stopping, and for calibration of decisions."""
 
     train: Ints
     stop: Ints
@@ -123,13 +123,13 @@ class Split:
 
 
 def split_rows(targets: Ints, stop: float, calibrate: float, rng: np.random.Generator) -> Split:
-    """Hold out a share of every label as far as it has samples, but never the last one.
+    """Hold out a share of every label, as far as it has samples, but never its last one.
 
     Args:
         targets: (n,) labels as numbers.
-        stop: Share that decides when to stop.
-        calibrate: Share that calibrates decisions.
-        rng: Decides which.
+        stop: Share for early stopping.
+        calibrate: Share for calibration of decisions.
+        rng: Random generator.
 
     Example:
         >>> parts = split_rows(np.arange(40) % 2, 0.1, 0.2, np.random.default_rng(0))
@@ -139,7 +139,8 @@ def split_rows(targets: Ints, stop: float, calibrate: float, rng: np.random.Gene
     _, labels, counts = np.unique(targets, return_inverse=True, return_counts=True)
     order = np.lexsort((rng.random(len(targets)), labels))
     rank = np.arange(len(targets)) - (np.cumsum(counts) - counts)[labels[order]]
-    # Evenly from every label: the share of its samples that come before, with a start of its own.
+    # Evenly from every label: sorted by the share of its samples that come before, with a random offset per
+    # label.
     place = (rank + rng.random(len(counts))[labels[order]]) / counts[labels[order]]
     place[rank == 0] = -1.0
     sizes = [round(len(targets) * share) for share in (stop, calibrate)]
@@ -152,15 +153,15 @@ def split_rows(targets: Ints, stop: float, calibrate: float, rng: np.random.Gene
 
 
 def draw_epoch(chosen: Ints, weights: Floats | None, rng: np.random.Generator) -> Ints:
-    """As many samples as are chosen, in random order, each as often as its weight says.
+    """Draw as many samples as are chosen, in random order, each as often as its weight says.
 
     With n chosen samples and weights of mean one, sample i occurs floor(w_i) or ceil(w_i) times, w_i on
     average (systematic sampling: Madow, 1949, Annals of Mathematical Statistics 20(3)).
 
     Args:
         chosen: (n,) positions of samples.
-        weights: What each sample counts, by position; None for equally much.
-        rng: Decides.
+        weights: Weight of each sample, by position; None for equal weights.
+        rng: Random generator.
 
     Example:
         >>> np.bincount(draw_epoch(np.arange(4), np.array([2.0, 1.0, 1.0, 0.0]), np.random.default_rng(0)))
@@ -170,7 +171,7 @@ def draw_epoch(chosen: Ints, weights: Floats | None, rng: np.random.Generator) -
     if weights is None or not len(order):
         return order
     ends = np.cumsum(weights[order]) * (len(order) / weights[order].sum())
-    # The last end is whole, whatever rounding says.
+    # The last end is an exact integer, in spite of rounding.
     ends[-1] = len(order)
     counts = np.diff(np.floor(ends + rng.random()), prepend=0.0).astype(np.int64)
     return rng.permutation(np.repeat(order, counts))
@@ -180,13 +181,13 @@ class TrainingSet(NamedTuple):
     """Samples to train on.
 
     Attributes:
-        rows: (n, d) as given, also a memory map: only batches of it are read.
-        targets: (n,) classes, or C + position in `inner`.
-        inner: (m,) inner nodes of the tree that are labels.
+        rows: (n, d) as given; of a memory map only batches are read.
+        targets: (n,) class indices, or C + index in `inner`.
+        inner: (m,) inner nodes of the tree that occur as labels.
         tree: The tree of the C classes.
         scale: Standardises rows.
         split: Which samples are held out.
-        weights: (n,) what each sample counts; None for equally much.
+        weights: (n,) sample weights; None for equal weights.
     """
 
     rows: NDArray[Any]

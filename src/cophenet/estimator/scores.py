@@ -1,4 +1,4 @@
-"""Scores that know the tree: those that `cophenet embed` ends with, and one for searches of scikit-learn."""
+"""Scores that use the tree: those printed by `cophenet embed`, and a scorer for scikit-learn."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Floats = NDArray[np.floating]
 
 
 class FileScores:
-    """Scores of a file, collected some rows at a time: CPCC before and after, accuracy at every level.
+    """Scores of a file, accumulated by block: CPCC before and after, accuracy at every level.
 
     Args:
-        embedder: After fitting.
-        fitted_here: Whether it was fitted on this file. Its accuracy is then that of the samples that
-            calibrate, by networks that have not seen them; otherwise that on the file.
+        embedder: The fitted estimator.
+        fitted_here: Whether it was fitted on this file. The accuracy is then that on the calibration samples,
+            by networks that have not seen them; otherwise that on the file.
 
     Example:
         >>> rows = np.repeat([[0.0, 1.0], [1.0, 0.0], [5.0, 5.0]], 20, axis=0)
@@ -49,7 +49,7 @@ class FileScores:
         self._count = 0
 
     def add(self, given: Floats, reshaped: Floats, labels: list[str]) -> None:
-        """Count some rows; those known by an inner node are passed over.
+        """Add some rows; those labelled with an inner node are skipped.
 
         Raises:
             ValueError: If the model does not know a label.
@@ -70,7 +70,7 @@ class FileScores:
             self._count += len(known)
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Metric, what of, value."""
+        """Rows of metric, level or kind of vectors, and value."""
         if self.fitted_here:
             rates = self.embedder.decision_report_.get("accuracy", {})
         else:
@@ -83,7 +83,7 @@ class FileScores:
 
 
 class _ClassMeans:
-    """Means of the classes, added up some rows at a time."""
+    """Class means, accumulated by block."""
 
     def __init__(self, tree: Hierarchy) -> None:
         self.tree = tree
@@ -97,7 +97,7 @@ class _ClassMeans:
         self.counts += np.bincount(classes, minlength=len(self.counts))
 
     def cpcc(self) -> float | None:
-        """With the distance of the means; None where it is undefined."""
+        """CPCC with the distance of class means; None where it is undefined."""
         present = np.flatnonzero(self.counts)
         if self.sums is None or len(present) < 3:
             return None
@@ -110,13 +110,13 @@ class _ClassMeans:
 
 
 class TreeDistanceScorer:
-    """Minus the mean tree distance of answer and truth; higher is better, 0 is best.
+    """Negative mean tree distance of prediction and truth; higher is better, 0 is best.
 
-    For `GridSearchCV(..., scoring=TreeDistanceScorer(tree))`, over this or any other classifier or pipeline.
+    For `GridSearchCV(..., scoring=TreeDistanceScorer(tree))`, with this or any other classifier or pipeline.
 
     Args:
         tree: As for `HierarchicalEmbedder`.
-        labels: What labels are: "names" of classes of the tree, or "positions" in them.
+        labels: How labels are given: as "names" of classes of the tree, or as "positions" in them.
 
     Example:
         >>> from sklearn.dummy import DummyClassifier
@@ -133,7 +133,7 @@ class TreeDistanceScorer:
         """The score of a fitted classifier on vectors with labels.
 
         Raises:
-            ValueError: If a label or an answer is no class of the tree.
+            ValueError: If a label or a prediction is not a class of the tree.
         """
         truth, answers = (self._classes(given) for given in (y, estimator.predict(X)))
         return -float(self.tree.pair_distances(truth, answers).mean())

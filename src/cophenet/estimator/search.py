@@ -1,4 +1,4 @@
-"""Search among reshaped vectors by cosine: exact, or by faiss or hnswlib where these are installed."""
+"""Cosine search among reshaped vectors: exact, or with faiss or hnswlib if these are installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cophenet.tree import Hierarchy
 __all__ = ["BACKENDS", "Group", "SearchIndex", "SearchMixin", "SearchResult"]
 
 BACKENDS = ("exact", "faiss", "hnswlib")
-# Numbers of an index that are read at a time: 4 MB.
+# Numbers of an index read at a time: 4 MB.
 _PART = 1 << 20
 
 Floats = NDArray[np.float32]
@@ -29,12 +29,12 @@ Ints = NDArray[np.int64]
 
 
 class Group(NamedTuple):
-    """Answers of one query that lie below one node of the tree.
+    """Results of one query that lie below one node of the tree.
 
     Attributes:
-        name: What the node is called.
+        name: Label of the node.
         path: Names from below the root down to it.
-        rows: (m,) positions of the answers in the index, the best first.
+        rows: (m,) positions of the results in the index, the best first.
         similarities: (m,) their cosines.
     """
 
@@ -46,14 +46,14 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """The answers to n queries.
+    """The results of n queries.
 
     Attributes:
         rows: (n, k) positions in the index, the best first.
         similarities: (n, k) cosines.
-        nodes: (n, k) the node of each answer at the level of the search.
-        names: (num_nodes,) what each node is called.
-        paths: (num_nodes,) its path.
+        nodes: (n, k) the node of each result at the level of the search.
+        names: (num_nodes,) label of each node.
+        paths: (num_nodes,) path of each node.
     """
 
     rows: Ints
@@ -63,11 +63,11 @@ class SearchResult:
     paths: list[tuple[str, ...]]
 
     def __len__(self) -> int:
-        """How many queries."""
+        """Number of queries."""
         return len(self.rows)
 
     def groups(self, query: int) -> list[Group]:
-        """The answers of a query by node; the node with the best answer first."""
+        """The results of a query by node; the node with the best result comes first."""
         nodes = self.nodes[query]
         groups = []
         for node in dict.fromkeys(nodes.tolist()):
@@ -82,13 +82,13 @@ class SearchResult:
 
 
 class SearchIndex:
-    """Vectors of norm one, and who searches them.
+    """An index of vectors of norm one, searched by one of the backends.
 
     Args:
-        vectors: (N, d), of any norm; a memory map if there are more than memory holds ("exact" only).
-        nodes: (N,) node of the tree that each belongs to.
-        backend: "exact"; or "faiss" or "hnswlib", both with a graph of neighbours: quick and almost exact.
-        unit: Whether the vectors have norm one already; they are not copied then.
+        vectors: (N, d), of any norm; a memory map if they do not fit in memory ("exact" only).
+        nodes: (N,) the tree node of each vector.
+        backend: "exact"; or "faiss" or "hnswlib", which use a graph of neighbours: fast and almost exact.
+        unit: Whether the vectors have norm one already; then they are not copied.
 
     Example:
         >>> index = SearchIndex(np.eye(3, dtype=np.float32), np.arange(3))
@@ -109,11 +109,11 @@ class SearchIndex:
         return rows.astype(np.int64), similarities.astype(np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the engine, which is made anew."""
+        """State without the engine, which is rebuilt."""
         return {"vectors": self.vectors, "nodes": self.nodes, "backend": self.backend}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make the engine again."""
+        """Restore the state and rebuild the engine."""
         self.__init__(**state, unit=True)  # type: ignore[misc]
 
 
@@ -124,7 +124,7 @@ def _unit(vectors: Floats) -> Floats:
 
 
 def _exact(vectors: Floats) -> Any:
-    """All cosines, of some vectors and some queries at a time; the vectors are read once for all queries."""
+    """Exact search by all cosines, in blocks; the vectors are read once for all queries."""
     step = max(1, _PART // vectors.shape[1])
 
     def search(queries: Floats, k: int) -> tuple[Ints, Floats]:
@@ -142,7 +142,7 @@ def _exact(vectors: Floats) -> Any:
 
 
 def _best(vectors: Floats, queries: Floats, k: int) -> tuple[Ints, Floats]:
-    """The k best vectors of each query, of equal ones the first, with their cosines; in no order. (n, k)."""
+    """The k best vectors of each query with their cosines, unsorted; of ties the first ones. (n, k)."""
     k = min(k, len(vectors))
     rows = np.empty((len(queries), k), dtype=np.int64)
     cosines = np.empty((len(queries), k), dtype=np.float32)
@@ -191,7 +191,7 @@ _ENGINES = {"exact": _exact, "faiss": _faiss, "hnswlib": _hnswlib}
 
 
 class SearchMixin:
-    """An index of reshaped vectors for an estimator, which has `_rows`, `_decide` and `transform`."""
+    """Search among reshaped vectors, for an estimator with `_rows`, `_decide`, `_embed` and `_features`."""
 
     classes_: NDArray[Any]
     tree_: Hierarchy
@@ -205,14 +205,14 @@ class SearchMixin:
         backend: str = "exact",
         folder: str | os.PathLike[str] | None = None,
     ) -> Any:
-        """Make vectors searchable.
+        """Build a search index of vectors.
 
         Args:
             X: (n, d) vectors.
-            y: (n,) their labels, by which answers are grouped; None to take the predicted classes.
+            y: (n,) their labels, by which results are grouped; None to use the predicted classes.
             backend: "exact", or "faiss" or "hnswlib" if installed.
-            folder: Where the reshaped vectors lie, in a file without a name, so that with "exact" there may
-                be more than memory holds; None for in memory.
+            folder: Folder of an unnamed temporary file for the reshaped vectors, so that with "exact" they
+                need not fit in memory; None to keep them in memory.
 
         Returns:
             The estimator itself.
@@ -234,15 +234,15 @@ class SearchMixin:
         return self
 
     def search(self: Any, X: Any, k: int = 10, level: int | str | None = None) -> SearchResult:  # noqa: N803
-        """The vectors of the index that are most alike, by cosine, grouped by the tree.
+        """Find the most similar vectors of the index, by cosine, grouped by the tree.
 
         Args:
             X: (n, d) queries.
-            k: Answers per query.
-            level: Level of `tree_` whose nodes are the groups; None for the labels of the index themselves.
+            k: Results per query.
+            level: Level of `tree_` whose nodes are the groups; None to group by the labels of the index.
 
         Returns:
-            The answers; iterate over them for the groups of each query.
+            The results; iterate over them for the groups of each query.
         """
         rows = self._rows(X)
         check_whole("k", k, 1)

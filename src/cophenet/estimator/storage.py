@@ -1,4 +1,4 @@
-"""A fitted estimator as a folder: tensors in safetensors, all else in JSON. Nothing is pickled."""
+"""Save a fitted estimator as a folder: tensors in safetensors, the rest in JSON. Nothing is pickled."""
 
 from __future__ import annotations
 
@@ -37,23 +37,24 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "check_place", "load", "save"]
 
 FORMAT = 3
-# The first had no ensembles, the second no neighbors.
+# Format 1 had no ensembles, format 2 no neighbors.
 _READ = (1, 2, FORMAT)
 CONFIG, TENSORS, TREE, GIVEN = "config.json", "model.safetensors", "tree.json", "given_tree.json"
 
-# Longest text in the type of the classes, unless a name is longer.
+# Largest text length in the dtype of the classes, unless a name is longer.
 _LETTERS = 1000
 
 _Estimator = TypeVar("_Estimator", bound="HierarchicalEmbedder")
 
 
 def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
-    """Write the folder as a whole: beside its place first, then moved there, so that one is there always.
+    """Write the folder atomically: it is written beside the target and then moved there.
 
-    The tree that was given is saved beside the tree of the classes, so that a loaded model fits as this one.
+    The given tree is saved in addition to the tree of the classes, so that a loaded model can be refitted
+    like this one.
 
     Raises:
-        ValueError: If there is something else than a saved model in its place.
+        ValueError: If the path exists and is not a saved model, or the estimator was loaded from a run.
     """
     if not isinstance(estimator.network_, VectorNetwork | EnsembleNetwork):
         raise ValueError("an estimator made from a run is saved by its run folder already")
@@ -69,7 +70,7 @@ def save(estimator: HierarchicalEmbedder, path: str | os.PathLike[str]) -> None:
 
 
 def check_place(path: str | os.PathLike[str]) -> Path:
-    """Refuse a place where something else is than a saved model."""
+    """Raise if a path exists and is not a saved model."""
     target = Path(path)
     if os.path.lexists(target) and not _is_saved_model(target):
         raise ValueError(f"{target} exists and is no saved model; choose another folder")
@@ -77,7 +78,7 @@ def check_place(path: str | os.PathLike[str]) -> Path:
 
 
 def _is_saved_model(folder: Path) -> bool:
-    """Whether all there is in a folder is a saved model, of any format."""
+    """Whether a folder holds a saved model, of any format, and nothing else."""
     if folder.is_symlink() or not (folder / CONFIG).is_file():
         return False
     if {file.name for file in folder.iterdir()} - {CONFIG, TENSORS, TREE, GIVEN}:
@@ -90,10 +91,10 @@ def _is_saved_model(folder: Path) -> bool:
 
 
 def load(estimator: _Estimator, path: str | os.PathLike[str], device: str | None = None) -> _Estimator:
-    """Fill an estimator with what `save` wrote.
+    """Load a saved model into an estimator.
 
     Raises:
-        ValueError: If there is no model, a damaged one, or one of another format, or `device` is wrong.
+        ValueError: If there is no model, it is damaged or of an unknown format, or `device` is invalid.
     """
     folder = old_or_new_folder(Path(path))
     config = _read_config(folder)
@@ -116,7 +117,7 @@ def load(estimator: _Estimator, path: str | os.PathLike[str], device: str | None
 
 
 def _present(device: str) -> str:
-    """The device a model was saved with; the host where that is not there."""
+    """The device that a model was saved with; the CPU, with a warning, if that is not available."""
     try:
         check_device(device)
     except ValueError as error:
@@ -168,9 +169,9 @@ def _config(estimator: HierarchicalEmbedder) -> dict[str, Any]:
     from cophenet import __version__
 
     params = estimator.get_params(deep=False)
-    del params["tree"]  # has a file of its own
+    del params["tree"]  # saved in its own file
     if not isinstance(params["random_state"], numbers.Integral):
-        params["random_state"] = None  # a generator has no text
+        params["random_state"] = None  # a generator cannot be written as JSON
     params["device"] = str(params["device"])
     names = getattr(estimator, "feature_names_in_", None)
     return {
@@ -191,7 +192,7 @@ def _config(estimator: HierarchicalEmbedder) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of numpy as Python's, and mappings as dicts."""
+    """Convert numpy scalars to Python numbers, and mappings to dicts."""
     if isinstance(value, np.generic):
         return value.item()
     return {key: _plain(item) for key, item in value.items()} if hasattr(value, "items") else value
@@ -204,7 +205,7 @@ def _finite(value: float) -> float | None:
 def _fill(
     estimator: HierarchicalEmbedder, config: dict[str, Any], tensors: dict[str, Tensor], tree: Hierarchy
 ) -> None:
-    """Set what was learned; parts that do not belong together are refused."""
+    """Set the fitted state; raise if its parts are inconsistent."""
     classes = _classes(config["classes"], np.dtype(config["classes_dtype"]))
     _check_classes(classes, tree, estimator)
     scale = Scale(tensors["scale.mean"].numpy(), tensors["scale.deviation"].numpy())
@@ -245,7 +246,7 @@ def _network(
         else:
             outputs = state["head.weight"].shape[1]
             network = VectorNetwork(Adapter(inputs, size, outputs), nn.Linear(outputs, classes))
-    # Before memory is taken: sizes in the configuration need not be those of the tensors.
+    # Before memory is allocated: sizes in the configuration may differ from those of the tensors.
     if (shapes := _shapes(network.state_dict())) != _shapes(state):
         raise ValueError(f"{TENSORS} has tensors {_shapes(state)}, {CONFIG} needs {shapes}")
     network.load_state_dict(state, assign=True)
@@ -257,7 +258,7 @@ def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
 
 
 def _classes(names: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The classes in the type they had; text of any declared length takes that memory for each."""
+    """The classes in their saved dtype; its text length is checked, because every class takes that memory."""
     longest = max((len(name) for name in names if isinstance(name, str)), default=0)
     if dtype.kind in "SUV" and dtype.itemsize > 4 * max(longest, _LETTERS):
         raise ValueError(f"classes_dtype {dtype.str} is text of more than {_LETTERS} letters (limit)")
@@ -276,7 +277,7 @@ def _check_classes(classes: NDArray[Any], tree: Hierarchy, estimator: Hierarchic
 def _fill_calibration(
     estimator: HierarchicalEmbedder, config: dict[str, Any], tensors: dict[str, Tensor]
 ) -> None:
-    """What the error target rests on; models of earlier versions do not know all of it."""
+    """Set the calibration of decisions; models of earlier versions lack parts of it."""
     classes, scores = len(estimator.classes_), tensors["calibration.scores"].numpy()
     if scores.ndim != 1 or not np.isfinite(scores).all():
         raise ValueError("the scores of calibration must be finite numbers in a row")
@@ -307,7 +308,7 @@ def _familiarity(scale: Scale, tensors: dict[str, Tensor], classes: int) -> Fami
 def _neighbors(
     share: Any, tensors: dict[str, Tensor], network: EnsembleNetwork | VectorNetwork, count: int
 ) -> Neighbors | None:
-    """Training samples that have a say, if there are any, on the device of the network."""
+    """The training samples that vote in predictions, on the device of the network; None if there are none."""
     if share is None:
         return None
     vectors, classes = tensors["neighbors.vectors"], tensors["neighbors.classes"]

@@ -1,4 +1,4 @@
-"""What `fit` does: encode labels, hold samples out, scale, infer a tree, train. Nothing global is changed."""
+"""The steps of `fit`: encode labels, hold out samples, scale, infer a tree, train."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Fitted:
-    """What an estimator has learned, from vectors or in a run.
+    """The fitted state of an estimator, from training on vectors or from a run.
 
     Attributes:
-        classes: (C,) the classes as the user writes them, ascending.
-        tree: Their tree.
+        classes: (C,) the classes as given by the user, ascending.
+        tree: The tree of the classes.
         given_tree: The whole tree that was given; None if the tree was inferred.
         scale: Standardises rows.
-        network: Standardised rows to features, `num_features` of them, and logits.
+        network: Maps standardised rows to features, `num_features` of them, and logits.
         history: Epoch, loss and held-out loss of every epoch.
-        uncalibrated: Share of samples that are the only one of their class: these train, and so cannot
-            calibrate.
-        familiarity: Tells vectors that are unlike the training data; None if that is not known.
-        neighbors: Training samples that have a say in answers; None if the network alone answers.
+        uncalibrated: Share of samples that are the only one of their class: they are used in training, and so
+            cannot calibrate.
+        familiarity: Detects vectors that are unlike the training data; None if that is not possible.
+        neighbors: Training samples that vote in predictions; None if the network alone predicts.
     """
 
     classes: NDArray[Any]
@@ -68,16 +68,16 @@ def train_embedder(
     """Train a network.
 
     Args:
-        estimator: For its parameters, which are checked.
+        estimator: The estimator, for its parameters, which are checked already.
         rows: (n, d) checked numbers.
-        labels: (n,) as the user writes them.
+        labels: (n,) as given by the user.
         given: The tree; None to infer one.
-        weights: (n,) what each sample counts; None for equally much.
+        weights: (n,) sample weights; None for equal weights.
 
     Returns:
-        What it has learned; and of the samples that calibrate decisions their positions (m,), their classes
-        (m,), and their probabilities (m, C) by the members that have not seen them, or None if no network
-        has.
+        The fitted state; and for the samples that calibrate decisions their positions (m,), their classes
+        (m,), and their probabilities (m, C) by the members that have not seen them, or None with a named
+        objective.
     """
     encoded = encode(labels, given, estimator.labels)
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
@@ -97,7 +97,7 @@ def train_embedder(
         network, history = ensemble.fit()
         neighbors, answers = ensemble.held_out_answers(network)
     else:
-        # A fit is one process's own affair, also where others run beside it.
+        # A fit runs in one process only, even if others run beside it.
         options = {"gather": "none", **(estimator.objective_options or {})}
         adapter = AdapterTrainer(samples, estimator, create(estimator.objective, tree, **options), seed)
         _warn_of_equal_distances(tree, adapter.objective.cpcc is not None)

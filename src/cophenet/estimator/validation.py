@@ -1,8 +1,8 @@
 """Checks of the estimator's inputs: parameters; rows (numpy, torch, pandas, polars, memory maps); weights.
 
-Weights are frequencies, how often each sample is seen in an epoch: an objective may compare whole classes or
-groups of samples, so that its loss is no sum over samples that could be weighted. A sample that is seen twice
-counts twice in every one of them, and in the mean and variance of a batch.
+Weights are frequencies: how often each sample is seen in an epoch. An objective may compare whole classes or
+groups of samples, so that its loss is not a sum over samples that could be weighted; but a sample that is
+seen twice counts twice in every objective, and in the mean and variance of a batch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 
 def check_parameters(estimator: HierarchicalEmbedder) -> None:
-    """Refuse a parameter that is wrong by itself."""
+    """Raise if a parameter is invalid, independently of the data."""
     check_choice("objective", estimator.objective, ("auto", *objective_names()))
     tree_weights(estimator.tree_strength)
     if not isinstance(estimator.objective_options, Mapping | None):
@@ -79,7 +79,7 @@ def check_parameters(estimator: HierarchicalEmbedder) -> None:
 
 
 def check_device(device: object) -> None:
-    """Refuse a device that torch cannot use on this computer.
+    """Raise if torch cannot use a device on this computer.
 
     Example:
         >>> check_device("gpu")
@@ -90,7 +90,7 @@ def check_device(device: object) -> None:
         usable = isinstance(device, str | torch.device) and torch.device(device).type != "meta"
         if usable:
             torch.empty(0, device=device)  # type: ignore[call-overload]
-    except (RuntimeError, AssertionError, NotImplementedError):  # torch has no common error for it
+    except (RuntimeError, AssertionError, NotImplementedError):  # torch raises different errors
         usable = False
     if not usable:
         given = str(device) if isinstance(device, torch.device) else device
@@ -98,7 +98,7 @@ def check_device(device: object) -> None:
 
 
 def check_rows(estimator: Any, rows: Any, labels: Any = "no_validation", *, reset: bool = False) -> Any:
-    """Check rows, and labels if given, in scikit-learn's way; a memory map is not copied.
+    """Check rows, and labels if given, like scikit-learn; a memory map is not copied.
 
     Returns:
         (n, d) numbers of any type, or these and (n,) labels.
@@ -113,7 +113,7 @@ def check_rows(estimator: Any, rows: Any, labels: Any = "no_validation", *, rese
 
 
 def check_weights(weights: Any, count: int) -> Floats:
-    """Weights of samples, (count,).
+    """Check sample weights and convert them to float64, (count,).
 
     Example:
         >>> check_weights([1, 0.5], 2)
@@ -130,18 +130,18 @@ def check_weights(weights: Any, count: int) -> Floats:
 def fit_weights(
     labels: NDArray[Any], sample_weight: Any, class_weight: Any, tree: Hierarchy | None = None
 ) -> Floats | None:
-    """The product of both weights, (n,); None if neither is given.
+    """The product of sample and class weights, (n,); None if neither is given.
 
     Args:
-        labels: (n,) as the user writes them: classes or inner nodes.
+        labels: (n,) as given by the user: classes or inner nodes.
         sample_weight: (n,) or None.
-        class_weight: A mapping of labels to weights, 1 for those it leaves out; "balanced", so that all
-            labels that occur weigh the same in sum; or None.
-        tree: Whose nodes may be weighted although no label is one.
+        class_weight: A mapping of labels to weights, 1 for labels that are missing; "balanced", so that all
+            labels that occur have the same total weight; or None.
+        tree: The tree, whose nodes may have weights even if they do not occur as labels.
 
     Raises:
-        ValueError: If a weight is negative or not finite, all are 0, their number is another than that of the
-            labels, or `class_weight` names what neither the labels nor the tree have.
+        ValueError: If a weight is negative or not finite, all are 0, the number of weights differs from that
+            of labels, or `class_weight` has a label that neither the labels nor the tree have.
 
     Example:
         >>> fit_weights(np.array(["cat", "dog", "dog"]), [1, 1, 0.5], {"cat": 3})
@@ -164,7 +164,7 @@ def fit_weights(
     given = {label_text(label): weight for label, weight in class_weight.items()}
     unknown = sorted(given.keys() - set(texts))
     if unknown and tree is not None:
-        # Positions are texts here too, and a part of the samples may lack some classes.
+        # Positions are compared as text too, and a subset of the samples may lack some classes.
         counted = {str(position) for position in range(tree.num_classes)}
         unknown = [text for text in find_nodes(np.array(unknown), tree, "names")[1] if text not in counted]
     if unknown:
