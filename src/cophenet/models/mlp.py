@@ -18,7 +18,7 @@ __all__ = ["MLP", "Identity"]
 
 @register_backbone("identity")
 class Identity(Backbone):
-    """The inputs as features, for vectors made elsewhere.
+    """The inputs as features, for precomputed vectors.
 
     Args:
         input_shape: Shape of an input.
@@ -40,14 +40,14 @@ class Identity(Backbone):
 
 @register_backbone("mlp")
 class MLP(Backbone):
-    """Linear layers, each rectified.
+    """Linear layers, each followed by a ReLU.
 
     Args:
         input_shape: Shape of an input.
         hidden: Sizes of the layers; the last is the number of features.
-        norm: "none"; or "batch", batch normalization before each layer is rectified.
-        dropout: Chance of each number between two layers to be zero in training; features are left whole,
-            as distances between them are what objectives look at.
+        norm: "none"; or "batch", batch normalization before each ReLU.
+        dropout: Dropout probability between layers; the features themselves are not dropped, because
+            objectives compare distances between them.
 
     Example:
         >>> import torch

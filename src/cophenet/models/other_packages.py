@@ -1,4 +1,4 @@
-"""Backbones of other packages, and a user's own by import path."""
+"""Backbones from other packages, and user-defined ones by import path."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from cophenet.models.base import Backbone, ImageInputs, image_shape
 __all__ = ["Foreign", "backbone_function", "code_named", "create_foreign", "foreign_image_inputs"]
 
 _Function = TypeVar("_Function", bound="Callable[..., nn.Module]")
-# Options of timm's models that name files, folders or addresses: what is there may be unpickled.
+# Options of timm's models that name files, folders or URLs: their content may be unpickled.
 _FILE_OPTIONS = ("cache_dir", "checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
 
 
 class Foreign(Backbone):
-    """A module of another package as backbone; every output is checked to be (B, d).
+    """A module of another package as a backbone; every output is checked to be (B, d).
 
-    The number of features is found by one forward pass of zeros in evaluation mode.
+    The number of features is determined by a forward pass of zeros in evaluation mode.
 
     Args:
-        module: Inputs to features.
+        module: Maps inputs to features.
         input_shape: Shape of an input.
-        name: What to call it in errors.
-        classifier: Prefixes of the parameters of its checkpoints' classifier.
+        name: Name in error messages.
+        classifier: Parameter name prefixes of the classifier in its checkpoints.
 
     Raises:
-        ValueError: If it cannot take such inputs, or its output is not (B, d).
+        ValueError: If it does not accept such inputs, or its output is not (B, d).
 
     Example:
         >>> Foreign(nn.Linear(3, 5), (3,), name="linear").num_features
@@ -93,12 +93,12 @@ class Foreign(Backbone):
 
 
 def backbone_function(make: _Function) -> _Function:
-    """Function decorator: let a function be a backbone by import path, `package.module:function`.
+    """Function decorator: allow a function as a backbone by import path, `package.module:function`.
 
     A class needs no decorator: it is a backbone if it is a subclass of `torch.nn.Module`.
 
     Args:
-        make: Its arguments are the options of the backbone; it returns the module.
+        make: The function: its arguments are the options of the backbone; it returns the module.
 
     Example:
         >>> @backbone_function
@@ -110,9 +110,9 @@ def backbone_function(make: _Function) -> _Function:
 
 
 def code_named(name: str, options: Mapping[str, Any]) -> str | None:
-    """What of a backbone is code of a user's own, or reads files that may hold code; None if nothing is.
+    """What part of a backbone is user code, or reads files that may contain code; None if there is none.
 
-    Installed packages are asked for a model by its name, so `timm:NAME` and `torchvision:NAME` are none.
+    `timm:NAME` and `torchvision:NAME` are not user code: they only name a model of an installed package.
 
     Example:
         >>> code_named("my_net:Net", {}), code_named("timm:resnet18", {"pretrained": True})
@@ -132,19 +132,20 @@ def code_named(name: str, options: Mapping[str, Any]) -> str | None:
 def create_foreign(
     name: str, input_shape: Sequence[int], options: Mapping[str, Any], *, pretrained: bool = False
 ) -> Foreign:
-    """Make `timm:NAME`, `torchvision:NAME` or `package.module:Class`; see `create_backbone`.
+    """Create `timm:NAME`, `torchvision:NAME` or `package.module:Class`; see `create_backbone`.
 
-    The current folder is searched last for a module by import path, so that all commands find the same one.
+    The current folder is searched last for a module by import path, so that all commands find the same
+    module.
 
     Args:
         name: The name.
         input_shape: Shape of one input.
         options: Options of the model.
-        pretrained: Whether timm and torchvision shall fetch their own weights.
+        pretrained: Whether timm and torchvision download their own weights.
 
     Raises:
         ImportError: If the package is not installed, or has no such class.
-        ValueError: If the name or an option is unknown, or the module is no backbone for these inputs.
+        ValueError: If the name or an option is unknown, or the module is not a backbone for these inputs.
     """
     package, _, target = name.partition(":")
     if package in _MAKERS:
@@ -159,7 +160,7 @@ def create_foreign(
 
 @contextmanager
 def _current_folder() -> Iterator[None]:
-    """With the current folder last in the search for modules; it stays there if one was found in it."""
+    """Append the current folder to sys.path; it stays there if a module was imported from it."""
     folder = str(Path.cwd())
     if folder in sys.path or "" in sys.path:
         yield
@@ -175,7 +176,7 @@ def _current_folder() -> Iterator[None]:
 
 
 def _backbone_maker(name: str, package: str, target: str) -> Callable[..., object]:
-    """The class or function of an import path, refused before anything of it is called."""
+    """The class or function of an import path; raises for other objects before anything is called."""
     make: Any = getattr(_import(name, package), target, None)
     if make is None:
         raise ImportError(f"backbone {name!r}: module {package} has no class {target!r}")
@@ -207,7 +208,7 @@ def _from_torchvision(
     models = _import(name, "torchvision.models")
     _check_name(name, target, models.list_models(module=models))
     module = models.get_model(target, **options)
-    # All of its classifiers end in a linear layer, the last one registered.
+    # All torchvision classifiers end in a linear layer, the last one that is registered.
     layers = [path for path, layer in module.named_modules() if isinstance(layer, nn.Linear)]
     if not layers:
         raise ValueError(f"backbone {name!r} has no linear classifier to take off")
@@ -228,7 +229,7 @@ def _import(name: str, package: str) -> ModuleType:
 
 def _check_name(name: str, target: str, known: Iterable[str]) -> None:
     names = list(known)
-    if target.partition(".")[0] not in names:  # timm's NAME.TAG picks pretrained weights
+    if target.partition(".")[0] not in names:  # timm's NAME.TAG selects pretrained weights
         near = get_close_matches(target, names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"backbone {name!r}: the package has no model {target!r}{hint}")
@@ -246,9 +247,9 @@ def _call(name: str, make: Callable[..., object], options: Mapping[str, Any]) ->
 
 
 def foreign_image_inputs(name: str) -> ImageInputs:
-    """How the pretrained weights of `timm:NAME` or `torchvision:NAME` want images.
+    """The image preprocessing that the pretrained weights of `timm:NAME` or `torchvision:NAME` expect.
 
-    Nothing of their own have backbones by import path, which are not imported.
+    Backbones by import path have the default preprocessing, and are not imported.
     """
     package, _, target = name.partition(":")
     if package == "timm":
@@ -261,7 +262,7 @@ def foreign_image_inputs(name: str) -> ImageInputs:
     return ImageInputs(tuple(settings.mean), tuple(settings.std), resize)
 
 
-# What makes a model, and the options with which it fetches its weights.
+# The function that creates a model, and the options that download its weights.
 _MAKERS: dict[str, tuple[Callable[..., Foreign], dict[str, Any]]] = {
     "timm": (_from_timm, {"pretrained": True}),
     "torchvision": (_from_torchvision, {"weights": "DEFAULT"}),

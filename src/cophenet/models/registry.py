@@ -1,4 +1,4 @@
-"""Backbones by name: registering them, listing them, making one."""
+"""Registry of backbones: register, list and create them by name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
     "register_backbone",
 ]
 
-# In the place of a file of weights: those that belong to the backbone.
+# Given in place of a weights file to use the backbone's own weights.
 PRETRAINED = "pretrained"
 _Backbone = TypeVar("_Backbone", bound="type[Backbone]")
 
@@ -45,16 +45,16 @@ BACKBONES = Registry[Callable[..., Backbone]](
 
 
 def register_backbone(name: str, **sizes: int) -> Callable[[_Backbone], _Backbone]:
-    """Class decorator: make a backbone available under a name, once or, in several sizes, several times.
+    """Class decorator: register a backbone under a name; repeat it to register several sizes.
 
-    Other packages do without it: they declare an entry point of the group `cophenet.backbones`.
+    Other packages do not need it: they declare an entry point of the group `cophenet.backbones`.
 
     Args:
         name: The name.
-        **sizes: Arguments of the class that the name decides, so that they are no options beside it.
+        **sizes: Arguments of the class that the name sets, and that are therefore not options.
 
     Raises:
-        ValueError: If there is a backbone of that name.
+        ValueError: If a backbone of that name exists.
     """
 
     def add(cls: _Backbone) -> _Backbone:
@@ -65,7 +65,7 @@ def register_backbone(name: str, **sizes: int) -> Callable[[_Backbone], _Backbon
 
 
 def backbone_names() -> tuple[str, ...]:
-    """Names of all backbones, those of other packages last.
+    """Names of all backbones; those of other packages come last.
 
     Example:
         >>> {"mlp", "resnet18", "vit_b_16"} <= set(backbone_names())
@@ -82,25 +82,25 @@ def create_backbone(
     trust: bool = True,
     **options: Any,
 ) -> Backbone:
-    """Make a backbone by name.
+    """Create a backbone by name.
 
     Args:
-        name: One of `backbone_names()`; a ResNet with another base width than 64, as in `resnet18-w16`;
-            `timm:NAME` or `torchvision:NAME` where that package is installed; or `package.module:Class`, a
-            module of your own from inputs to (B, d), looked for in the current folder too.
+        name: One of `backbone_names()`; a ResNet with a base width other than 64, as in `resnet18-w16`;
+            `timm:NAME` or `torchvision:NAME` if that package is installed; or `package.module:Class`, your
+            own module from inputs to (B, d), which is also searched in the current folder.
         input_shape: Shape of one input: (channels, height, width) of images, (d,) of vectors.
-        weights: A checkpoint to load, all of it but its classifier: a torch or safetensors file; or
-            "pretrained" for the backbone's own, where it has such.
-        trust: Whether code of a user's own may be imported and called; False for a name and options that
-            come from a file of somebody else.
+        weights: A checkpoint to load without its classifier: a torch or safetensors file; or "pretrained" for
+            the backbone's own weights, if it has any.
+        trust: Whether user code may be imported and called; False for a name and options from a file of
+            somebody else.
         **options: The backbone's own options.
 
     Raises:
-        FileNotFoundError: If there are no such weights.
-        ImportError: If the package of the name, or that of its weights, is not installed.
-        TrustError: If it is code of a user's own, and not trusted.
-        ValueError: If a name or option is unknown or wrong, the backbone cannot take such inputs, or the
-            weights do not fit.
+        FileNotFoundError: If the file of weights does not exist.
+        ImportError: If the package of the backbone, or that of its weights, is not installed.
+        TrustError: If it is user code that is not trusted.
+        ValueError: If a name or option is unknown or invalid, the backbone does not accept such inputs, or
+            the weights do not fit.
 
     Example:
         >>> import torch
@@ -127,7 +127,7 @@ def create_backbone(
 
 
 def check_pretrained(name: str) -> None:
-    """Refuse a backbone that has no weights of its own; nothing of a user's own is imported.
+    """Raise if a backbone has no weights of its own; no user code is imported.
 
     Raises:
         ValueError: If it has none.
@@ -148,10 +148,10 @@ def check_pretrained(name: str) -> None:
 
 
 def find_pretrained(name: str) -> Path | None:
-    """The file of the pretrained weights of a backbone; None if its package fetches them when it is made.
+    """The file of a backbone's pretrained weights; None if its package downloads them when it is created.
 
     Raises:
-        ImportError: If the package that has them is not installed.
+        ImportError: If the package that contains them is not installed.
         ValueError: If the backbone has none.
     """
     check_pretrained(name)
@@ -162,11 +162,12 @@ def find_pretrained(name: str) -> Path | None:
 
 
 def image_inputs(name: str, weights: str | Path | None = None) -> ImageInputs:
-    """How the weights of a backbone want images; without a mean it is for the data to say.
+    """The image preprocessing that the weights of a backbone expect; without a mean that of the data is used.
 
     Args:
         name: The backbone, as for `create_backbone`.
-        weights: Its weights, likewise; those of other packages want something only if they are pretrained.
+        weights: Its weights, as for `create_backbone`; those of other packages expect something only if they
+            are pretrained.
 
     Example:
         >>> mean, std, interpolation = image_inputs("efficientnet-lite0")
@@ -181,7 +182,7 @@ def image_inputs(name: str, weights: str | Path | None = None) -> ImageInputs:
 
 
 def backbone_maker(name: str) -> tuple[Callable[..., Backbone], frozenset[str]]:
-    """What makes the backbone of a registered name, and its arguments that the name decides.
+    """The class, or partial, of a registered name, and the arguments that the name sets.
 
     Raises:
         ValueError: If there is no such backbone.
@@ -198,7 +199,7 @@ def _create_own(name: str, input_shape: Sequence[int], options: dict[str, Any]) 
 
 
 def _parse(name: str) -> tuple[str, dict[str, int]]:
-    """The registered name, and the sizes that follow it, as in `resnet18-w16`."""
+    """Split a name into the registered name and the sizes after it, as in `resnet18-w16`."""
     registered, _, suffix = name.rpartition("-")
     if registered not in BACKBONES.names() or name in BACKBONES.names():
         return name, {}

@@ -1,4 +1,4 @@
-"""Residual networks (He et al. 2016, arXiv:1512.03385), the stride of a bottleneck in its 3x3 convolution.
+"""Residual networks (He et al. 2016, arXiv:1512.03385); bottlenecks have the stride in the 3x3 convolution.
 
 Parameter names are those of torchvision's checkpoints.
 """
@@ -24,7 +24,7 @@ Norm = Callable[[int], nn.Module]
 
 
 def _group_norm(channels: int) -> nn.GroupNorm:
-    """Groups of 16 channels, or of the largest common divisor; fewer would vanish on 1x1 maps."""
+    """Groups of 16 channels, or of the largest common divisor; smaller ones would be all zero on 1x1 maps."""
     return nn.GroupNorm(channels // gcd(channels, 16), channels)
 
 
@@ -34,12 +34,12 @@ NORMS: dict[str, Norm] = {"batch": nn.BatchNorm2d, "group": _group_norm}
 
 
 def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
-    """A convolution that keeps the map's size at stride 1; norms follow, so it has no bias."""
+    """A convolution that keeps the map's size at stride 1; without bias, because a norm follows."""
     return nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
 
 
 def shortcut(inputs: int, outputs: int, stride: int, norm: Norm) -> nn.Module:
-    """The maps as they are, or brought to the shape of a block's output."""
+    """The identity, or a projection to the shape of a block's output."""
     if stride == 1 and inputs == outputs:
         return nn.Identity()
     return nn.Sequential(conv(inputs, outputs, 1, stride), norm(outputs))
@@ -92,18 +92,18 @@ BLOCKS: dict[int, tuple[Block, tuple[int, ...]]] = {
 
 
 class ResNet(Backbone):
-    """A residual network; features are the last maps' means.
+    """A residual network; features are the means of the last maps.
 
     Args:
         input_shape: Channels, height and width of an image.
         stem: "imagenet", a 7x7 convolution of stride 2 and max pooling; "cifar", a 3x3 convolution, for
-            images below some 64 pixels; or "strided", the same with stride 2, a quarter of the work.
-        norm: "batch"; or "group", which has no statistics of the batch.
+            images below about 64 pixels; or "strided", the same with stride 2, at a quarter of the cost.
+        norm: "batch"; or "group", which does not depend on the batch.
         depth: 10, 18, 34 or 50 layers.
-        width: Channels of the first stage, which the following ones double.
+        width: Channels of the first stage; each later stage has twice as many as the one before.
 
     Attributes:
-        channels_last: Whether maps are kept in that memory layout on a CPU; narrow networks do.
+        channels_last: Whether maps have that memory layout on a CPU; set for narrow networks.
 
     Example:
         >>> net = ResNet((1, 8, 8), stem="cifar", depth=10, width=8)
@@ -143,7 +143,7 @@ class ResNet(Backbone):
             )
         large, make_norm = stem == "imagenet", NORMS[norm]
         self.conv1 = conv(channels, width, 7, 2) if large else conv(channels, width, 3, _STRIDES[stem])
-        # The names bn1, bn2 ... stay for other norms too: they are those of the checkpoints.
+        # The names bn1, bn2 ... are kept for other norms too: they are the names in checkpoints.
         self.bn1 = make_norm(width)
         self.maxpool = nn.MaxPool2d(3, 2, padding=1) if large else nn.Identity()
         block, counts = BLOCKS[depth]
@@ -159,7 +159,7 @@ class ResNet(Backbone):
 
     @classmethod
     def parse_sizes(cls, name: str, suffix: str) -> dict[str, int] | None:
-        """The width: 16 of `resnet18-w16`."""
+        """Parse the width: 16 of `resnet18-w16`."""
         match = re.fullmatch(r"w(\d+)", suffix)
         if match is None:
             return None
@@ -184,13 +184,13 @@ class ResNet(Backbone):
 
 
 def _stage(block: Block, count: int, inputs: int, width: int, stride: int, norm: Norm) -> nn.Sequential:
-    """Blocks of one width, the first with the stride."""
+    """Blocks of one width; the first has the stride."""
     rest = (block(block.expansion * width, width, 1, norm) for _ in range(count - 1))
     return nn.Sequential(block(inputs, width, stride, norm), *rest)
 
 
 def _initialize(net: nn.Module) -> None:
-    """Convolutions by He et al. (2015); norms start as ones and zeros by themselves."""
+    """Initialize convolutions as He et al. (2015); norms are ones and zeros by default."""
     for module in net.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

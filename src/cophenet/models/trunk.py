@@ -1,6 +1,6 @@
-"""A frozen backbone in front of a small trained network: it turns a data set of images into one of vectors.
+"""A frozen backbone before a small trained network: it turns a data set of images into one of vectors.
 
-What is trained, evaluated and loaded then are vectors; they are computed once and kept by `VectorCache`.
+Training and evaluation then use vectors, which are computed once and stored by `VectorCache`.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from cophenet.tree import Hierarchy
 
 __all__ = ["Necked", "Trunk", "TrunkVectors", "create_neck", "vector_data_set"]
 
-# In the digest of a cache: another number if vectors are computed in another way.
+# Part of the digest of a cache: increase it if vectors are computed in another way.
 _VERSION = 1
 _BATCH = 64
 
 
 class Necked(Backbone):
-    """A backbone with a small network after it, which is trained together with it.
+    """A backbone followed by a small network, trained together.
 
     Args:
-        trunk: Inputs to its own features.
-        neck: These to the features.
+        trunk: Maps inputs to its features.
+        neck: Maps the trunk's features to the features of the whole.
 
     Example:
         >>> from cophenet.models import create_backbone
@@ -60,7 +60,7 @@ class Necked(Backbone):
 
 
 def create_neck(options: Mapping[str, Any] | None, input_shape: Sequence[int]) -> Backbone:
-    """A small network on the vectors of a backbone: an `mlp` with these options, nothing for None.
+    """A small network on the vectors of a backbone: an `mlp` with these options, or the identity for None.
 
     Example:
         >>> create_neck({"hidden": [512], "dropout": 0.3}, (1280,)).num_features
@@ -73,13 +73,13 @@ def create_neck(options: Mapping[str, Any] | None, input_shape: Sequence[int]) -
 
 @dataclass(frozen=True, eq=False)
 class Trunk:
-    """A backbone that is not trained, and how it wants images.
+    """A frozen backbone with its image preprocessing.
 
     Attributes:
-        name: Its name.
-        backbone: Images to vectors; put into evaluation mode.
-        images: How it wants images, with the mean and deviation of the data if it has none of its own.
-        size: Side to which images in memory are resized; None for those that have it already.
+        name: Name of the backbone.
+        backbone: Maps images to vectors; it is put into evaluation mode.
+        images: The preprocessing, with the mean and deviation of the data if its weights have none.
+        size: Side length to which images in memory are resized; None for images that have it already.
     """
 
     name: str
@@ -88,12 +88,12 @@ class Trunk:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        """Nothing of it is ever trained."""
+        """Freeze the backbone."""
         self.backbone.eval().requires_grad_(False)
 
     @cached_property
     def digest(self) -> str:
-        """A checksum of all that its vectors depend on beside the images."""
+        """A checksum of everything except the images that the vectors depend on."""
         digest = hashlib.sha256(json.dumps([self.name, self.images, self.size]).encode())
         for name, values in sorted(self.backbone.state_dict().items()):
             digest.update(f"{name} {values.dtype} {tuple(values.shape)} ".encode())
@@ -102,7 +102,7 @@ class Trunk:
 
     @contextmanager
     def on(self, device: torch.device) -> Iterator[Backbone]:
-        """The backbone on a device, for a while."""
+        """Move the backbone to a device for the duration of the context."""
         try:
             yield self.backbone.to(device)
         finally:
@@ -111,19 +111,19 @@ class Trunk:
 
 @dataclass(eq=False)
 class TrunkVectors(Inputs):
-    """The vectors of images, computed when they are first asked for, or read from a cache.
+    """The vectors of images, computed on first use or read from a cache.
 
     Attributes:
         images: The images.
-        trunk: What computes vectors.
-        name: Name of the data set, for the bar and the folder of the cache.
-        part: Its part, for the bar.
-        augment: How images vary, as the argument of `Loader`.
-        views: How many augmented views of each image there are beside the image itself; `augmented` takes
-            one of all.
-        workers: Processes that read image files.
+        trunk: The backbone that computes the vectors.
+        name: Name of the data set, for the progress bar and the folder of the cache.
+        part: Part of the data set, for the progress bar.
+        augment: The augmentation, as for `Loader`.
+        views: Number of augmented views of each image in addition to the image itself; `augmented` picks one
+            of them all.
+        workers: Number of processes that read image files.
         cache: Folder of caches; None to keep vectors in memory only.
-        show: Whether to show a bar: None for one on a terminal and lines elsewhere.
+        show: Whether to show a progress bar: None for a bar on a terminal and lines elsewhere.
     """
 
     in_memory: ClassVar[bool] = True
@@ -140,7 +140,7 @@ class TrunkVectors(Inputs):
     _values: dict[int, Tensor] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of vectors."""
         return len(self.images)
 
     @property
@@ -154,11 +154,11 @@ class TrunkVectors(Inputs):
         return self.images
 
     def take(self, rows: Labels) -> Tensor:
-        """The vectors of some images as they are."""
+        """The vectors of some images, without augmentation."""
         return self._view(0).index_select(0, torch.from_numpy(rows))
 
     def augmented(self, rows: Labels, seeds: Labels) -> Tensor:
-        """The vectors of some images, each of the view that its seed decides."""
+        """The vectors of some images, each of the view that its seed selects."""
         chosen = torch.from_numpy(seeds % (self.views + 1))
         vectors = self.take(rows)
         for view in range(1, self.views + 1):
@@ -167,7 +167,7 @@ class TrunkVectors(Inputs):
         return vectors
 
     def fingerprint(self, rows: Labels) -> str:
-        """A checksum of the images of some rows and of the trunk; empty if that kind of images has none."""
+        """A checksum of the images of some rows and of the trunk; empty if the images have none."""
         images = self.images.fingerprint(rows)
         text = f"{images} {self.trunk.digest} {self.augment} {self.views}"
         return hashlib.sha256(text.encode()).hexdigest()[:16] if images else ""
@@ -178,7 +178,7 @@ class TrunkVectors(Inputs):
             self._view(view)
 
     def _view(self, view: int) -> Tensor:
-        """(n, d) vectors of one view; 0 is the images themselves."""
+        """(n, d) vectors of one view; view 0 is without augmentation."""
         if view not in self._values:
             values = torch.empty(len(self), *self.shape)
             folder = self._folder(view)
@@ -199,7 +199,7 @@ class TrunkVectors(Inputs):
         return self.images.content_key()
 
     def _folder(self, view: int) -> Path | None:
-        """The folder of a view, named by all that it depends on; None if it cannot be kept."""
+        """The cache folder of a view, named by everything it depends on; None if it cannot be cached."""
         if self.cache is None or not self._content:
             return None
         varied = [view, self.augment] if view else []
@@ -208,7 +208,7 @@ class TrunkVectors(Inputs):
         return self.cache / "vectors" / f"{label[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def _fill(self, values: Tensor, view: int, start: int, cache: VectorCache | None) -> None:
-        """Compute the vectors from a row on, which begins a shard, and write them shard by shard."""
+        """Compute the vectors from `start`, the first row of a shard, and write them shard by shard."""
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         done, total = start, len(values)
         with (
@@ -225,7 +225,7 @@ class TrunkVectors(Inputs):
                 bar.update(done, *(() if bar.is_bar else (f"{bar.time_left(done)} left",)))
 
     def _loader(self, view: int, device: torch.device) -> Loader:
-        """All images in their order; every view is an epoch of its own, which has its own random numbers."""
+        """A loader of all images in order; every view is a separate epoch, with its own random numbers."""
         trunk, rows = self.trunk, np.arange(len(self.images))
         unlabelled = Samples(self.images, rows, np.zeros_like(rows), Hierarchy.from_paths([("image",)]))
         return Loader(
@@ -246,11 +246,11 @@ class TrunkVectors(Inputs):
 
 
 def vector_data_set(data: DataSet, vectors: Callable[..., TrunkVectors]) -> DataSet:
-    """A data set of images as one of vectors, with the same classes, parts and domains.
+    """Turn a data set of images into one of vectors, with the same classes, parts and domains.
 
     Args:
         data: The images.
-        vectors: Makes their vectors: `TrunkVectors` with a trunk, and what else is wanted of it.
+        vectors: Creates their vectors: `TrunkVectors` with a trunk and other settings.
 
     Example:
         >>> from functools import partial
@@ -263,7 +263,7 @@ def vector_data_set(data: DataSet, vectors: Callable[..., TrunkVectors]) -> Data
         >>> made.samples("test", "target").take(np.arange(5))[0].shape
         torch.Size([5, 256])
     """
-    # Domains share their images; those of the test part have no views.
+    # Domains share their images; the test part has no views.
     made: dict[tuple[int, int], TrunkVectors] = {}
 
     def make(part: Part, domain: Domain) -> Samples:

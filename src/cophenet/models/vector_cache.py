@@ -1,8 +1,8 @@
-"""Vectors that are computed once and kept on the disk: in shards that are whole or absent, for all processes.
+"""A cache of vectors on disk, in shards that are either complete or absent, shared by all processes.
 
-A cache is one folder, `NAME-DIGEST`, where the digest stands for everything that the vectors depend on. It
-holds npy files of 512 rows each, `00003-<checksum>.npy`: a process that was killed leaves the shards it has
-finished, and the next one goes on after them. One process at a time computes; others wait for it.
+A cache is one folder, `NAME-DIGEST`, where the digest covers everything that the vectors depend on. It holds
+npy files of 512 rows each, `00003-<checksum>.npy`: a process that is killed leaves the shards that it has
+finished, and the next one continues after them. One process at a time computes; others wait for it.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _SECONDS_BETWEEN = 0.2
 
 
 def cache_folder(data_dir: Path | None = None) -> Path:
-    """Where caches lie: the folder in the variable COPHENET_CACHE, else the user's own.
+    """Folder of caches: the environment variable COPHENET_CACHE, else the user's cache folder.
 
     Args:
-        data_dir: Folder of the data, beside which they lie if the variable says `data`.
+        data_dir: Folder of the data; caches are stored in it if the variable is `data`.
 
     Returns:
         `$COPHENET_CACHE`; for `data` the folder `.cophenet` in the data folder; without the variable
         `$XDG_CACHE_HOME/cophenet`, by default `~/.cache/cophenet`.
 
     Raises:
-        ValueError: If the variable says `data`, and there is no data folder.
+        ValueError: If the variable is `data`, and there is no data folder.
     """
     given = os.environ.get(VARIABLE, "")
     if given == "data":
@@ -61,15 +61,15 @@ def cache_folder(data_dir: Path | None = None) -> Path:
 
 
 class VectorCache:
-    """The vectors of some inputs, as far as they were computed.
+    """The vectors of some inputs, as far as they have been computed.
 
     Args:
-        folder: The folder of these vectors; made when the first shard is written.
-        count: How many vectors there are.
-        width: Numbers of a vector.
+        folder: The folder of these vectors; created when the first shard is written.
+        count: Number of vectors.
+        width: Size of a vector.
 
     Attributes:
-        shard: Rows of a shard: what is lost at most when a process is killed.
+        shard: Rows of a shard: the most that is lost when a process is killed.
 
     Example:
         >>> import tempfile
@@ -91,7 +91,7 @@ class VectorCache:
         """Fill a tensor (count, width) float32 from the start.
 
         Returns:
-            How many rows are there; a shard that is missing or damaged is the end.
+            Number of rows read; reading stops at a shard that is missing or damaged.
         """
         files = self._files()
         for start in range(0, self.count, self.shard):
@@ -103,7 +103,7 @@ class VectorCache:
         return self.count
 
     def write(self, number: int, values: Tensor) -> None:
-        """Keep the vectors of a shard, as a whole or not at all; only within `alone`."""
+        """Write the vectors of a shard atomically; only within `alone`."""
         buffer = io.BytesIO()
         np.save(buffer, values.float().numpy(), allow_pickle=False)
         data = buffer.getvalue()
@@ -115,10 +115,10 @@ class VectorCache:
 
     @contextmanager
     def alone(self, what: str = "vectors") -> Iterator[None]:
-        """Wait until no other process computes these vectors, and keep others waiting.
+        """Wait until no other process computes these vectors, and lock them.
 
         Args:
-            what: What is computed, for the line that says why nothing happens.
+            what: What is computed, for the message about the wait.
         """
         make_real_folder(self.folder, parents=True)
         noticed = False
@@ -140,7 +140,7 @@ class VectorCache:
             yield
 
     def _files(self) -> dict[int, Path]:
-        """The files by number of their shard."""
+        """Files by shard number."""
         if not self.folder.is_dir():
             return {}
         names = ((_NAME.fullmatch(path.name), path) for path in sorted(self.folder.iterdir()))
@@ -148,7 +148,7 @@ class VectorCache:
 
 
 def _read_shard(path: Path | None, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
-    """The rows of a file; None if it is missing, or not what was written."""
+    """The rows of a file; None if it is missing or its content is not valid."""
     if path is None:
         return None
     try:

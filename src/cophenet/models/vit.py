@@ -1,4 +1,4 @@
-"""Vision transformers (Dosovitskiy et al. 2021, arXiv:2010.11929), named as in torchvision's checkpoints."""
+"""Vision transformers (Dosovitskiy et al. 2021, arXiv:2010.11929), with torchvision's parameter names."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PATCH = 16
 
 
 class _Layer(nn.Module):
-    """Self-attention and a two-layer perceptron, each on normalized tokens, beside a shortcut."""
+    """Self-attention and a two-layer MLP, each on normalized tokens and with a shortcut."""
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
         super().__init__()
         self.ln_1 = nn.LayerNorm(width, eps=1e-6)
         self.self_attention = nn.MultiheadAttention(width, heads, batch_first=True)
         self.ln_2 = nn.LayerNorm(width, eps=1e-6)
-        # Checkpoints number the second layer 3: theirs has a dropout between.
+        # Checkpoints number the second layer 3, because they have a dropout layer before it.
         layers = (("0", nn.Linear(width, hidden)), ("1", nn.GELU()), ("3", nn.Linear(hidden, width)))
         self.mlp = nn.Sequential(OrderedDict[str, nn.Module](layers))
         for module in self.mlp:
@@ -44,7 +44,7 @@ class _Layer(nn.Module):
 
 
 class _Encoder(nn.Module):
-    """Tokens with their positions through the layers."""
+    """Adds position embeddings to tokens and applies the layers."""
 
     def __init__(self, length: int, depth: int, width: int, heads: int, hidden: int) -> None:
         super().__init__()
@@ -66,12 +66,12 @@ class VisionTransformer(Backbone):
 
     Args:
         input_shape: Channels, height and width of an image; square, a multiple of 16.
-        interpolate_positions: Whether weights trained at another image size are loaded with their position
-            embedding resized (bicubic), instead of refused.
+        interpolate_positions: Whether to load weights trained at another image size with a resized position
+            embedding (bicubic), instead of raising an error.
         depth: Number of layers.
         width: Size of a token.
         heads: Attention heads.
-        hidden: Size of the perceptrons' middle layer.
+        hidden: Size of the hidden layer of the MLPs.
 
     Example:
         >>> net = VisionTransformer((3, 32, 32), depth=1, width=8, heads=2, hidden=16)
@@ -128,7 +128,7 @@ class VisionTransformer(Backbone):
         return maps[:, 0]
 
     def adapt(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Today's names of the perceptrons, linear_1 and linear_2 before; positions resized if asked for."""
+        """Rename linear_1 and linear_2 of older checkpoints; resize position embeddings if requested."""
         for old, new in (("mlp.linear_1.", "mlp.0."), ("mlp.linear_2.", "mlp.3.")):
             state = {name.replace(old, new): values for name, values in state.items()}
         name = "encoder.pos_embedding"
@@ -138,7 +138,7 @@ class VisionTransformer(Backbone):
 
 
 def _resize(positions: Tensor, side: int) -> Tensor:
-    """(1, 1 + old_side ** 2, width) -> (1, 1 + side ** 2, width); the class token keeps its own."""
+    """(1, 1 + old_side ** 2, width) -> (1, 1 + side ** 2, width); the class token is not changed."""
     _, length, width = positions.shape
     old = isqrt(length - 1)
     grid = positions[:, 1:].transpose(1, 2).reshape(1, width, old, old)

@@ -1,4 +1,4 @@
-"""Checkpoints: read, fitted to a backbone's parameters, or refused with all that does not fit."""
+"""Load checkpoints into backbones, with an error that lists everything that does not fit."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def load_weights(backbone: Backbone, path: str | Path) -> tuple[str, ...]:
     """Load a checkpoint into a backbone; every parameter must fit.
 
     Args:
-        backbone: Whose parameters to set.
-        path: A file of named tensors, torch's (.pth, .pt) or .safetensors.
+        backbone: The backbone whose parameters are set.
+        path: A file of named tensors: torch (.pth, .pt) or .safetensors.
 
     Returns:
-        Names of the parameters that were left out: those of the checkpoint's own classifier.
+        Names of the parameters that were not loaded: those of the checkpoint's own classifier.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it is no file of named tensors, or a parameter is missing, unknown or of another
-            shape; all of them are named.
+        ValueError: If it is not a file of named tensors, or parameters are missing, unknown or of another
+            shape; the message lists them.
 
     Example:
         >>> import tempfile, torch
@@ -45,7 +45,7 @@ def load_weights(backbone: Backbone, path: str | Path) -> tuple[str, ...]:
     left_out = tuple(name for name in state if name.startswith(backbone.classifier))
     state = backbone.adapt({name: values for name, values in state.items() if name not in left_out})
     own = backbone.holder.state_dict()
-    # Files of before 2018 lack these counters, which no output depends on.
+    # Files from before 2018 lack these counters, which do not affect the output.
     state = {**{name: own[name] for name in own if name.endswith("num_batches_tracked")}, **state}
     misfits = _misfits(backbone, state, own)
     if misfits:
@@ -55,11 +55,11 @@ def load_weights(backbone: Backbone, path: str | Path) -> tuple[str, ...]:
 
 
 def read_state(path: str | Path) -> dict[str, Tensor]:
-    """The named tensors of a file; nothing in it is executed.
+    """Read the named tensors of a file; nothing in it is executed.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it is no file of named tensors.
+        ValueError: If it is not a file of named tensors.
     """
     path = Path(path)
     if not path.is_file():
@@ -81,15 +81,15 @@ def _read_torch(path: Path) -> object:
         return load_torch(path)
     except MemoryError:
         raise
-    except Exception as error:  # foreign and damaged files fail in any way
+    except Exception as error:  # foreign and damaged files may fail in any way
         raise ValueError(
             f"weights {path} are no file of tensors that torch can read{_reason(error)}; "
             "give a state_dict that torch.save wrote, or a .safetensors file"
-        ) from None  # torch advises to read such a file with less care
+        ) from None  # torch suggests to load such a file with weights_only=False
 
 
 def _reason(error: Exception) -> str:
-    """Why the system refused a file; other errors tell of the reader and not of the file."""
+    """Why the system refused a file; other errors are about the reader, not the file."""
     if isinstance(error, OSError) and error.strerror:
         return f" ({error.strerror})"
     if isinstance(error, TooLargeError):
@@ -102,12 +102,12 @@ def _read_safetensors(path: Path) -> object:
     try:
         state: object = safetensors.torch.load_file(path)
         return state
-    except Exception as error:  # foreign and damaged files fail in any way
+    except Exception as error:  # foreign and damaged files may fail in any way
         raise ValueError(f"weights {path} are no safetensors file{_reason(error)}") from error
 
 
 def _misfits(backbone: Backbone, state: dict[str, Tensor], own: dict[str, Tensor]) -> list[str]:
-    """One line per kind of misfit, and what to do about those that are known."""
+    """One line per kind of misfit, and advice for known ones."""
     wrong = [name for name in own if name in state and own[name].shape != state[name].shape]
     shapes = [f"{name} is {tuple(state[name].shape)}, needs {tuple(own[name].shape)}" for name in wrong]
     kinds = {
