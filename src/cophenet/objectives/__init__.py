@@ -1,8 +1,8 @@
-"""Training objectives, one file per objective: the CPCC family and the baselines it is compared with.
+"""Training objectives, one module per objective: the CPCC family and the baselines it is compared with.
 
-An objective maps what a forward pass gives (`StepOutput`) to named loss terms whose sum is the loss,
-and says which heads and phases it needs. The arithmetic of each is a function of tensors beside it;
-what several share lives in `base` and `paths` (the ancestors of each class).
+An objective maps the output of a forward pass (`StepOutput`) to named loss terms whose sum is the loss, and
+defines the heads and phases that it needs. The formula of each objective is a separate function of tensors in
+its module; shared code is in `base` and `paths` (the ancestors of each class).
 """
 
 from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput, level_heads, phase_lengths

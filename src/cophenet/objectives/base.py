@@ -1,4 +1,4 @@
-"""What a training objective is, what it reads, and what it asks of the network."""
+"""Base class of training objectives, their input, and their specification of heads and phases."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _HALF = (torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True, eq=False)
 class StepOutput:
-    """What one forward pass gives an objective.
+    """The output of a forward pass, input of an objective.
 
     Attributes:
         features: (B, d) floating point, the input of the heads.
         logits: Head name -> (B, outputs of the head); only the heads of the phase are needed.
-        labels: (B,) integers, positions in the tree's classes. Given on the host while features are on an
-            accelerator, nothing is waited for.
-        heads: Head name -> module; only objectives that read classifier weights look at them.
+        labels: (B,) integers, positions in the tree's classes. If they are on the host while features are on
+            an accelerator, nothing waits for the device.
+        heads: Head name -> module; used only by objectives that read classifier weights.
         phase: Position in the objective's `phases`.
-        shards: Where features and labels are those of all processes: what these know of each other.
-        host_labels: The labels as they were given, where terms see them on the accelerator.
+        shards: Sizes and flags of all processes, if features and labels are those of all of them.
+        host_labels: The labels on the host, if `labels` is a copy of them on the accelerator.
     """
 
     features: Tensor
@@ -56,11 +56,11 @@ class HeadSpec:
     """A linear head that an objective needs.
 
     Attributes:
-        name: The name of its level in the tree.
-        level: Depth of the level whose nodes it tells apart; a class above it stands for itself.
+        name: Name of its level in the tree.
+        level: Depth of the level whose nodes are its outputs; a class above the level is its own node.
         num_outputs: Number of these nodes; they are in the order of `tree.cut(level)`.
-        normalize_rows: Whether its logits are made with weight rows of norm one.
-        scale: If given, its logits are this times the cosines of features and weight rows, without a bias.
+        normalize_rows: Whether its logits are computed with weight rows of norm one.
+        scale: If given, its logits are the cosines of features and weight rows times this, without a bias.
     """
 
     name: str
@@ -72,12 +72,12 @@ class HeadSpec:
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of training.
+    """One of the consecutive phases of a training.
 
     Attributes:
-        name: What to call it in logs.
+        name: Name in logs.
         heads: Names of the heads that are trained.
-        epochs: Its length in proportion to those of the other phases: they share the epochs of a training.
+        epochs: Its length relative to the other phases; the phases share the epochs of a training.
     """
 
     name: str
@@ -86,10 +86,10 @@ class Phase:
 
 
 def phase_lengths(phases: Sequence[Phase], epochs: int) -> tuple[int, ...]:
-    """How the phases share the epochs of a training: in proportion, rounded, with one or more for each.
+    """Divide the epochs of a training between phases: in proportion, rounded, at least one for each.
 
     Raises:
-        ValueError: If there is not an epoch for each phase.
+        ValueError: If there are fewer epochs than phases.
 
     Example:
         >>> phase_lengths([Phase("coarse", ("coarse",), 50), Phase("fine", ("fine",), 200)], 20)
@@ -126,26 +126,27 @@ class Objective(nn.Module, ABC):
     """A training loss as named terms whose sum is the loss.
 
     Subclasses take their options as typed constructor arguments after `tree`, and implement `terms`, and
-    `batch_terms` if they compare samples with each other. Batches are checked, and half precision is raised
-    to float32, before these see them.
+    `batch_terms` if they compare samples with each other. Before these are called, batches are checked and
+    half precision is converted to float32.
 
-    On several processes of torch.distributed the loss is that of the batch of all of them: averaged over
-    processes, as DistributedDataParallel does it, gradients and terms are those of one process with the whole
-    batch, also if the processes have unequally many samples, or one has none.
+    On several processes of torch.distributed the loss is that of the whole batch of all processes: averaged
+    over processes, as in DistributedDataParallel, gradients and terms equal those of one process with the
+    whole batch, even if the processes have different numbers of samples, or one has none.
 
     Args:
         tree: The label tree.
 
     Attributes:
-        name: The name it is registered under, or made of the two names where CPCC is added.
+        name: Its registered name; with CPCC added, a combination of both names.
         order_dependent: Whether the order of samples within a class changes the value.
         tree: The label tree.
-        heads: The heads to build: one that tells the classes apart, unless a subclass sets others.
+        heads: The heads to build: one for the classes, unless a subclass sets others.
         gather: "all"; or "none" for the loss of each process's own batch, without any exchange.
-        generator: What random numbers of its terms are drawn from, if any are; alike on all processes.
-        default_cpcc: Arguments of `CPCCLoss` that `create` adds CPCC with, unless given; empty for none.
-        level_options: Options that name a level of the tree, which only the tree of the data can confirm.
-        compares_features: Whether NaN and inf must be refused, because comparisons would hide them.
+        generator: Random generator of its terms, if they draw random numbers; the same on all processes.
+        default_cpcc: Arguments of `CPCCLoss` with which `create` adds CPCC by default; empty to add none.
+        level_options: Options that name a level of the tree, which can only be checked with the tree of the
+            data.
+        compares_features: Whether NaN and inf must raise an error, because comparisons would hide them.
         compares_samples: Whether it has `batch_terms`; true for every subclass that defines them.
     """
 
@@ -157,10 +158,10 @@ class Objective(nn.Module, ABC):
     compares_samples: bool = False
     gather: Gather = "all"
     generator: torch.Generator | None = None
-    _setup: Setup | None = None  # made with the first exchange
+    _setup: Setup | None = None  # set at the first exchange
 
     def __init_subclass__(cls) -> None:
-        """Note whether the class has terms that compare samples: only then are these gathered."""
+        """Detect whether the class has terms that compare samples: only then are samples gathered."""
         super().__init_subclass__()
         cls.compares_samples = cls.compares_samples or "batch_terms" in vars(cls)
 
@@ -174,32 +175,32 @@ class Objective(nn.Module, ABC):
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """The phases to train, in order: one that trains all heads, unless a subclass has others."""
+        """The phases of training, in order: one that trains all heads, unless a subclass has others."""
         return (Phase("train", tuple(head.name for head in self.heads)),)
 
     @property
     def cpcc(self) -> CPCCLoss | None:
-        """The CPCC that was added to it; None if there is none."""
+        """The CPCC that was added to the objective; None if there is none."""
         return None
 
     def name_with(self, distance: str) -> str:
-        """What it is called with CPCC of a distance added."""
+        """Name of the objective with CPCC of a distance added."""
         return f"{self.name}+{distance}"
 
     @property
     def finest(self) -> str:
-        """Name of the head that tells the classes apart."""
+        """Name of the head of the classes."""
         return self.tree.level_names[-1]
 
     def check_levels(self, reason: str) -> None:
-        """Refuse a tree without a level above its classes."""
+        """Raise if the tree has no level above its classes."""
         if self.tree.height < 2:
             raise ValueError(f"objective {self.name!r} cannot use a tree of one level: {reason}")
 
     def register_exact_buffer(self, name: str, values: NDArray[np.float64]) -> None:
-        """Give the module float64 values that `.float()` and `.half()` leave as they are.
+        """Register float64 values that `.float()` and `.half()` do not change.
 
-        They are a buffer of integers with the same bits, which a cast to another precision passes over.
+        They are stored as a buffer of integers with the same bits, which casts of precision ignore.
         """
         bits = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float64)).view(torch.int64)
         self.register_buffer(name, bits, persistent=False)
@@ -210,9 +211,9 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """The loss terms of a checked batch that are means over its samples, or read weights only.
+        """The loss terms of a checked batch that are means over its samples, or use weights only.
 
-        In at least float32, outside autocast.
+        Called with at least float32, outside autocast.
         """
 
     def batch_terms(self, step: StepOutput) -> dict[str, Tensor]:
@@ -224,10 +225,10 @@ class Objective(nn.Module, ABC):
         return {}
 
     def check_heads(self, step: StepOutput) -> None:
-        """Refuse heads that the terms cannot read, before processes exchange anything; none here.
+        """Raise if heads are unusable, before processes exchange anything; a no-op unless overridden.
 
         Raises:
-            ValueError: If a module is missing or has weights of a wrong shape.
+            ValueError: If a module is missing or its weights have a wrong shape.
         """
         _ = step
 
@@ -235,8 +236,8 @@ class Objective(nn.Module, ABC):
         """The loss terms of a batch, scalars whose sum is the loss.
 
         Raises:
-            ValueError: If the batch is empty, a shape, type or label is wrong, or a head is missing; on all
-                processes alike.
+            ValueError: If the batch is empty, a shape, type or label is wrong, or a head is missing; raised
+                on all processes.
         """
         if process_count(self.gather) > 1:
             return self._of_all_processes(step)
@@ -245,7 +246,7 @@ class Objective(nn.Module, ABC):
             raise ValueError("the batch is empty; a loss needs at least one sample")
         flags = self._flags(step)
         if flags is not None:
-            # The one read from the device: a label out of range would otherwise pick a wrong row unseen.
+            # The only read from the device: a label out of range would otherwise silently select a wrong row.
             low, high, infinite = flags.cpu().numpy().tolist()
             self._check_flags(low, high, infinite, len(step.labels))
         with without_autocast(step.features):
@@ -260,7 +261,7 @@ class Objective(nn.Module, ABC):
             self._check(step)
             flags = self._flags(step)
             if not self._draws_in_terms:
-                terms = self._own_terms(step)  # before the exchange, so that all hear of an error in them
+                terms = self._own_terms(step)  # before the exchange, which reports errors to all processes
         except Exception as error:
             problem = error
         given: Any = getattr(step, "features", None)
@@ -280,14 +281,14 @@ class Objective(nn.Module, ABC):
 
     @property
     def _draws_in_terms(self) -> bool:
-        """Whether `terms` may draw from the generator, which is alike on all processes after an exchange."""
+        """Whether `terms` may use the generator, which is equal on all processes only after an exchange."""
         return self.generator is not None
 
     def _own_terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """The terms of this process's samples, whose labels may not have been looked at yet."""
+        """The terms of this process's samples, whose labels may not have been checked yet."""
         with without_autocast(step.features):
             own = _full_precision(step if len(step.labels) else _one_row(step))
-            # A label out of range would stop a device before all processes can refuse it.
+            # A label out of range would crash a device before all processes can raise an error.
             return self.terms(replace(own, labels=own.labels.clamp(0, self.tree.num_classes - 1)))
 
     def _check(self, step: StepOutput) -> None:
@@ -304,7 +305,7 @@ class Objective(nn.Module, ABC):
         self._late.next_step()
 
     def _flags(self, step: StepOutput) -> Tensor | None:
-        """(3,) smallest and largest label, and how many samples are not finite, where the labels are."""
+        """(3,) smallest and largest label, and number of non-finite samples, on the device of the labels."""
         labels = step.labels.long()
         if len(labels) == 0:
             return None
@@ -350,7 +351,7 @@ def _check_tensor(argument: str, value: object) -> None:
 
 
 def _full_precision(step: StepOutput) -> StepOutput:
-    """Labels as int64 on the device of the features, half precision as float32."""
+    """Convert labels to int64 on the device of the features, and half precision to float32."""
     logits = {name: _raised(values) for name, values in step.logits.items()}
     features, given = _raised(step.features), step.labels.long()
     labels = given.to(features.device, non_blocking=True)
@@ -363,7 +364,7 @@ def _raised(values: Tensor) -> Tensor:
 
 
 def _one_row(step: StepOutput) -> StepOutput:
-    """One sample of zeros in place of none, so that means exist; attached, with gradient zero."""
+    """Replace an empty batch by one sample of zeros, so that means exist; attached, with gradient zero."""
     logits = {name: _zero_row(values) for name, values in step.logits.items()}
     return replace(step, features=_zero_row(step.features), labels=step.labels.new_zeros(1), logits=logits)
 

@@ -1,4 +1,4 @@
-"""What the two consistency objectives share: a head per level, and gaps between adjacent ones."""
+"""Base class of the two consistency objectives: a head per level, and gaps between adjacent levels."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Consistency"]
 
 
 class Consistency(Objective):
-    """Cross entropy of the classes, and what adjacent levels disagree by.
+    """Cross entropy of the classes, plus the disagreement of adjacent levels.
 
     Args:
         tree: The label tree, with at least two levels.
-        weight: Factor of the consistency.
-        variant: "paper"; or "haf", as in its authors' code, whose heads have weight rows of norm one.
+        weight: Weight of the consistency term.
+        variant: "paper"; or "haf", as in the authors' code, whose heads have weight rows of norm one.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Consistency(Objective):
 
     @abstractmethod
     def gaps(self, step: StepOutput) -> list[Tensor]:
-        """One scalar for each two adjacent levels, the coarsest first."""
+        """One scalar for each pair of adjacent levels, the coarsest first."""
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
         """Cross entropy, and the sum over adjacent levels of their gaps."""

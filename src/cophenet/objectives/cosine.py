@@ -1,4 +1,4 @@
-"""Cosine heads at every level, with CPCC of unit vectors: for retrieval and accuracy at once."""
+"""Cosine heads at every level, with CPCC of unit vectors: for both retrieval and accuracy."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["Cosine"]
 
 @register
 class Cosine(Objective):
-    r"""Cross entropy of cosine heads: of the classes, and of the levels above them with a share.
+    r"""Cross entropy of cosine heads: of the classes, and with a smaller weight of the levels above them.
 
     .. math::
 
         \mathrm{loss} = \mathrm{CE}(p, y) + \lambda_c \operatorname{mean}_l \mathrm{CE}(p^l, y^l)
         + \lambda \, (1 - \mathrm{CPCC}(t, \rho)), \qquad p^l = \mathrm{softmax}_j(s \cos(z, w^l_j))
 
-    l runs over the levels above the classes, and y^l is the ancestor there; s is `scale`, and the two
-    weights are `coarse_weight` and `weight`.
+    l runs over the levels above the classes, and y^l is the ancestor there; s is `scale`, and the two weights
+    are `coarse_weight` and `weight`.
 
     `create("cosine", tree)` adds the last term: FastFT between unit vectors, weight 0.1; `cpcc=` replaces it,
     and `cpcc={"weight": 0}` leaves it out. Cosine heads: Wang et al., "NormFace", ACM Multimedia 2017,
@@ -35,7 +35,7 @@ class Cosine(Objective):
 
     Args:
         tree: The label tree; with a single level there is no coarse term.
-        scale: Factor of the cosines.
+        scale: Factor from cosines to logits.
         coarse_weight: Weight of the mean over the levels above the classes.
     """
 
@@ -53,9 +53,9 @@ class Cosine(Objective):
         self.maps = LevelMaps(tree)
 
     def name_with(self, distance: str) -> str:
-        """Its own name with the distance that it comes with."""
+        """Its own name for the default distance, else a combination of both names."""
         return self.name if distance == self.default_cpcc["distance"] else super().name_with(distance)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """Cross entropy of the classes, and of each coarser level under its name, times its share."""
+        """Cross entropy of the classes, and of each coarser level under its name, times its weight."""
         return level_terms(step, self.heads, self.maps, self.coarse_weight / max(1, len(self.heads) - 1))

@@ -1,4 +1,4 @@
-"""An objective with `weight * (1 - CPCC)` added, Flat or any other."""
+"""Add `weight * (1 - CPCC)` to an objective, Flat or any other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["WithCPCC", "cpcc_arguments"]
 
 
 class WithCPCC(Objective):
-    r"""Another objective's terms and, in each of its phases, that of CPCC on the classes.
+    r"""Another objective's terms plus, in each of its phases, the CPCC term of the classes.
 
     .. math::
 
@@ -24,8 +24,8 @@ class WithCPCC(Objective):
     With cross entropy as the base this is equation 1 of the OT-CPCC paper (arXiv:2410.03052).
 
     Args:
-        base: The objective to add to.
-        cpcc: A class distance by name, or the arguments of `CPCCLoss` after the tree.
+        base: The objective that CPCC is added to.
+        cpcc: Name of a class distance, or the arguments of `CPCCLoss` after the tree.
     """
 
     def __init__(self, base: Objective, cpcc: str | Mapping[str, Any]) -> None:
@@ -42,24 +42,24 @@ class WithCPCC(Objective):
 
     @property
     def cpcc(self) -> CPCCLoss:
-        """What is added."""
+        """The CPCC loss that is added."""
         return self.criterion
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """Those of the objective it is added to."""
+        """The phases of the base."""
         return self.base.phases
 
     @property
     def _draws_in_terms(self) -> bool:
-        """As the base: the generator here is that of the distance."""
+        """As in the base: the generator here is that of the distance."""
         return self.base._draws_in_terms
 
     def _flags(self, step: StepOutput) -> None:
-        """Nothing: CPCC reads and checks the values itself, and does so first."""
+        """None: CPCC reads and checks the values itself, before the other terms."""
 
     def check_heads(self, step: StepOutput) -> None:
-        """As the base does."""
+        """Check the heads of the base."""
         self.base.check_heads(step)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
@@ -79,7 +79,7 @@ class WithCPCC(Objective):
 
 
 def cpcc_arguments(cpcc: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of `CPCCLoss` after the tree; it checks their names and values itself.
+    """The arguments of `CPCCLoss` after the tree, which checks their names and values itself.
 
     Example:
         >>> cpcc_arguments("l2")

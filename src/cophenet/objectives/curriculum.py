@@ -1,4 +1,4 @@
-"""Curriculum: a coarse head first, then the classes from the features it has formed."""
+"""Curriculum: first a coarse head, then the classes, starting from the features learned before."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Curriculum"]
 
 @register
 class Curriculum(Objective):
-    r"""Cross entropy of a coarse level in the first phase, of the classes in the second.
+    r"""Cross entropy of a coarse level in the first phase, and of the classes in the second.
 
     .. math::
 
         \mathrm{loss} = -\frac{1}{N} \sum_i \log p^l_i(y^l_i)
 
-    l is the coarse level in the first phase, and that of the classes in the second.
+    l is the coarse level in the first phase, and the level of the classes in the second.
 
     Bengio, Louradour, Collobert and Weston, "Curriculum Learning", ICML 2009, doi:10.1145/1553374.1553380;
     appendix G of the OT-CPCC paper (arXiv:2410.03052).
@@ -32,7 +32,7 @@ class Curriculum(Objective):
     Args:
         tree: The label tree, with at least two levels.
         level: The coarse level, by depth or name; 1 is the coarsest.
-        epochs: Lengths of the two phases in proportion to each other: they share the epochs of the training.
+        epochs: Relative lengths of the two phases, which share the epochs of the training.
     """
 
     name = "curriculum"
@@ -56,11 +56,11 @@ class Curriculum(Objective):
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """One per head, the coarse one first."""
+        """One phase per head, the coarse one first."""
         return tuple(Phase(h.name, (h.name,), n) for h, n in zip(self.heads, self.epochs, strict=True))
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """Cross entropy of the level that the phase trains."""
+        """Cross entropy of the level of the phase."""
         head = self.heads[step.phase].name
         if head == self.finest:
             return {"cross_entropy": cross_entropy(step.logits[head], step.labels)}

@@ -1,4 +1,4 @@
-"""Cross entropy of the classes, blind to the tree."""
+"""Cross entropy of the classes, without the tree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Flat(Objective):
     name = "flat"
 
     def name_with(self, distance: str) -> str:
-        """The objectives of the paper are called by their distance alone."""
+        """The name of the distance alone, as in the paper."""
         return distance
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Geometric consistency: a node's classifier points the way of its children's sum."""
+"""Geometric consistency: a node's classifier weight points in the direction of its children's sum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def geometric_consistency(
         coarse_weight: (m, d).
         fine_weight: (n, d).
         parents: (n,) coarse label of each fine label.
-        variant: "paper" sums over the nodes; "haf" averages, and gives each child norm one first.
+        variant: "paper" sums over the nodes; "haf" averages, and first scales each child to norm one.
 
     Returns:
         A scalar.
@@ -58,15 +58,15 @@ class GC(Consistency):
 
     Args:
         tree: The label tree, with at least two levels.
-        weight: Factor of the consistency.
-        variant: "paper"; or "haf", as in its authors' code: children of norm one, the mean over the
-            nodes of a level, and heads whose logits are made with weight rows of norm one.
+        weight: Weight of the consistency term.
+        variant: "paper"; or "haf", as in the authors' code: children of norm one, the mean over the nodes of
+            a level, and heads whose logits are computed with weight rows of norm one.
     """
 
     name = "gc"
 
     def check_heads(self, step: StepOutput) -> None:
-        """Refuse heads without a weight of one row per output."""
+        """Raise if a head has no weight with one row per output."""
         if not isinstance(step.heads, (Mapping, nn.ModuleDict)):
             raise ValueError(f"heads must be modules by head name, got {type(step.heads).__name__}")
         modules = dict(step.heads.items())

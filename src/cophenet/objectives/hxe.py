@@ -1,4 +1,4 @@
-"""Hierarchical cross entropy: the log-probability of each step down the tree, weighted by depth."""
+"""Hierarchical cross entropy: log-probabilities of the steps down the tree, weighted by depth."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["HXE", "hierarchical_cross_entropy"]
 
 
 def hierarchical_cross_entropy(logits: Tensor, labels: Tensor, paths: TreePaths, weights: Tensor) -> Tensor:
-    """Minus the weighted sum of log p(node | its parent) on the way to the true class, batch mean.
+    """Negative weighted sum of log p(node | its parent) on the path to the true class, batch mean.
 
     Args:
         logits: (B, classes).
         labels: (B,).
-        paths: The ways down the tree.
+        paths: The paths of the tree.
         weights: (D,) weight of a step to depth 1, 2, ...
 
     Returns:
@@ -52,9 +52,9 @@ class HXE(Objective):
     appendix G of the OT-CPCC paper (arXiv:2410.03052).
 
     Args:
-        tree: The label tree; any.
-        alpha: A step to depth h weighs `exp(-alpha * h)`.
-        normalize: Divide the weights by their sum over all nodes, the root's 1 included.
+        tree: The label tree, of any height.
+        alpha: A step to depth h has the weight `exp(-alpha * h)`.
+        normalize: Whether to divide the weights by their sum over all nodes, including 1 for the root.
     """
 
     name = "hxe"
@@ -71,7 +71,7 @@ class HXE(Objective):
         self.register_exact_buffer("weights", weights)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """The hierarchical cross entropy; it takes the place of the plain one."""
+        """The hierarchical cross entropy, which replaces the plain one."""
         logits = step.logits[self.finest]
         weights = self.exact_buffer("weights")
         return {"hxe": hierarchical_cross_entropy(logits, step.labels, self.paths, weights)}

@@ -18,13 +18,13 @@ __all__ = ["MTL", "level_terms"]
 def level_terms(
     step: StepOutput, heads: Sequence[HeadSpec], maps: LevelMaps, share: float = 1.0
 ) -> dict[str, Tensor]:
-    """Cross entropy of the classes, and of each coarser level under its name, times a share.
+    """Cross entropy of the classes, and of each coarser level under its name, times a weight.
 
     Args:
-        step: With the logits of all heads.
+        step: The step, with the logits of all heads.
         heads: One per level, the coarsest first.
-        maps: Of the same tree.
-        share: Factor of the coarser levels.
+        maps: The maps of the same tree.
+        share: Weight of the coarser levels.
     """
     targets = maps.labels[:, step.labels]
     *above, classes = (cross_entropy(step.logits[h.name], t) for h, t in zip(heads, targets, strict=True))

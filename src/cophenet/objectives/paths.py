@@ -1,9 +1,9 @@
-"""The ancestors of each class on the device, and sums of probabilities along its way and by level.
+"""The ancestors of each class on the device, and sums of probabilities along its path and by level.
 
-In tree order the classes below a node are a run. A table over (labels, classes) of anything that
-depends only on their lowest common ancestor is therefore a running sum: going along the classes, each
-ancestor of the label adds its step where its run starts and takes it back where the run stops. Memory
-is that of the table, whatever the depth of the tree.
+In tree order the classes below a node are contiguous. A table over (labels, classes) of values that depend
+only on the lowest common ancestor is therefore a cumulative sum: along the classes, each ancestor of the
+label adds its step where its classes start and subtracts it where they end. Memory is that of the table,
+whatever the depth of the tree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["LevelMaps", "TreePaths", "group_logsumexp"]
 
 
 class TreePaths(nn.Module):
-    """For each class its ancestors from the root (depth 0) down; a shallow class repeats itself below.
+    """The ancestors of each class from the root (depth 0) down; a shallow class is repeated below itself.
 
     Args:
         tree: The label tree, of height D with C classes.
@@ -44,19 +44,19 @@ class TreePaths(nn.Module):
             self.register_buffer(name, torch.from_numpy(array), persistent=False)
 
     def along(self, node_values: NDArray[Any]) -> Tensor:
-        """Values of the nodes on each class's way: (num_nodes,) -> (C, D + 1)."""
+        """Values of the nodes on each class's path: (num_nodes,) -> (C, D + 1)."""
         return torch.from_numpy(node_values[self.nodes])
 
     def shared(self, values: Tensor, rows: Tensor, columns: Tensor | None = None) -> Tensor:
-        """Value of the lowest common ancestor of every row label with every column label.
+        """Value of the lowest common ancestor of every row label and every column label.
 
         Args:
-            values: (C, D + 1) value of each class's ancestors, as of `along`.
+            values: (C, D + 1) values of each class's ancestors, as from `along`.
             rows: (R,) labels.
             columns: (K,) labels; None for all classes in label order.
 
         Returns:
-            (R, K) in the type of `values`.
+            (R, K) in the dtype of `values`.
 
         Example:
             >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus")])
@@ -84,7 +84,7 @@ class TreePaths(nn.Module):
             labels: (B,).
 
         Returns:
-            (B, D + 1), falling from left to right; the last column is the true class's own logit.
+            (B, D + 1), decreasing from left to right; the last column is the true class's own logit.
 
         Example:
             >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus")])
@@ -98,12 +98,12 @@ class TreePaths(nn.Module):
 
 
 class _PathLogSumExp(torch.autograd.Function):
-    """Nested log-sum-exps, from those of rings: the classes that leave the true path at one depth."""
+    """Nested log-sum-exps, from those of rings: the classes that leave the true path at the same depth."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, rings: Tensor, size: int) -> Tensor:
         peak = logits.new_full((len(logits), size), -torch.inf).scatter_reduce_(1, rings, logits, "amax")
-        # A ring without classes has no peak; its sum is zero whatever is taken away.
+        # A ring without classes has no peak; its sum is zero whatever is subtracted.
         peak.masked_fill_(peak == -torch.inf, 0.0)
         powers = (logits - peak.gather(1, rings)).exp_()
         sums = torch.zeros_like(peak).scatter_add_(1, rings, powers).log_().add_(peak)
@@ -115,8 +115,8 @@ class _PathLogSumExp(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         logits, rings, below = ctx.saved_tensors
-        # A class of ring r is part of the sums of depths 0..r; they are brought to the scale of the
-        # r-th, the smallest, so that no exponential overflows.
+        # A class of ring r is part of the sums of depths 0..r; they are rescaled to that of depth r, the
+        # smallest, so that no exponential overflows.
         shrink = below.diff(dim=1).exp()
         pulled = [grad[:, 0]]
         for depth in range(1, grad.shape[1]):
@@ -127,10 +127,10 @@ class _PathLogSumExp(torch.autograd.Function):
 
 
 class LevelMaps(nn.Module):
-    """Which node each class belongs to at each level, in the order of `tree.cut(level)`.
+    """The node of each class at each level, in the order of `tree.cut(level)`.
 
     Args:
-        tree: The label tree, of height D with C classes; a class above a level stands for itself there.
+        tree: The label tree, of height D with C classes; a class above a level is its own node there.
 
     Attributes:
         labels: (D, C) label of each class at each level, the coarsest first.
@@ -154,20 +154,20 @@ class LevelMaps(nn.Module):
             self.register_buffer(f"parents{level}", torch.from_numpy(parents), persistent=False)
 
     def parents(self, level: int) -> Tensor:
-        """Label at row `level` of `labels` of each label at the next finer row."""
+        """Label in row `level` of `labels` of each label in the next finer row."""
         return self.get_buffer(f"parents{level}")
 
 
 def group_logsumexp(values: Tensor, groups: Tensor, num_groups: int) -> Tensor:
-    """Log-sum-exp of columns by group; no group may be empty.
+    """Log-sum-exp of columns by group; groups must not be empty.
 
     Args:
         values: (B, n), finite.
         groups: (n,) group of each column.
-        num_groups: How many groups there are.
+        num_groups: Number of groups.
 
     Returns:
-        (B, num_groups), differentiable, finite also where a group's sum would underflow.
+        (B, num_groups), differentiable, and finite even if a group's sum would underflow.
 
     Example:
         >>> group_logsumexp(torch.zeros(1, 3), torch.tensor([0, 1, 0]), 2).exp()

@@ -1,4 +1,4 @@
-"""Quadruplet loss: a sample's class is closer than its siblings, and these closer than the rest."""
+"""Quadruplet loss: a sample's class is closer than sibling classes, and these are closer than the rest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Quadruplet", "quadruplet_loss"]
 
 
 def _nearest(distances: Tensor, allowed: Tensor) -> Tensor:
-    """Position of the closest allowed sample: (B, B), (B, B) -> (B,)."""
+    """Index of the closest allowed sample: (B, B), (B, B) -> (B,)."""
     return distances.masked_fill(~allowed, torch.inf).argmin(1)
 
 
@@ -28,16 +28,16 @@ def quadruplet_loss(
 ) -> Tensor:
     """Quadruplet loss of squared Euclidean distances: half the mean over anchors that violate both margins.
 
-    Each anchor is compared with the first other sample of its class, the closest one of another class
-    of its group, and the closest one of another group. Anchors without one of these do not count.
-    The own class is to be closer than siblings by the difference of the margins, and siblings closer
-    than other groups by the second.
+    Each anchor is compared with the first other sample of its class, the closest sample of another class in
+    its group, and the closest sample of another group. Anchors without one of these are ignored. The own
+    class should be closer than siblings by the difference of the margins, and siblings closer than other
+    groups by the second margin.
 
     Args:
-        features: (B, d), used as they are.
+        features: (B, d), not normalized here.
         labels: (B,) classes.
         groups: (B,) group of each sample's class.
-        margins: Of the own class against other groups, and of siblings against other groups.
+        margins: Margin of the own class to other groups, and of siblings to other groups.
 
     Returns:
         A scalar; 0 with zero gradients if there is no such anchor.
@@ -53,12 +53,12 @@ def quadruplet_loss(
     others = same_class & ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
     kinds = torch.stack((others, same_group & ~same_class, ~same_group))
     valid = kinds.any(2).all(0)
-    # By difference: a matrix product would pick wrong ones among samples that are close to each other.
+    # By differences: matrix products are too inexact to choose between samples that are close together.
     fixed = features.detach()
     apart = torch.cdist(fixed, fixed, compute_mode="donot_use_mm_for_euclid_dist")
-    # argmax gives the first of equal values: the first positive in batch order.
+    # argmax returns the first of equal values: the first positive in batch order.
     chosen = torch.stack((others.long().argmax(1), _nearest(apart, kinds[1]), _nearest(apart, kinds[2])))
-    # Only the three chosen distances of each anchor carry gradients, by difference and so exactly.
+    # Only the three selected distances of each anchor carry gradients, computed exactly by differences.
     own, sibling, other = (features - features[chosen]).square().sum(2)
     closer, farther = own - sibling + first - second, sibling - other + second
     violating = valid & (closer > 0) & (farther > 0)
@@ -75,17 +75,17 @@ class Quadruplet(Objective):
         \mathrm{loss} = (1 - \lambda) \, \mathrm{CE} + \frac{\lambda}{2A} \sum_r
         [D(r, p) - D(r, s) + m_1 - m_2] + [D(r, s) - D(r, n) + m_2]
 
-    over the A anchors r for which both brackets are positive; p is of r's class, s of a sibling, n of another
-    group; D is the squared Euclidean distance. Zhang, Zhou, Lin and Zhang, "Embedding Label Structures for
-    Fine-Grained Feature Representation", CVPR 2016, arXiv:1512.02895; appendix G of the OT-CPCC paper
-    (arXiv:2410.03052).
+    over the A anchors r for which both brackets are positive; p is a sample of r's class, s of a sibling
+    class, n of another group; D is the squared Euclidean distance. Zhang, Zhou, Lin and Zhang, "Embedding
+    Label Structures for Fine-Grained Feature Representation", CVPR 2016, arXiv:1512.02895; appendix G of the
+    OT-CPCC paper (arXiv:2410.03052).
 
     Args:
         tree: The label tree, with at least two levels.
-        weight: Share of the quadruplet loss; cross entropy has the rest.
-        margins: Of the own class against other groups, and of siblings against other groups.
-        level: The level whose nodes are the groups, by depth or name; None for the parents of the classes,
-            at whatever depth these are. A class right below the root has no siblings then.
+        weight: Weight of the quadruplet loss; cross entropy has the weight 1 - `weight`.
+        margins: Margin of the own class to other groups, and of siblings to other groups.
+        level: The level whose nodes are the groups, by depth or name; None for the parents of the classes, at
+            whatever depth they are. A class directly below the root then has no siblings.
     """
 
     name = "quadruplet"
@@ -110,7 +110,7 @@ class Quadruplet(Objective):
         self.margins = check_pair("margins", margins, "two numbers")
         for margin in self.margins:
             check_number("margins", margin)
-        # By default siblings have the same parent, and a class right below the root has none.
+        # By default siblings have the same parent, and a class directly below the root has none.
         own = tree.parents[tree.leaves]
         groups = np.where(own == 0, tree.leaves, own) if level is None else tree.cut(level)[1]
         count = len(np.unique(groups))
@@ -124,10 +124,10 @@ class Quadruplet(Objective):
         self.register_buffer("groups", torch.tensor(groups), persistent=False)
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """Cross entropy, times its share."""
+        """Cross entropy, times its weight."""
         return {"cross_entropy": (1 - self.weight) * cross_entropy(step.logits[self.finest], step.labels)}
 
     def batch_terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """The quadruplet loss, times its share."""
+        """The quadruplet loss, times its weight."""
         loss = quadruplet_loss(unit_rows(step.features), step.labels, self.groups[step.labels], self.margins)
         return {"quadruplet": self.weight * loss}

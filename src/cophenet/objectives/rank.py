@@ -1,4 +1,4 @@
-"""Rank loss: sample pairs sorted by feature distance stand in the order of the tree."""
+"""Rank loss: sample pairs sorted by feature distance should be in the order of the tree."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from cophenet.tree import Hierarchy
 
 __all__ = ["Rank", "rank_loss"]
 
-# Sums of the same edge weights in another order differ by rounding; such distances share a rank.
+# Sums of the same edge weights in another order differ by rounding; such distances have the same rank.
 _SAME_RANK = 1e-9
 
 
 def rank_loss(
     features: Tensor, tree_distances: Tensor, target: Literal["mean", "published"] = "mean"
 ) -> Tensor:
-    """Squared gap to the target distance of pairs that are out of place, mean over all pairs.
+    """Squared difference to the target distance of misplaced pairs, mean over all pairs.
 
-    Sorted by feature distance, the closest pairs should be those with the smallest tree distance: each
-    rank, a value of the tree distance, owns as many places in a row as it has pairs.
+    Sorted by feature distance, the closest pairs should be those with the smallest tree distance: each rank,
+    a value of the tree distance, has as many consecutive places as it has pairs.
 
     Args:
         features: (B, d).
         tree_distances: (B * (B - 1) / 2,) of the pairs, in the order of `itertools.combinations`.
         target: "mean" of the feature distances at the rank's places, constant in the backward pass; or
-            "published", as in its authors' code: the feature distance at the place whose number is the
-            tree distance, the last place if there are fewer, differentiated through.
+            "published", as in the authors' code: the feature distance at the place whose index is the tree
+            distance, or at the last place if there are fewer; with a gradient.
 
     Returns:
-        A scalar; 0 with zero gradients without a pair.
+        A scalar; 0 with zero gradients if there is no pair.
 
     Example:
         >>> features = torch.tensor([[0.0], [2.0], [1.0]])
@@ -49,14 +49,14 @@ def rank_loss(
     by_tree = tree_distances.argsort(stable=True)
     steps = tree_distances[by_tree]
     owner = (steps.diff(prepend=steps[:1]) > _SAME_RANK * steps[-1]).cumsum(0)
-    # Of equal feature distances the smaller rank goes first, so that ties don't depend on the batch's order.
+    # Equal feature distances are sorted by rank, so that ties do not depend on the order of the batch.
     distances, order = pdist(features)[by_tree].sort(stable=True)
     rank = owner[order]
     if target == "published":
         goal = distances[steps[order].round().long().clamp(max=len(steps) - 1)]
     else:
         sums = torch.zeros_like(distances).index_add(0, owner, distances.detach())
-        counts = torch.zeros_like(owner).index_add(0, owner, torch.ones_like(owner))  # bincount would wait
+        counts = torch.zeros_like(owner).index_add(0, owner, torch.ones_like(owner))  # bincount would sync
         goal = (sums / counts)[rank]
     return ((distances - goal).square() * (rank != owner)).mean()
 
@@ -69,13 +69,13 @@ class Rank(Objective):
 
         \mathrm{loss} = \mathrm{CE} + \frac{\lambda}{P} \sum_p (1 - I_p) (\rho_p - \mathrm{target}_p)^2
 
-    where I_p says whether pair p stands at a place of its rank when the P pairs are sorted by their feature
+    where I_p is 1 if pair p is at a place of its rank, else 0, when the P pairs are sorted by their feature
     distance rho. Nolasco and Stowell, "Rank-based loss for learning hierarchical representations", ICASSP
     2022, arXiv:2110.05941; appendix G of the OT-CPCC paper (arXiv:2410.03052).
 
     Args:
-        tree: The label tree; for `target="published"` with whole edge weights.
-        weight: Factor of the rank loss.
+        tree: The label tree; with integer edge weights for `target="published"`.
+        weight: Weight of the rank loss.
         target: "mean" or "published", see `rank_loss`.
     """
 

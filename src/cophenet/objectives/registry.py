@@ -1,4 +1,4 @@
-"""Objectives by name: registering them, listing them, making one."""
+"""Registry of objectives: register, list and create them by name."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ OBJECTIVES = Registry[type[Objective]](
 
 
 def register(cls: _Objective) -> _Objective:
-    """Class decorator: make an objective available under its `name`.
+    """Class decorator: register an objective under its `name`.
 
-    Other packages do without it: they declare an entry point of the group `cophenet.objectives`.
+    Other packages do not need it: they declare an entry point of the group `cophenet.objectives`.
 
     Raises:
         ValueError: If the name is that of another objective or of a class distance.
@@ -60,7 +60,7 @@ def objective_names() -> tuple[str, ...]:
 
 
 def objective_class(name: str) -> type[Objective] | None:
-    """The class of a name; None for that of a class distance, which needs no class of its own.
+    """The class of a name; None for the name of a class distance, which has no class of its own.
 
     Raises:
         ValueError: If there is no such objective.
@@ -77,19 +77,19 @@ def create(
     gather: Gather | None = None,
     **options: Any,
 ) -> Objective:
-    """Make an objective by name.
+    """Create an objective by name.
 
     Args:
-        name: A registered name; or the name of a class distance, which is cross entropy with CPCC on
-            that distance.
+        name: A registered name; or the name of a class distance, for cross entropy with CPCC of that
+            distance.
         tree: The label tree.
         cpcc: CPCC to add to a baseline: a class distance, or the arguments of `CPCCLoss` as a mapping.
         gather: "all" (the default) for the loss of the batch of all processes; "none" for that of each
-            process's own. A mapping `cpcc` may hold it instead.
+            process's own batch. It may also be given in a mapping `cpcc`.
         **options: The objective's own options; for a class distance those of `CPCCLoss`.
 
     Raises:
-        ValueError: If a name or an option is unknown or wrong, or the objective cannot use the tree.
+        ValueError: If a name or an option is unknown or invalid, or the objective cannot use the tree.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Soft hierarchical consistency: each head agrees with the next finer one, summed up the tree."""
+"""Soft hierarchical consistency: each head agrees with the summed probabilities of the next finer one."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class SHC(Consistency):
 
     Args:
         tree: The label tree, with at least two levels.
-        weight: Factor of the consistency.
-        variant: "paper"; or "haf", as in its authors' code, whose heads have weight rows of norm one.
+        weight: Weight of the consistency term.
+        variant: "paper"; or "haf", as in the authors' code, whose heads have weight rows of norm one.
     """
 
     name = "shc"

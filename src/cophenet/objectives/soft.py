@@ -1,4 +1,4 @@
-"""Soft labels: targets that spread over the classes by their height in the tree."""
+"""Soft labels: targets that are spread over the classes by the height of common ancestors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def soft_label_loss(logits: Tensor, distances: Tensor, beta: float) -> Tensor:
     Args:
         logits: (B, classes).
         distances: (B, classes) between the true class of each sample and every class, at most 1.
-        beta: How sharp the targets are.
+        beta: Sharpness of the targets.
 
     Returns:
         A scalar.
@@ -36,7 +36,7 @@ def soft_label_loss(logits: Tensor, distances: Tensor, beta: float) -> Tensor:
 
 @register
 class SoftLabels(Objective):
-    r"""Soft labels: the targets spread over the classes by their height in the tree.
+    r"""Soft labels: the targets are spread over the classes by the height of common ancestors.
 
     .. math::
 
@@ -52,7 +52,7 @@ class SoftLabels(Objective):
 
     Args:
         tree: The label tree, with at least two classes.
-        beta: How sharp the targets are; the larger, the closer to one-hot.
+        beta: Sharpness of the targets; the larger, the closer to one-hot.
     """
 
     name = "soft"
@@ -71,7 +71,7 @@ class SoftLabels(Objective):
         self.largest = int(self.paths.shared(self.heights, ends).max())
 
     def terms(self, step: StepOutput) -> dict[str, Tensor]:
-        """The divergence; it takes the place of cross entropy."""
+        """The divergence, which replaces cross entropy."""
         logits = step.logits[self.finest]
         distances = self.paths.shared(self.heights, step.labels).to(logits.dtype) / self.largest
         return {"soft_labels": soft_label_loss(logits, distances, self.beta)}

@@ -18,10 +18,10 @@ def level_cross_entropies(logits: Tensor, labels: Tensor, paths: TreePaths) -> T
     Args:
         logits: (B, classes).
         labels: (B,).
-        paths: The ways down the tree.
+        paths: The paths of the tree.
 
     Returns:
-        (levels,) batch means, the coarsest first; a class above a level stands for itself there.
+        (levels,) batch means, the coarsest first; a class above a level is its own node there.
 
     Example:
         >>> import torch
@@ -35,7 +35,7 @@ def level_cross_entropies(logits: Tensor, labels: Tensor, paths: TreePaths) -> T
 
 @register
 class SumLoss(Objective):
-    r"""Cross entropy of the classes plus that of each coarser level's summed probabilities, one head.
+    r"""Cross entropy of the classes plus that of each coarser level's summed probabilities, with one head.
 
     .. math::
 
