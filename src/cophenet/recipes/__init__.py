@@ -1,4 +1,4 @@
-"""Every setting of an experiment as data: the models of a recipe, reading and overriding, the YAML files."""
+"""All settings of an experiment as data: the models of a recipe, reading and overriding, the YAML files."""
 
 from __future__ import annotations
 

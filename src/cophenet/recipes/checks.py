@@ -1,4 +1,4 @@
-"""Whether the settings of a recipe work, and go together."""
+"""Checks that the settings of a recipe are valid, individually and together."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 __all__ = ["check_epochs", "check_recipe"]
 
 _DATA = ("data.name", "data.options")
-# Backbones that were made to be checked, with necks and sizes of images: many recipes have the same.
+# Backbones that were already created as a check, with necks and image sizes: many recipes share them.
 _MADE: set[str] = set()
 
 
 def check_recipe(recipe: Recipe) -> tuple[Phase, ...]:
-    """Refuse what no single key shows: values that a member refuses, and settings that do not go together.
+    """Check what no single key shows: values that a constructor rejects, and settings that are inconsistent.
 
-    The data source is made, the backbone (without memory for its weights), and every objective that has
-    options: the chosen one on the tree of the data, if that is known before files are read.
+    Creates the data source, the backbone (without memory for its weights), and every objective that has
+    options: the chosen one with the tree of the data, if that is known before files are read.
 
     Returns:
         The phases of the chosen objective, for `check_epochs`; none if the tree is not known.
 
     Raises:
-        ValidationError: With the place of the first problem in the recipe.
+        ValidationError: With the key of the first problem in the recipe.
     """
     with _located(("data", "options"), recipe.data.options, ("data.name",)):
         source = recipe.data.create_source()
@@ -51,7 +51,7 @@ def check_recipe(recipe: Recipe) -> tuple[Phase, ...]:
 
 
 def check_epochs(recipe: Recipe, phases: tuple[Phase, ...]) -> None:
-    """Refuse fewer epochs than an objective has phases."""
+    """Raise if there are fewer epochs than phases of the objective."""
     from cophenet.objectives import phase_lengths
 
     if phases:
@@ -61,19 +61,19 @@ def check_epochs(recipe: Recipe, phases: tuple[Phase, ...]) -> None:
 
 @contextmanager
 def _located(place: tuple[str, ...], given: object, depends: tuple[str, ...] = ()) -> Iterator[None]:
-    """Around a call: an error in it is reported at the key that the error names, else at a given one.
+    """Report errors inside the context at the key that the error names, else at a given key.
 
     Args:
-        place: The key where an error that names none is reported.
-        given: The setting there.
-        depends: Other keys that decide whether there is an error.
+        place: The key where errors that name no key are reported.
+        given: The setting at this key.
+        depends: Other keys that affect whether there is an error.
     """
     depends = (*depends, ".".join(place))
     try:
         yield
     except (TypeError, AttributeError) as error:
-        # Of a type that is not declared, so that the model of the options did not see it.
-        reason = str(error).partition("\n")[0]  # torch adds where in its own code
+        # For arguments without a declared type, which the model of the options did not check.
+        reason = str(error).partition("\n")[0]  # torch appends the location in its own code
         text = f"has values that do not work, got {given!r}: {reason}"
         raise refusal(problem_at(place, text, depends=depends)) from error
     except ValueError as error:
@@ -83,7 +83,7 @@ def _located(place: tuple[str, ...], given: object, depends: tuple[str, ...] = (
 
 
 def _check_data(recipe: Recipe, source: DataSource) -> None:
-    """Whether the data has such a domain and can be augmented so."""
+    """Check that the data has the domain and supports the augmentation."""
     augment, size, key = recipe.data.augment, recipe.data.image_size, ("data", "augment")
     if source.reads_image_files and size is None:
         text = f"is missing: data {source.name!r} is image files, which have any size"
@@ -101,7 +101,7 @@ def _check_data(recipe: Recipe, source: DataSource) -> None:
 
 
 def _check_backbone(recipe: Recipe) -> None:
-    """Whether the backbone takes such inputs; those of other packages are left to the training."""
+    """Check that the backbone accepts the inputs; those of other packages are checked only in training."""
     import torch
 
     from cophenet.models import create_backbone
@@ -111,7 +111,7 @@ def _check_backbone(recipe: Recipe) -> None:
     made = repr((recipe.model, size))
     if ":" in name or made in _MADE:
         return
-    # Channels of images and length of vectors are known to the data only; any will do here.
+    # Channels of images and size of vectors are known only with the data; any value will do here.
     shape = (3, size, size) if size else (8,)
     with (
         _located(("model", "options"), options, ("model.backbone", "data.image_size")),
@@ -127,7 +127,7 @@ def _check_backbone(recipe: Recipe) -> None:
 
 
 def _check_frozen(recipe: Recipe) -> None:
-    """Whether there are images to compute vectors of, and views of them if they vary."""
+    """Check that a frozen backbone has images, and views if these are augmented."""
     model, augment = recipe.model, recipe.data.augment
     if model.frozen and recipe.data.image_size is None:
         text = "is for images: give data.image_size too, or set it to false"
@@ -163,7 +163,7 @@ def _check_one_shot(recipe: Recipe, source: DataSource) -> None:
 
 
 def _check_objectives(recipe: Recipe, tree: Hierarchy | None) -> tuple[Phase, ...]:
-    """Whether objectives take the values of their options, and the chosen one the tree; its phases."""
+    """Check that objectives accept their options, and the chosen one the tree; return its phases."""
     chosen = recipe.objective.name
     for name, options in recipe.objective.options.items():
         place = ("objective", "options", name)
@@ -178,7 +178,7 @@ def _check_objectives(recipe: Recipe, tree: Hierarchy | None) -> tuple[Phase, ..
 
 
 def _try_objective(name: str, options: Mapping[str, Any]) -> None:
-    """Make an objective on a small tree; which levels the tree has is not known."""
+    """Create an objective on a small tree, without options that name levels of the real tree."""
     from cophenet.objectives.registry import create, objective_class
     from cophenet.transport import create_distance
     from cophenet.tree import Hierarchy

@@ -1,4 +1,4 @@
-"""What is wrong with a recipe, in one line that names the file, the key and what is allowed."""
+"""Error messages of recipes, in one line that names the file, the key and the allowed values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "wording_of_several",
 ]
 
-# What pydantic says in its own terms rather than in those of a recipe: the verb, and what a value must be.
+# Errors of pydantic that are reworded in terms of recipes: the verb, and what the value must be.
 _DEMANDS = {
     "dict_type": ("must be ", "a mapping of keys to values"),
     "int_type": ("must be ", "an integer"),
@@ -31,28 +31,28 @@ _DEMANDS = {
 }
 
 
-# Of a sentence, which may quote a value of any length.
+# Largest length of a message, which may quote a value of any length.
 _LETTERS = 1500
 
 
 def problem_at(
     place: tuple[str, ...], text: str, *, whole: bool = False, depends: tuple[str, ...] = ()
 ) -> InitErrorDetails:
-    """Something wrong that pydantic does not see by itself.
+    """Create a problem that pydantic does not detect itself.
 
     Args:
-        place: The key, from the group that is validated down.
+        place: The key, relative to the group that is validated.
         text: What is wrong, as the rest of a sentence that begins with the key.
-        whole: Whether it is a whole sentence instead.
-        depends: Other keys that decide whether this is wrong: from the top of the recipe, or with a leading
-            dot the neighbours of this one.
+        whole: Whether `text` is a whole sentence instead.
+        depends: Other keys that affect whether this is wrong: from the top of the recipe, or with a leading
+            dot in the same group as this key.
     """
     context = {"text": text, "whole": whole, "depends": depends}
     return InitErrorDetails(type=PydanticCustomError("problem", "{text}", context), loc=place, input=None)
 
 
 def refusal(*problems: InitErrorDetails) -> ValidationError:
-    """What a validator raises, so that every problem is reported at its place.
+    """Create the error that a validator raises, so that every problem is reported at its key.
 
     Example:
         >>> from pydantic import field_validator
@@ -72,32 +72,32 @@ def refusal(*problems: InitErrorDetails) -> ValidationError:
 
 
 class RecipeError(ValueError):
-    """A recipe is wrong.
+    """A recipe is invalid.
 
     Attributes:
         problem: What is wrong, without the file or the overrides that it was found in.
     """
 
     def __init__(self, where: str, problem: str) -> None:
-        """With the file or the overrides, and what is wrong there."""
+        """Store the file or the overrides, and what is wrong there."""
         super().__init__(where, problem)
         self.problem = problem
 
     def __str__(self) -> str:
-        """In one line."""
+        """The message in one line."""
         return ": ".join(self.args)
 
 
 def recipe_error(
     error: ValidationError, model: type[BaseModel], where: str, also: Sequence[str] = ()
 ) -> RecipeError:
-    """The error to raise for one of pydantic's: its first problem, and how many more there are.
+    """Convert a pydantic error: its first problem, and the number of further ones.
 
     Args:
         error: The result of the validation.
-        model: What was validated.
+        model: The model that was validated.
         where: The file or the override.
-        also: Keys that the outermost group may have beside those of the model.
+        also: Further keys that are allowed in the outermost group.
 
     Example:
         >>> class Step(BaseModel, extra="forbid"):
@@ -109,7 +109,7 @@ def recipe_error(
         my.yaml: unknown key 'evry'; allowed: every; did you mean 'every'?
     """
     problems = error.errors(include_url=False)
-    # A misspelt key is also reported as a missing one: the misspelling comes first.
+    # A misspelt key is also reported as a missing one: the misspelling is reported first.
     first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     text = _sentence(first, model, also)
@@ -117,7 +117,7 @@ def recipe_error(
 
 
 def keys_involved(error: ValidationError) -> list[tuple[str, ...]]:
-    """The keys at which there are problems, and those that decide whether they are problems."""
+    """The keys with problems, and the keys that affect whether there are problems."""
     keys: list[tuple[str, ...]] = []
     for problem in error.errors(include_url=False):
         own = tuple(map(str, problem["loc"]))
@@ -128,11 +128,11 @@ def keys_involved(error: ValidationError) -> list[tuple[str, ...]]:
 
 
 def wording(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
-    """One of pydantic's errors about a value, as the rest of a sentence that begins with the key.
+    """Reword a pydantic error about a value as the rest of a sentence that begins with the key.
 
     Args:
         problem: The error.
-        model: What was validated.
+        model: The model that was validated.
     """
     verb, what = _demand(problem)
     allowed = _literals(_declared(model, problem["loc"])) if problem["type"] == "literal_error" else ()
@@ -141,7 +141,7 @@ def wording(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
 
 
 def wording_of_several(problems: Sequence[Mapping[str, Any]], given: object) -> str:
-    """The same for a value that is none of several allowed kinds, each of which is an error of pydantic's."""
+    """Like `wording`, for a value that fails all of several allowed kinds, with one pydantic error each."""
     demands = dict.fromkeys(_demand(problem)[1] for problem in problems)
     return f"must be {' or '.join(demands)}, got {given!r:.200}"
 
@@ -165,7 +165,7 @@ def _sentence(problem: Mapping[str, Any], model: type[BaseModel], also: Sequence
 
 
 def _demand(problem: Mapping[str, Any]) -> tuple[str, str]:
-    """What a value must be, after the verb; the verb is empty where the text has its own."""
+    """What a value must be, after the verb; the verb is empty if the text contains it."""
     if problem["type"] in _DEMANDS:
         return _DEMANDS[problem["type"]]
     text = problem["msg"].replace("an instance of Sequence", "a list").replace("a valid", "a")
@@ -174,23 +174,23 @@ def _demand(problem: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _declared(model: type[BaseModel], loc: Sequence[Any]) -> Any:
-    """The type that is declared at some place of a model."""
+    """The declared type at a key of a model."""
     declared: Any = model
     for part in loc:
         group = _group(declared)
-        if group is not None:  # else an item of a list or of a mapping, which has its type
+        if group is not None:  # otherwise an item of a list or mapping, whose type stays
             fields = group.model_fields.items()
             declared = next((field.annotation for name, field in fields if part in (name, field.alias)), Any)
     return declared
 
 
 def _group(declared: Any) -> type[BaseModel] | None:
-    """The group of settings that a type is, or may be."""
+    """The group of settings that a type is, or that it allows."""
     kinds = (kind for kind in (declared, *get_args(declared)) if isinstance(kind, type))
     return next((kind for kind in kinds if not get_args(kind) and issubclass(kind, BaseModel)), None)
 
 
 def _literals(declared: Any) -> tuple[Any, ...]:
-    """All values that a type lists."""
+    """All values of the literals in a type."""
     inner = get_args(declared)
     return inner if get_origin(declared) is Literal else tuple(v for kind in inner for v in _literals(kind))

@@ -1,7 +1,7 @@
-"""Reading recipes: by name or from YAML files, at a scale, with settings replaced.
+"""Read recipes: by name or from YAML files, at a scale, with overrides.
 
-A file holds one recipe; or recipes by scale under the keys `paper`, `scratch` and `laptop`. All but the first
-of them give only what differs from it; null takes a setting of the first back to its default.
+A file contains one recipe; or recipes by scale under the keys `paper`, `scratch` and `laptop`. All but the
+first of them contain only the differences to it; null resets a setting of the first to its default.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _FOLDER = Path(__file__).parent / "files"
 
 @dataclass(frozen=True)
 class Override:
-    """A setting that replaces that of a recipe.
+    """A setting that replaces one of a recipe.
 
     Attributes:
-        keys: Where it stands.
-        value: What it is.
-        text: How the user wrote it, for messages.
-        option: The option of the command line that it was written for.
+        keys: Path of its key.
+        value: The new value.
+        text: As written by the user, for messages.
+        option: The command line option that it was given with.
     """
 
     keys: tuple[str, ...]
@@ -55,12 +55,12 @@ class Override:
 
 @dataclass(frozen=True)
 class RecipeLine:
-    """A recipe that comes with the library, in short.
+    """Summary of a built-in recipe.
 
     Attributes:
-        name: The name it is loaded by.
+        name: The name to load it by.
         scale: One of its scales.
-        summary: What it is about.
+        summary: One line about it.
         data: Name of the data set.
         backbone: Name of the backbone.
         epochs: Passes over the training data.
@@ -75,7 +75,7 @@ class RecipeLine:
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Names of the recipes that come with the library.
+    """Names of the built-in recipes.
 
     Example:
         >>> "cifar100" in recipe_names()
@@ -85,7 +85,7 @@ def recipe_names() -> tuple[str, ...]:
 
 
 def scales_of(name_or_path: str | Path) -> tuple[Scale, ...]:
-    """The scales that a recipe has; empty if it is one without.
+    """The scales of a recipe; empty if it has none.
 
     Example:
         >>> scales_of("cifar100"), scales_of("digits")
@@ -96,7 +96,7 @@ def scales_of(name_or_path: str | Path) -> tuple[Scale, ...]:
 
 
 def list_recipes() -> tuple[RecipeLine, ...]:
-    """The recipes that come with the library, at every scale they have; quick, as nothing is checked.
+    """The built-in recipes, at every scale that they have; fast, because nothing is validated.
 
     Example:
         >>> [(line.scale, line.epochs) for line in list_recipes() if line.name == "entity30"]
@@ -123,17 +123,18 @@ def load_recipe(
     """Read and check a recipe.
 
     Args:
-        name_or_path: A name of `recipe_names`, or a YAML file.
+        name_or_path: A name from `recipe_names`, or a YAML file.
         scale: "paper"; "laptop", for images a frozen backbone with pretrained weights; or "scratch", a small
-            network from random weights. None for the laptop's, or the only one of the file.
+            network from random weights. None for the first of "laptop", "scratch" and "paper" in the file, or
+            for its only recipe.
         overrides: Settings to replace, as "optimizer.lr=0.05".
-        trust: Whether code of a user's own that the recipe names may run; False for the file of somebody
-            else, such as that of a run folder. Reading a recipe imports none of it either way.
+        trust: Whether user code that the recipe names may run; False for the file of somebody else, such as
+            that of a run folder. Reading a recipe never imports such code.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a name, key, value or combination is wrong; names the file or override, the key, and
-            what is allowed.
+        ValueError: If a name, key, value or combination is invalid; the message names the file or override,
+            the key, and the allowed values.
 
     Example:
         >>> load_recipe("cifar100", "paper", ["optimizer.lr=0.05"]).optimizer.lr
@@ -161,13 +162,13 @@ def load_recipe(
 
 
 def _touch(keys: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether one of two places in a recipe is inside the other."""
+    """Whether one of two keys is equal to the other or inside it."""
     shorter = min(len(keys), len(other))
     return shorter > 0 and keys[:shorter] == other[:shorter]
 
 
 def _sources(overrides: Sequence[Override]) -> str:
-    """How the user wrote some overrides, with one `--set` for all that have it."""
+    """Overrides as written by the user, with each option, such as `--set`, once."""
     texts: dict[str, list[str]] = {}
     for override in overrides:
         texts.setdefault(override.option, []).append(override.text)
@@ -218,12 +219,12 @@ def _read(path: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def _parse(text: str) -> Any:
-    """What a file or an override holds, which nobody may change: the same are read again and again."""
+    """Parse a file or an override, cached because texts often repeat; the result must not be modified."""
     return parse_yaml(text)
 
 
 def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
-    """The keys and the value of an override; the value is YAML, so numbers and lists have their types.
+    """Parse an override into keys and value; the value is YAML, so numbers and lists have their types.
 
     Raises:
         ValueError: If there is no key, no `=`, or the value is not YAML.
@@ -250,10 +251,10 @@ def _as_override(given: str | Override) -> Override:
 
 
 def apply_overrides(settings: Mapping[str, Any], overrides: Iterable[str | Override]) -> dict[str, Any]:
-    """The settings with some replaced, the last override of a key winning; nothing is validated here.
+    """Return the settings with overrides applied, the last one of a key wins; nothing is validated here.
 
     Raises:
-        ValueError: If an override is malformed or goes below a single value.
+        ValueError: If an override is malformed or goes below a value that is not a mapping.
 
     Example:
         >>> apply_overrides({"optimizer": {"name": "sgd", "lr": 0.1}}, ["optimizer.lr=0.05"])
@@ -271,13 +272,13 @@ def apply_overrides(settings: Mapping[str, Any], overrides: Iterable[str | Overr
             if not isinstance(place, dict):
                 path = ".".join(keys[:depth])
                 raise ValueError(f"{_sources([override])}: {path} is one value, it has no keys")
-        # A copy, because a later override may set a part of it.
+        # A copy, because a later override may change a part of it.
         place[_same_key(place, keys[-1])] = copy.deepcopy(override.value)
     return result
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """The base with the values of `over`, mappings joined key by key, nulls left out, all else replaced.
+    """Merge `over` into the base: mappings key by key, nulls remove the key, other values replace it.
 
     Example:
         >>> _merge({"epochs": 200, "data": {"name": "digits", "workers": 8}}, {"data": {"workers": None}})
@@ -291,7 +292,7 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flatten(settings: Mapping[Any, Any], above: str = "") -> dict[str, Any]:
-    """Nested settings as one mapping, with keys as overrides have them.
+    """Flatten nested settings to one mapping, with keys as in overrides.
 
     Example:
         >>> flatten({"optimizer": {"lr": 0.1}, "epochs": 3, "tree": {}})
@@ -305,5 +306,5 @@ def flatten(settings: Mapping[Any, Any], above: str = "") -> dict[str, Any]:
 
 
 def _same_key(mapping: Mapping[Any, Any], key: str) -> Any:
-    """The key as the mapping has it: levels of a tree may be numbers there."""
+    """The key as it is in the mapping, where levels of a tree may be numbers."""
     return next((known for known in mapping if str(known) == key), key)

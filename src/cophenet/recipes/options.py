@@ -1,8 +1,8 @@
-"""The options of what a recipe names: one pydantic model for each data set, objective and backbone.
+"""Models of options: one pydantic model for each data set, objective and backbone that a recipe names.
 
-A member of these rooms declares its options as typed arguments of its constructor. The model is made of
-them when a recipe first names the member, so that one of another package, or one registered later, has its
-model too.
+Data sets, objectives and backbones declare their options as typed arguments of their constructors. The model
+is created from them when a recipe first names the member, so that members of other packages, or registered
+later, have a model too.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ _KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 @dataclass(frozen=True)
 class Member:
-    """A data set, an objective or a backbone that has options.
+    """A data set, an objective or a backbone with its options.
 
     Attributes:
-        kind: What it is, in messages.
+        kind: Its kind, in messages.
         name: Its name.
-        make: Its class, or what makes it; the arguments are the options. None if they cannot be known.
-        unlisted: A function that takes further options, which messages do not list.
-        fixed: Arguments that are no options.
-        elsewhere: What looks like an option, but another key of the recipe sets it; and that key.
-        named_by: The key of a recipe that names the member, if its options are beside it.
-        is_installed: Whether it comes with the library or another package; else the program registered it.
+        make: Its class or factory, whose arguments are the options; None if they cannot be known.
+        unlisted: A function with further options, which messages do not list.
+        fixed: Arguments that are not options.
+        elsewhere: Names that look like options but are set by another key of the recipe -> that key.
+        named_by: The key of a recipe that names the member, if its options are in the same group.
+        is_installed: Whether it comes with the library or another package, not registered by the running
+            program.
     """
 
     kind: str
@@ -51,7 +52,7 @@ class Member:
 
     @property
     def model(self) -> type[BaseModel]:
-        """The model of its options."""
+        """The pydantic model of its options."""
         makers = tuple(make for make in (self.make, self.unlisted) if make is not None)
         return _option_model(makers, self.fixed.union(self.elsewhere))
 
@@ -82,7 +83,7 @@ def data_member(name: str) -> Member:
 
 
 def objective_member(name: str) -> Member:
-    """An objective by name, that of a class distance included.
+    """An objective by name, including class distances.
 
     Example:
         >>> objective_member("sinkhorn").options[:2], objective_member("soft").options
@@ -100,7 +101,7 @@ def objective_member(name: str) -> Member:
 
 
 def backbone_member(name: str) -> Member:
-    """A backbone by name; the options of one of another package, as `timm:NAME`, cannot be known.
+    """A backbone by name; options of other packages' backbones, such as `timm:NAME`, cannot be known.
 
     Example:
         >>> backbone_member("resnet10-w24").options
@@ -122,15 +123,15 @@ def backbone_member(name: str) -> Member:
 
 
 def check_member_options(member: Member, options: Mapping[str, Any], place: tuple[str, ...] = ()) -> None:
-    """Refuse options that a member does not have, that it lacks, and values of a wrong kind.
+    """Raise for unknown options, missing options, and values of a wrong type.
 
     Args:
-        member: What has the options.
+        member: The member with the options.
         options: The options given.
-        place: Where they are in what is validated.
+        place: Their key, relative to what is validated.
 
     Raises:
-        ValidationError: With the place of every problem.
+        ValidationError: With the key of every problem.
 
     Example:
         >>> from cophenet.recipes.errors import recipe_error
@@ -157,7 +158,7 @@ def check_member_options(member: Member, options: Mapping[str, Any], place: tupl
 def _problem(
     member: Member, place: tuple[str, ...], name: str, problems: list[Any], options: Mapping[str, Any]
 ) -> InitErrorDetails:
-    """What is wrong with one option, from pydantic's errors about it."""
+    """The problem with one option, from pydantic's errors about it."""
     what, (first, *more) = f"{member.kind} {member.name!r}", problems
     key, depends = (*place, name), member.named_by
     if first["type"] == "missing":
@@ -181,7 +182,7 @@ def _option_model(makers: tuple[Callable[..., object], ...], fixed: frozenset[st
             if argument.kind in _KINDS and argument.name not in fixed:
                 declared = types.get(argument.name, Any)
                 default = ... if argument.default is argument.empty else argument.default
-                # By alias, because an option may have the name of a method of pydantic's models.
+                # By alias, because an option may have the same name as a method of pydantic's models.
                 option = Field(default, alias=argument.name)
                 fields[f"option{len(fields)}"] = (declared if _is_known(declared) else Any, option)
     model: type[BaseModel] = create_model("Options", __config__=_CONFIG, **fields)
@@ -189,7 +190,7 @@ def _option_model(makers: tuple[Callable[..., object], ...], fixed: frozenset[st
 
 
 def _is_known(kind: Any) -> bool:
-    """Whether pydantic can validate a type; it may be one of another package."""
+    """Whether pydantic can validate a type, which may come from another package."""
     try:
         create_model("Known", __config__=_CONFIG, value=(kind, ...))
     except (PydanticUserError, NameError):
@@ -198,7 +199,7 @@ def _is_known(kind: Any) -> bool:
 
 
 def _declared_types(make: Callable[..., object]) -> dict[str, Any]:
-    """The types of the arguments, as far as they can be known."""
+    """The types of the arguments, as far as they are known."""
     function = make.func if isinstance(make, partial) else make
     try:
         return get_type_hints(

@@ -1,4 +1,4 @@
-"""Code of a user's own that a recipe names: neither part of the library nor of another installed package."""
+"""User code that a recipe names: neither part of the library nor of another installed package."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["added_member", "check_trust", "own_code"]
 
 
 def check_trust(recipe: Recipe, *, network: bool = True) -> None:
-    """Refuse code of a user's own that a recipe out of somebody else's folder names.
+    """Raise if a recipe from somebody else's folder names user code.
 
     Args:
         recipe: The recipe.
-        network: Whether its backbone is to be made too.
+        network: Whether its backbone will be created too.
 
     Raises:
-        TrustError: If the recipe is not trusted and names such code.
+        TrustError: If the recipe is not trusted and names user code.
     """
     if recipe.untrusted is not None:
         code = own_code(recipe) if network else added_member(recipe)
@@ -30,7 +30,7 @@ def check_trust(recipe: Recipe, *, network: bool = True) -> None:
 
 
 def own_code(recipe: Recipe) -> str | None:
-    """What of a recipe is code of a user's own, in a few words; None if nothing is.
+    """Name the part of a recipe that is user code; None if there is none.
 
     Example:
         >>> from cophenet.recipes import load_recipe
@@ -45,7 +45,7 @@ def own_code(recipe: Recipe) -> str | None:
 def added_member(recipe: Recipe) -> str | None:
     """The first data set, backbone, objective or distance of a recipe that the running program registered.
 
-    Options count with all their texts, because an option may name a member, such as the distance of CPCC.
+    All texts in options are checked, because an option may name a member, such as the distance of CPCC.
 
     Example:
         >>> from cophenet.recipes import load_recipe
@@ -67,7 +67,7 @@ def added_member(recipe: Recipe) -> str | None:
 
 
 def _texts(values: object) -> Iterator[str]:
-    """All texts in nested lists and mappings."""
+    """Yield all texts in nested lists and mappings."""
     if isinstance(values, str):
         yield values
     elif isinstance(values, Mapping):

@@ -1,4 +1,4 @@
-"""A recipe: all settings of an experiment together."""
+"""A recipe: all settings of an experiment."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 
 Seeds = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), Listed]
 
-# Recipes that were checked as a whole, and their phases: they are read often, and making what they name takes
-# longest.
+# Phases of recipes that were checked as a whole: recipes are read often, and creating their members is slow.
 _CHECKED: dict[str, tuple[Phase, ...]] = {}
 
 
@@ -48,11 +47,11 @@ class Recipe(Settings):
     """All settings of an experiment, immutable.
 
     Attributes:
-        name: What to call it.
-        scale: The paper's size; or one for a laptop, with a pretrained backbone or from scratch.
+        name: Name of the experiment.
+        scale: "paper"; or for a laptop, with a pretrained backbone ("laptop") or from scratch ("scratch").
         summary: One line about it.
-        data: What is trained on.
-        tree: How the tree is changed.
+        data: The training data.
+        tree: Changes to the tree.
         model: The backbone.
         objective: The loss.
         optimizer: How weights are updated.
@@ -60,12 +59,12 @@ class Recipe(Settings):
         epochs: Passes over the training data, in all phases of the objective together.
         batch_size: Samples per step, on all devices together.
         chunk_size: Samples whose graph is in memory at a time, on each device; None for the whole batch.
-        precision: Number format of the training, by Lightning's names.
+        precision: Number format of the training, in Lightning's notation.
         one_shot: The transfer to the target classes; None for data whose domains share their classes.
-        evaluation: How the trained model is measured.
-        save_features_every: Epochs between two saves of the test features; 0 for only at the end.
-        stopping: Which epoch's weights are kept, and when the training ends; None for the last of all epochs.
-        seeds: One run for each.
+        evaluation: How the trained model is evaluated.
+        save_features_every: Epochs between two saves of the test features; 0 to save them only at the end.
+        stopping: Which epoch's weights are used, and when the training ends; None for the last of all epochs.
+        seeds: Seeds, with one run for each.
     """
 
     name: str
@@ -86,7 +85,7 @@ class Recipe(Settings):
     save_features_every: Annotated[int, Field(ge=0)] = 0
     stopping: StoppingSettings | None = None
     seeds: Seeds = (0,)
-    # The folder it was read from, if that is data of somebody else.
+    # The folder it was read from, if its content is from somebody else.
     _untrusted: Path | None = PrivateAttr(None)
 
     @field_validator("name", "summary")
@@ -120,20 +119,20 @@ class Recipe(Settings):
         return self
 
     def model_post_init(self, context: Any) -> None:
-        """Remember whose recipe it is."""
+        """Store whether the recipe is trusted."""
         self._untrusted = (context or {}).get("untrusted")
 
     def __eq__(self, other: object) -> bool:
-        """Whether all settings are the same; it does not matter whose they are."""
+        """Whether all settings are equal, regardless of trust."""
         return isinstance(other, Recipe) and dict(self) == dict(other)
 
     @property
     def untrusted(self) -> Path | None:
-        """The folder of somebody else that it was read from; None if it is the user's, or was trusted."""
+        """The untrusted folder that it was read from; None if it is the user's own, or trusted."""
         return self._untrusted
 
     def with_trust(self) -> Recipe:
-        """The same recipe, trusted."""
+        """The same recipe, but trusted."""
         recipe = self.model_copy()
         recipe._untrusted = None
         return recipe
@@ -148,11 +147,11 @@ class Recipe(Settings):
         return self.data.create_source()
 
     def to_yaml(self) -> str:
-        """Every setting, defaults included, as a file that `load_recipe` reads."""
+        """Write all settings, including defaults, as a file that `load_recipe` reads."""
         return dump_yaml(self.model_dump())
 
     def create_objective(self, tree: Hierarchy) -> Objective:
-        """The objective on a tree.
+        """Create the objective on a tree.
 
         Raises:
             TrustError: If it is registered by the running program, and the recipe is not trusted.

@@ -1,4 +1,4 @@
-"""The groups of settings of an experiment. What a recipe does not write has the default given here."""
+"""The groups of settings of an experiment, with the defaults of settings that a recipe does not contain."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ __all__ = [
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-# A list becomes a tuple, so that a recipe cannot change; its items stay strict.
+# A list becomes a tuple, so that a recipe is immutable; its items are still strict.
 Listed = BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)
 Counts = Annotated[tuple[Count, ...], Listed]
 Names = Annotated[tuple[str, ...], Listed]
-# Options are validated also if none are given, because a member may need some.
+# Options are validated even if none are given, because some may be required.
 Options = Annotated[dict[str, Any], Field(validate_default=True)]
 
 
 class Settings(BaseModel):
-    """A group of settings: immutable, without unknown keys, and nothing is converted silently."""
+    """A group of settings: immutable, without unknown keys or implicit conversions."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -62,19 +62,20 @@ class Settings(BaseModel):
 def _check_member(
     member: Member, options: dict[str, Any], info: ValidationInfo, place: tuple[str, ...] = ()
 ) -> None:
-    """Check the options of a member, except by code of a user's own that is not trusted."""
+    """Check the options of a member, unless that would run untrusted user code."""
     if member.is_installed or not (info.context or {}).get("untrusted"):
         check_member_options(member, options, place)
 
 
 class SamplerSettings(Settings):
-    """Batches whose classes are chosen on the tree, see `HierarchicalBatchSampler`.
+    """Batches whose classes are chosen with the tree, see `HierarchicalBatchSampler`.
 
     Attributes:
-        classes_per_batch: Different classes in a batch.
-        samples_per_class: Samples of each of them.
-        parents_per_batch: Different parents of these classes, with equally many each; None for any.
-        level: What a parent is, by depth or name; None for the node right above each class.
+        classes_per_batch: Number of different classes in a batch.
+        samples_per_class: Number of samples of each class.
+        parents_per_batch: Number of different parents of these classes, with equally many classes each; None
+            for any.
+        level: Level of the parents, by depth or name; None for the node directly above each class.
     """
 
     classes_per_batch: Annotated[int, Field(ge=2)]
@@ -89,19 +90,20 @@ class SamplerSettings(Settings):
 
 
 class DataSettings(Settings):
-    """What is trained on.
+    """The training data.
 
     Attributes:
-        name: A data set by name.
+        name: Name of a data set.
         options: Its own options.
-        domain: Train on the source classes and test on both sides of the split, or on all classes.
+        domain: "source" to train on the source classes and test on both sides of the split, "full" for all
+            classes.
         image_size: Height and width of the images that the model sees, in pixels; None for vectors.
-        augment: How training images vary, as the argument of `Loader`: "none", "cifar" (pad, crop, flip and
-            rotate), or "views" (the crops, flips and light that belong to a data set of image files).
-        validation: Fraction of the training samples of every class that is put aside and used in place of
-            the test part, to tune without looking at it; 0 for none.
-        workers: Processes that load data; 0 for none.
-        sampler: How the classes of a batch are chosen; None for samples as they come.
+        augment: Augmentation of training images, as for `Loader`: "none", "cifar" (pad, crop, flip and
+            rotate), or "views" (the crops, flips and light changes of a data set of image files).
+        validation: Fraction of the training samples of every class that is held out and replaces the test
+            part, for tuning without test data; 0 for none.
+        workers: Number of processes that load data; 0 to load in the main process.
+        sampler: How the classes of a batch are chosen; None to draw samples regardless of their classes.
     """
 
     name: str
@@ -137,7 +139,7 @@ class DataSettings(Settings):
         return augment
 
     def create_source(self) -> DataSource:
-        """The data source, at this image size if it is one that can choose."""
+        """Create the data source, at this image size if it reads image files."""
         from cophenet.data.source import SOURCES, create_source
 
         resized = self.image_size is not None and SOURCES.get(self.name).reads_image_files
@@ -146,14 +148,15 @@ class DataSettings(Settings):
 
 
 class TreeSettings(Settings):
-    """How the tree of the data is changed before training; see `shaped_tree`.
+    """Changes to the tree of the data before training; see `shaped_tree`.
 
     Attributes:
-        merge_levels: Levels by name that are for evaluation only: training sees the tree without them.
-        level_weights: Weight of the edges above a level, by depth (1 below the root) or name: with all 1,
-            classes of one group and of two are at distances 1:2; with 2 below the root, 1:3.
+        merge_levels: Names of levels that are used in evaluation only: they are removed from the tree for
+            training.
+        level_weights: Weight of the edges above a level, by depth (1 below the root) or name: if all are 1,
+            classes in the same group and in two groups have distances 1:2; with 2 below the root, 1:3.
         node_weights: Factor of all edges below a node, by name or path.
-        shuffle_seed: Let classes change places in the tree at random, as a control; None not to.
+        shuffle_seed: Seed of a random exchange of classes in the tree, as a control; None for no exchange.
     """
 
     merge_levels: Names = ()
@@ -164,24 +167,24 @@ class TreeSettings(Settings):
     @field_validator("level_weights", mode="before")
     @classmethod
     def _number_depths(cls, given: object) -> object:
-        """Depths come as text from the command line."""
+        """Convert depths, which are text on the command line, to numbers."""
         if not isinstance(given, dict):
             return given
         return {int(key) if str(key).isdecimal() else key: value for key, value in given.items()}
 
 
 class ModelSettings(Settings):
-    """What maps inputs to features.
+    """The network from inputs to features.
 
     Attributes:
-        backbone: A backbone by name, or by import path.
+        backbone: Name or import path of a backbone.
         options: Its own options, such as the stem of a ResNet.
-        weights: File of parameters to begin with, or "pretrained" for those that belong to the backbone; None
-            for random ones.
-        frozen: Whether the backbone keeps its weights: its vectors of all images are then computed once, and
-            kept for other runs.
-        neck: Options of a small network after the backbone, as those of the backbone `mlp`; None for none.
-        views: How many augmented views of each training image a frozen backbone sees, beside the image.
+        weights: File of initial parameters, or "pretrained" for the backbone's own; None for random ones.
+        frozen: Whether the backbone is not trained: its vectors of all images are then computed once, and
+            cached for other runs.
+        neck: Options of a small network after the backbone, as for the backbone `mlp`; None for no network.
+        views: Number of augmented views of each training image for a frozen backbone, in addition to the
+            image.
     """
 
     backbone: str
@@ -232,18 +235,18 @@ class ModelSettings(Settings):
 
 
 class CpccSettings(Settings):
-    """The regularizer, the same for every class distance.
+    """The regularizer, with the same settings for every class distance.
 
     Attributes:
-        weight: The paper's lambda.
+        weight: Its weight, lambda in the paper.
         flow_weights: Masses of the samples of a class.
-        gather: Take the batch of all processes ("all"), or each process's own ("none").
-        memory: Samples of earlier batches that count as well, the same number for each class; 0 for none.
+        gather: Use the batch of all processes ("all"), or each process's own batch ("none").
+        memory: Samples of earlier batches that are included, the same number for each class; 0 for none.
         memory_age: Steps after which a sample leaves the memory.
-        normalize: Compare unit vectors: each feature vector divided by its norm.
-        warmup: Share of all steps in which the weight rises from 0 to its value, in a straight line.
-        inside_factors: Factor of the distances that classes below a node shall have from each other, by name
-            or path of the node; what is asked for is then no distance in a tree.
+        normalize: Whether to compare unit vectors: each feature vector divided by its norm.
+        warmup: Share of all steps in which the weight rises linearly from 0 to its value.
+        inside_factors: Factor of the target distances between classes below a node, by name or path of the
+            node; the target is then not necessarily a tree distance.
     """
 
     weight: NotNegative = 1.0
@@ -257,12 +260,13 @@ class CpccSettings(Settings):
 
 
 class ObjectiveSettings(Settings):
-    """What is minimised.
+    """The training objective.
 
     Attributes:
-        name: An objective by name; the name of a class distance is cross entropy with CPCC on it.
-        cpcc: For class distances.
-        options: Own options of objectives and distances, by name, used when that one is chosen.
+        name: Name of an objective; the name of a class distance means cross entropy with CPCC of that
+            distance.
+        cpcc: Settings of CPCC, for class distances.
+        options: Own options of objectives and distances by name; only those of the chosen one are used.
     """
 
     name: str = "fastft"
@@ -293,9 +297,9 @@ class OptimizerSettings(Settings):
     """How weights are updated.
 
     Attributes:
-        name: The method.
-        lr: Learning rate at the start.
-        momentum: Of sgd.
+        name: The optimizer.
+        lr: Initial learning rate.
+        momentum: Momentum of sgd.
         weight_decay: L2 penalty (sgd) or decoupled decay (adamw).
     """
 
@@ -318,10 +322,10 @@ class ScheduleSettings(Settings):
     """The learning rate over the epochs: in steps, or as one cycle.
 
     Attributes:
-        divide_by: What it is divided by at each step.
+        divide_by: Divisor of the learning rate at each step.
         every: Epochs between two steps.
-        one_cycle: Share of the epochs in which it rises to that of the optimizer; in the others it falls to
-            zero. In place of steps.
+        one_cycle: Share of the epochs in which the rate rises to that of the optimizer; in the others it
+            falls to zero. Replaces steps.
     """
 
     divide_by: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
@@ -342,11 +346,11 @@ class ScheduleSettings(Settings):
 
 
 class StoppingSettings(Settings):
-    """The weights of the best epoch are kept, by the accuracy on a part of the training samples.
+    """Use the weights of the best epoch, by accuracy on held-out training samples.
 
     Attributes:
-        share: Of the training samples of every class, which is put aside for it.
-        patience: Epochs without a better one after which the training ends; None to train all of them.
+        share: Share of the training samples of every class that is held out for this.
+        patience: Epochs without a better one after which the training ends; None to train all epochs.
     """
 
     share: Annotated[float, Field(gt=0, lt=1)] = 0.1
@@ -357,10 +361,10 @@ class OneShotSettings(Settings):
     """A new linear head for the target classes, on the frozen encoder.
 
     Attributes:
-        shots: Labelled examples of every class.
-        epochs: How long the head is trained.
-        optimizer: As for the training.
-        schedule: As for the training; None for a constant rate.
+        shots: Labelled examples per class.
+        epochs: Number of epochs that the head is trained.
+        optimizer: As for the main training.
+        schedule: As for the main training; None for a constant rate.
     """
 
     shots: Count = 1
@@ -370,15 +374,15 @@ class OneShotSettings(Settings):
 
 
 class EvaluationSettings(Settings):
-    """How a trained model is measured.
+    """How a trained model is evaluated.
 
     Attributes:
         batch_size: Samples per forward pass.
-        neighbours: The k of hierarchical distance@k.
-        calibration_bins: Bins of the calibration error.
-        orders: Random orders of the samples, for distances that depend on it.
-        distances: By which CPCC is measured, besides the one trained with; "fastft-unit" is "fastft" between
-            unit vectors.
+        neighbours: Values of k for hierarchical distance@k.
+        calibration_bins: Number of bins of the calibration error.
+        orders: Number of random sample orders, for distances that depend on the order.
+        distances: Class distances to measure CPCC with, in addition to that of the training; "fastft-unit" is
+            "fastft" between unit vectors.
     """
 
     batch_size: Count = 512

@@ -1,4 +1,4 @@
-"""The tree a recipe trains with, made from the one of its data."""
+"""The tree that a recipe trains with, derived from the tree of its data."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SHOWN = 25
 
 
 def shaped_tree(tree: Hierarchy, settings: TreeSettings) -> Hierarchy:
-    """The data set's tree with the levels, edge weights and places of the classes that a recipe asks for.
+    """Change the levels, edge weights and positions of classes in a data set's tree as set in a recipe.
 
-    The classes keep their labels. Levels are merged first and classes change places last, so weights are
-    those of the levels that training sees.
+    The classes keep their labels. Levels are merged first and classes are shuffled last, so that weights
+    refer to the levels that are used in training.
 
     Raises:
         ValueError: If the tree has no such level or node.
@@ -52,17 +52,17 @@ def shaped_tree(tree: Hierarchy, settings: TreeSettings) -> Hierarchy:
 
 
 def target_distances(tree: Hierarchy, factors: Mapping[str, float]) -> NDArray[np.float64] | None:
-    """Distances of the classes in a tree, longer or shorter between those below some nodes.
+    """Distances of the classes in a tree, with factors on distances between classes below some nodes.
 
-    Such distances need not be those of any tree. The study of subtree weights in appendix H of the OT-CPCC
-    paper (arXiv:2410.03052) has them.
+    The result is not necessarily a tree distance. It is used in the study of subtree weights in appendix H of
+    the OT-CPCC paper (arXiv:2410.03052).
 
     Args:
         tree: The label tree.
         factors: Name or path of a node -> factor of the distances between classes below it.
 
     Returns:
-        (k, k); None without factors, as the tree then says it all.
+        (k, k); None without factors, where the tree distances are used.
 
     Raises:
         ValueError: If the tree has no such node.
@@ -97,7 +97,7 @@ def _check_level(tree: Hierarchy, level: int | str) -> None:
 
 
 def _check_node(tree: Hierarchy, node: str, setting: str) -> None:
-    """Refuse what is not the name or path of one node with others below it."""
+    """Raise unless the text is the name or path of a single node with others below it."""
     groups = [name for name, height in zip(tree.names, tree.heights, strict=True) if height > 0]
     try:
         if tree.heights[tree.node(node)] > 0:
@@ -112,7 +112,7 @@ def _check_node(tree: Hierarchy, node: str, setting: str) -> None:
 
 
 def _shuffled(tree: Hierarchy, seed: int) -> Hierarchy:
-    """A tree of the same shape in which every class has the place of another."""
+    """A tree of the same shape with the classes in random positions."""
     order = np.random.default_rng(seed).permutation(tree.num_classes)
     names = list(tree.names)
     for leaf, label in zip(tree.leaves.tolist(), order.tolist(), strict=True):
