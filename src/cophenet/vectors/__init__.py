@@ -1,6 +1,6 @@
-"""Feature vectors in files: read whole, in parts or mapped, and written.
+"""Feature vectors in files: read as a whole, in parts or memory-mapped, and written.
 
-Each format is known once, in one file; `formats` says what a format must know.
+Each format is a separate module; `formats` defines their interface.
 """
 
 from cophenet.vectors.formats import VectorFormat, register_format

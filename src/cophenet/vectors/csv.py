@@ -1,4 +1,4 @@
-"""CSV: a line with the names of the columns, one of them "label", all others numbers."""
+"""CSV: a header line with the names of the columns, one of them "label", all others numbers."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = ["Csv"]
 
 @register_format
 class Csv(VectorFormat):
-    """A column `label`, all others are features; blank lines are passed over.
+    """A column `label`, all others are features; blank lines are skipped.
 
-    One column is written for each number; `features` become x0, x1, ... Labels are text, also where they look
-    like numbers. Text that a spreadsheet would run, such as "=1+1", has an apostrophe in front, which `read`
-    takes away.
+    One column is written for each number; `features` become x0, x1, ... Labels are text, even if they look
+    like numbers. Text that a spreadsheet would execute, such as "=1+1", is written with an apostrophe in
+    front, which `read` removes.
     """
 
     extension: ClassVar[str] = ".csv"
     order: ClassVar[int] = 4
 
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
-        """Lines of cells."""
+        """Read lines of cells."""
         try:
             with path.open(newline="", encoding="utf-8-sig") as stream:
                 yield from _parse(csv.reader(_lines(stream), strict=True), rows, labelled)
@@ -47,7 +47,7 @@ class Csv(VectorFormat):
             raise ValueError(f"not a CSV file in UTF-8: {error}") from error
 
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
-        """Lines of cells."""
+        """Write lines of cells."""
         with replaced_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream, lineterminator="\n")
             for number, columns in enumerate(parts):
@@ -60,7 +60,7 @@ class Csv(VectorFormat):
 
 
 def _lines(stream: IO[str]) -> Iterator[str]:
-    """The lines of a file, none of them longer than the limit."""
+    """Yield the lines of a file; raises if one is longer than the limit."""
     number = 0
     while line := stream.readline(LINE_BYTES):
         number += 1

@@ -1,6 +1,6 @@
-"""What a format of vector files knows, and the list of the formats.
+"""Interface and registry of formats of vector files.
 
-A format is one file of this folder: a subclass of `VectorFormat` with the decorator `register_format`.
+A format is a module of this package: a subclass of `VectorFormat` with the decorator `register_format`.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ __all__ = [
 ]
 
 Array: TypeAlias = NDArray[Any]
-# Features (n, d) and labels (n,), whole numbers or text; None where the file has no labels.
+# Features (n, d) and labels (n,), integers or text; None if the file has no labels.
 Part: TypeAlias = tuple[Array, Array | None]
 # Columns (n,) or (n, d) of numbers or text, by name.
 Columns: TypeAlias = Mapping[str, Array]
 
-# Numbers that are read at a time, at most: 2 MB in float64.
+# Largest number of values read at a time: 2 MB in float64.
 _PART = 1 << 18
 
 _Format = TypeVar("_Format", bound="type[VectorFormat]")
 
 
 class LabelFacts(NamedTuple):
-    """What helps to tell names from positions where labels are numbers.
+    """Facts that help to distinguish names from positions if labels are numbers.
 
     Attributes:
         numbers: Whether the labels are numbers, not text.
-        logits: Whether the file has logits, as the files of a run do; their labels are positions.
+        logits: Whether the file has logits, as files of a run do; its labels are then positions.
     """
 
     numbers: bool
@@ -66,14 +66,14 @@ class LabelFacts(NamedTuple):
 class VectorFormat(ABC):
     """A format of files with feature vectors.
 
-    Wrong files are a `ValueError` without the name of the file, which the callers put before it.
+    Invalid files raise a `ValueError` without the name of the file, which callers prepend.
 
     Attributes:
-        extension: How the names of such files end, with the dot.
-        order: Place in listings; formats of the same place are sorted by extension.
-        mapped: Whether there is `map`.
+        extension: Extension of the file names, with the dot.
+        order: Sort key in listings; ties are sorted by extension.
+        mapped: Whether `map` is supported.
         text: Whether text can be written; numbers always can.
-        text_columns: Columns that may be text all the same.
+        text_columns: Columns that may be text even if `text` is False.
     """
 
     extension: ClassVar[str]
@@ -84,41 +84,42 @@ class VectorFormat(ABC):
 
     @abstractmethod
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
-        """Features and labels, some rows at a time.
+        """Yield features and labels, in parts of some rows.
 
         Args:
             path: The file, which exists.
-            rows: Rows at a time, fewer where they are wide (`fewer_rows`); None for all in one part.
-            labelled: Whether to refuse a file without labels.
+            rows: Rows per part, fewer if they are wide (`fewer_rows`); None for all in one part.
+            labelled: Whether to raise if a file has no labels.
         """
 
     @abstractmethod
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
-        """Write columns, some rows at a time; a file that is there is replaced as a whole or not at all.
+        """Write columns, in parts of some rows; an existing file is replaced atomically.
 
         Args:
             path: The file.
-            parts: At least one; all have the same columns. `read` must find "features" and "labels" again.
+            parts: At least one part; all have the same columns. `read` must find "features" and "labels" in
+                the file.
         """
 
     def check_columns(self, path: Path, names: Iterable[str]) -> None:
-        """Refuse columns that cannot be written to a file of this name."""
+        """Raise if columns cannot be written to a file of this name."""
         _ = path, names
 
     def label_facts(self, path: Path) -> LabelFacts:
-        """What is known about the labels of a file, which may have none."""
+        """Facts about the labels of a file, which may have none."""
         _ = path
         return LabelFacts(numbers=False, logits=False)
 
     def map(self, path: Path, labelled: bool, mode: Literal["r", "c"]) -> dict[str, Array]:
-        """The arrays "features", "labels" and "logits" that there are, as memory maps.
+        """Memory maps of the arrays "features", "labels" and "logits", as far as they exist.
 
-        Numbers of a type that numpy lacks, such as bfloat16, have a structured type, see `to_tensor`.
+        Numbers of a type that numpy does not have, such as bfloat16, have a structured type, see `to_tensor`.
 
         Args:
             path: The file, which exists.
-            labelled: Whether to refuse a file without labels.
-            mode: Of `numpy.memmap`: to read only, or to write to a copy in memory.
+            labelled: Whether to raise if a file has no labels.
+            mode: Mode of `numpy.memmap`: read-only, or copy-on-write.
         """
         raise NotImplementedError(f"{path}: {self.extension} files are not mapped ({labelled=}, {mode=})")
 
@@ -127,10 +128,10 @@ _FORMATS: Registry[type[VectorFormat]] = Registry("format", "cophenet.vectors", 
 
 
 def register_format(cls: _Format) -> _Format:
-    """Class decorator: files with the `extension` of a format are read and written by it.
+    """Class decorator: register a format for files with its `extension`.
 
     Raises:
-        ValueError: If the extension has a format already.
+        ValueError: If a format with this extension exists.
 
     Example:
         >>> from cophenet.vectors.numpy_files import Npz
@@ -143,7 +144,7 @@ def register_format(cls: _Format) -> _Format:
 
 
 def find_format(path: Path, mapped: bool = False) -> VectorFormat:
-    """The format of a file, by its extension.
+    """Return the format of a file, from its extension.
 
     Args:
         path: The file, which need not exist.
@@ -165,7 +166,7 @@ def find_format(path: Path, mapped: bool = False) -> VectorFormat:
 
 
 def check_bytes(shape: Sequence[int], dtype: np.dtype[Any], given: int) -> None:
-    """Refuse a header that declares a larger array than there are bytes, before any memory is taken for it.
+    """Raise if a header declares a larger array than there are bytes, before memory is allocated for it.
 
     Example:
         >>> check_bytes((10**9, 512), np.dtype(np.float32), 800)
@@ -174,14 +175,14 @@ def check_bytes(shape: Sequence[int], dtype: np.dtype[Any], given: int) -> None:
     """
     if min(shape, default=0) < 0:
         raise ValueError(f"shape {tuple(shape)} has a negative size")
-    # Text of no length takes no bytes, however many rows are declared.
+    # Text of length zero takes no bytes, however many rows are declared.
     needed = max(dtype.itemsize, 1) * math.prod(shape)
     if needed > given:
         raise ValueError(f"shape {tuple(shape)} of {dtype} needs {needed} bytes, there are {given}")
 
 
 def check_features(features: Array) -> None:
-    """Refuse what is not (n, d) real numbers.
+    """Raise if features are not (n, d) real numbers.
 
     Example:
         >>> check_features(np.array(["owl"]))
@@ -194,7 +195,7 @@ def check_features(features: Array) -> None:
 
 
 def check_label_column(names: list[str]) -> None:
-    """Refuse a table without a column of labels, or without columns of features.
+    """Raise if a table has no column of labels, or no columns of features.
 
     Example:
         >>> check_label_column(["x0", "x1"])
@@ -206,7 +207,7 @@ def check_label_column(names: list[str]) -> None:
 
 
 def is_missing(label: str) -> bool:
-    """Whether a label is one that tables have in empty cells.
+    """Whether a label is empty or NaN, as from an empty cell of a table.
 
     Example:
         >>> is_missing(" "), is_missing("NaN"), is_missing("nandu")
@@ -216,7 +217,7 @@ def is_missing(label: str) -> bool:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a label is a whole number as `str` writes it.
+    """Whether a label is an integer as written by `str`.
 
     Example:
         >>> is_whole("-7"), is_whole("07"), is_whole("7.0")
@@ -226,7 +227,7 @@ def is_whole(text: str) -> bool:
 
 
 def fewer_rows(rows: int, width: int) -> int:
-    """So many rows at a time that parts of wide ones, too, take little memory.
+    """Reduce a number of rows, so that parts with wide rows also take little memory.
 
     Example:
         >>> fewer_rows(16384, 32), fewer_rows(16384, 1024)
@@ -236,7 +237,7 @@ def fewer_rows(rows: int, width: int) -> int:
 
 
 def split_rows(features: Array, labels: Array | None, rows: int | None) -> Iterator[Part]:
-    """Arrays as parts of some rows; without `rows` as they are.
+    """Yield arrays in parts of some rows; without `rows` as they are.
 
     Example:
         >>> [len(part) for part, _ in split_rows(np.eye(5), None, 2)]
@@ -257,7 +258,7 @@ def split_rows(features: Array, labels: Array | None, rows: int | None) -> Itera
 
 
 def to_tensor(array: Array) -> Tensor:
-    """An array as a tensor that shares its memory; a structured type of one field is torch's of that name.
+    """A tensor that shares the memory of an array; a structured type of one field is torch's of that name.
 
     Example:
         >>> to_tensor(np.array([(16256,)], dtype=[("bfloat16", "<i2")]))

@@ -1,7 +1,7 @@
-"""NumPy's formats, without objects.
+"""NumPy's formats, without pickled objects.
 
 npz: arrays "features", "labels" and "logits" in an archive. npy: features in a file with "features" in its
-name, labels and logits in files beside it.
+name, labels and logits in separate files next to it.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from cophenet.vectors.writing import Column, collect
 
 __all__ = ["Npy", "Npz", "read_arrays"]
 
-# Bytes that are unpacked at a time.
+# Bytes unpacked at a time.
 _CHUNK = 1 << 20
 _UNREADABLE = "cannot be read as an array of numbers or text, without objects"
 
 
 @register_format
 class Npz(VectorFormat):
-    """Arrays `features` (n, d) and `labels` (n,), compressed or not; one array for each column written."""
+    """Arrays `features` (n, d) and `labels` (n,), compressed or not; writes one array per column."""
 
     extension: ClassVar[str] = ".npz"
     order: ClassVar[int] = 0
 
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
-        """Rows as they come out of the archive."""
+        """Read rows while the archive is unpacked."""
         with _opened(path) as archive:
             names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
             for name in ("features", "labels") if labelled else ("features",):
@@ -64,7 +64,7 @@ class Npz(VectorFormat):
                 yield from _rows(features, labels, rows)
 
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
-        """One array for each column."""
+        """Write one array per column."""
         with (
             replaced_file(path) as temporary,
             collect(parts, path.parent) as columns,
@@ -75,7 +75,7 @@ class Npz(VectorFormat):
                     _write_array(stream, column)
 
     def label_facts(self, path: Path) -> LabelFacts:
-        """From the names in the archive and the header of the labels."""
+        """Facts from the names in the archive and the header of the labels."""
         with _opened(path) as archive:
             names = archive.namelist()
             numbers = False
@@ -86,10 +86,10 @@ class Npz(VectorFormat):
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> dict[str, Array]:
-    """Some arrays of an archive, whole; nothing is unpickled.
+    """Read arrays of an archive; nothing is unpickled.
 
     Raises:
-        ValueError: If one is missing, or the file is damaged or unpacks to much more than it is.
+        ValueError: If one is missing, or the file is damaged or its unpacked size is suspiciously large.
 
     Example:
         >>> import tempfile
@@ -128,7 +128,7 @@ def _whole(archive: zipfile.ZipFile, name: str) -> Array:
 
 @contextmanager
 def _member(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[IO[bytes], int]]:
-    """An array in the archive and its bytes; refused if it is huge by compression only."""
+    """An array in the archive and its size in bytes; raises if its compression ratio is suspicious."""
     member = archive.getinfo(f"{name}.npy")
     packed = min(member.compress_size, Path(str(archive.filename)).stat().st_size)
     check_unpacked(packed, member.file_size)
@@ -137,7 +137,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> Iterator[tuple[IO[bytes], in
 
 
 def _header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether it lies column by column, and type of an array of so many bytes with its header."""
+    """Read the header of an array, `size` bytes with its header: shape, Fortran order, dtype."""
     try:
         major, _ = npy_format.read_magic(stream)
         read = npy_format.read_array_header_1_0 if major == 1 else npy_format.read_array_header_2_0
@@ -173,7 +173,7 @@ def _rows(features: tuple[IO[bytes], int], labels: tuple[IO[bytes], int] | None,
 
 
 def _take(stream: IO[bytes], name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """The next numbers or texts of an array."""
+    """Read the next values of an array."""
     array = np.empty(shape, dtype)
     size = dtype.itemsize * math.prod(shape)
     data = array.reshape(-1).view(np.uint8).data if size else memoryview(b"")
@@ -187,10 +187,10 @@ def _take(stream: IO[bytes], name: str, dtype: np.dtype[Any], shape: tuple[int, 
 
 @register_format
 class Npy(VectorFormat):
-    """Features (n, d); labels (n,) and logits are in the files with these words instead of "features".
+    """Features (n, d); labels (n,) and logits are in the files with these words in place of "features".
 
-    Such as `train_features.npy`, `train_labels.npy` and `train_logits.npy`. Other tables than features are
-    written as their first column alone.
+    For example `train_features.npy`, `train_labels.npy` and `train_logits.npy`. Of tables without features
+    only the first column is written.
     """
 
     extension: ClassVar[str] = ".npy"
@@ -198,12 +198,12 @@ class Npy(VectorFormat):
     mapped: ClassVar[bool] = True
 
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
-        """Slices of the mapped file."""
+        """Read slices of the mapped file."""
         arrays = _map_files(path, ("features", "labels"), labelled, "r")
         yield from split_rows(arrays["features"], arrays.get("labels"), rows)
 
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
-        """The first column, and labels beside it."""
+        """Write the first column, and labels in a file next to it."""
         with collect(parts, path.parent) as columns:
             files = {path: next(iter(columns.values()))}
             if "labels" in columns:
@@ -214,19 +214,19 @@ class Npy(VectorFormat):
                         _write_array(stream, column)
 
     def check_columns(self, path: Path, names: Iterable[str]) -> None:
-        """Labels need a file of their own."""
+        """Raise if there are labels but no name for their file."""
         if "labels" in names and "features" not in path.name:
             raise ValueError("needs 'features' in its name, so that labels have a file beside it")
 
     def label_facts(self, path: Path) -> LabelFacts:
-        """From the header of the labels."""
+        """Facts from the header of the labels."""
         arrays = _map_files(path, ("features", "labels"), labelled=False, mode="r")
         numbers = "labels" in arrays and arrays["labels"].dtype.kind in "iu"
         logits = _beside(path, "logits")
         return LabelFacts(numbers, logits != path and logits.is_file())
 
     def map(self, path: Path, labelled: bool, mode: Literal["r", "c"]) -> dict[str, Array]:
-        """The file and those beside it."""
+        """Map the file and those next to it."""
         return _map_files(path, ("features", "labels", "logits"), labelled, mode)
 
 
@@ -261,7 +261,7 @@ def _map_file(path: Path, mode: Literal["r", "c"], called: str) -> Array:
 
 
 def _check_header(path: Path) -> None:
-    """Refuse a header that says it is longer than the file, for which memory would be taken."""
+    """Raise if the declared header is longer than the file: memory would be allocated for it."""
     with path.open("rb") as stream:
         start = stream.read(12)
     length = int.from_bytes(start[8:10] if start[6:7] == b"\x01" else start[8:12], "little")
@@ -271,7 +271,7 @@ def _check_header(path: Path) -> None:
 
 
 def _write_array(stream: IO[bytes], column: Column) -> None:
-    """Write a column as numpy does."""
+    """Write a column in numpy's format."""
     header = {"descr": column.dtype.str, "fortran_order": False, "shape": column.shape}
     npy_format.write_array_header_1_0(stream, header)
     column.copy_to(stream)

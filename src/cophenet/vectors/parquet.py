@@ -1,10 +1,11 @@
 """parquet: a column "label", and columns of numbers or of lists of numbers.
 
-How many values a file says it has is read here from its footer: pyarrow tells the same, but what it calls for
-a damaged column ends the process (`std::terminate`) instead of raising an error.
+The number of values in a file is read from its footer here: pyarrow can return it too, but its function ends
+the process (`std::terminate`) for a damaged column instead of raising an error.
 
-Sources: the Thrift compact protocol (https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md);
-parquet.thrift of https://github.com/apache/parquet-format, for the numbers of fields.
+Sources: the Thrift compact protocol
+(https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md);
+parquet.thrift of https://github.com/apache/parquet-format, for the field numbers.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class Parquet(VectorFormat):
     order: ClassVar[int] = 3
 
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
-        """Batches of rows, in the float type of the columns."""
+        """Read batches of rows, in the float type of the columns."""
         with _opened(path) as file:
             cells = count_values(path)
-            # A table that has so many by compression only is refused, with eight bytes for each.
+            # Raises if the values, at eight bytes each, are suspiciously many for the size of the file.
             check_unpacked(path.stat().st_size, 8 * max(cells, file.metadata.num_rows))
             if labelled:
                 check_label_column(file.schema_arrow.names)
@@ -61,7 +62,7 @@ class Parquet(VectorFormat):
                 yield np.concatenate([_numbers(*item) for item in columns.items()], axis=1), labels
 
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
-        """One column for each."""
+        """Write one column for each."""
         pa, pq = _packages()
         with replaced_file(path) as temporary:
             writer = None
@@ -76,7 +77,7 @@ class Parquet(VectorFormat):
                     writer.close()
 
     def label_facts(self, path: Path) -> LabelFacts:
-        """From the schema."""
+        """Facts from the schema."""
         pa, _ = _packages()
         with _opened(path) as file:
             schema = file.schema_arrow
@@ -93,7 +94,7 @@ def _packages() -> tuple[Any, Any]:
 def _opened(path: Path) -> Iterator[Any]:
     pa, pq = _packages()
     try:
-        # Columns are read piece by piece, and not whole.
+        # Read columns in pieces, not as a whole.
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
@@ -131,7 +132,7 @@ _DEPTH = 32
 
 
 def count_values(path: Path) -> int:
-    """Values of all columns of all row groups, as the footer says.
+    """Number of values in all columns of all row groups, from the footer.
 
     Raises:
         ValueError: If the footer is damaged.
@@ -153,13 +154,13 @@ def count_values(path: Path) -> int:
 
 
 class _Reader:
-    """Structures as dicts by the numbers of their fields, from the Thrift compact protocol."""
+    """Parser of structures in the Thrift compact protocol, returned as dicts by field number."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.place = content, 0
 
     def struct(self, depth: int) -> dict[int, Any]:
-        """All fields up to the stop."""
+        """Read all fields up to the stop field."""
         fields: dict[int, Any] = {}
         number = 0
         while head := self._byte():
@@ -171,7 +172,7 @@ class _Reader:
     def _value(self, kind: int, depth: int) -> Any:
         if depth > _DEPTH:
             raise ValueError(f"more than {_DEPTH} levels")
-        if kind in (_TRUE, _FALSE, _BYTE):  # as elements; as fields, truth is part of the head
+        if kind in (_TRUE, _FALSE, _BYTE):  # in lists; in fields, booleans are part of the header
             return self._byte()
         if kind in _INTEGERS:
             return self._signed()

@@ -1,4 +1,4 @@
-"""Vectors read from files: whole, some rows at a time, or mapped. Nothing is unpickled."""
+"""Read vectors from files: as a whole, in parts, or memory-mapped. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ ROWS = 16384
 def read_vectors(path: str | os.PathLike[str]) -> tuple[Features, list[str]]:
     r"""Read feature vectors and their labels, all at once.
 
-    The extension tells the format:
+    The extension determines the format:
 
     - `.npz`: arrays `features` (n, d) and `labels` (n,).
-    - `.npy`: features (n, d) in a file with "features" in its name, labels in the file beside it that has
+    - `.npy`: features (n, d) in a file with "features" in its name, labels in the file next to it that has
       "labels" there instead, such as `train_features.npy` and `train_labels.npy`.
     - `.safetensors`: tensors `features` and `labels`.
-    - `.csv`: a line with the names of the columns, one of them `label`; all others are features. Blank
-      lines are passed over.
-    - `.parquet`: likewise; a column may hold a list of numbers for each row.
+    - `.csv`: a header line with the names of the columns, one of them `label`; all others are features. Blank
+      lines are skipped.
+    - `.parquet`: the same columns; a column may hold a list of numbers for each row.
 
-    Labels stay the text they are, "00" too; whole numbers of arrays are written out, 7 as "7".
+    Labels that are text do not change, not even "00"; integers in arrays are converted to text, 7 to "7".
 
     Args:
         path: The file.
@@ -50,7 +50,7 @@ def read_vectors(path: str | os.PathLike[str]) -> tuple[Features, list[str]]:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it cannot be read, is ragged, holds what is not a finite number, or lacks a label.
+        ValueError: If it cannot be read, is ragged, contains anything but finite numbers, or lacks a label.
 
     Example:
         >>> import tempfile
@@ -76,13 +76,13 @@ def read_vectors(path: str | os.PathLike[str]) -> tuple[Features, list[str]]:
 
 
 def read_parts(path: str | os.PathLike[str], rows: int = ROWS) -> Iterator[tuple[Array, list[str] | None]]:
-    r"""Features and labels, some rows at a time, so that a file may be larger than memory.
+    r"""Yield features and labels in parts of some rows, so that a file may be larger than memory.
 
-    The formats are those of `read_vectors`; labels may be missing, features have the type of the file.
+    The formats are those of `read_vectors`; labels may be missing, features have the dtype of the file.
 
     Args:
         path: The file.
-        rows: Rows at a time.
+        rows: Rows per part.
 
     Yields:
         Features (n, d), and n labels as text; None if the file has none.
@@ -113,12 +113,12 @@ def read_parts(path: str | os.PathLike[str], rows: int = ROWS) -> Iterator[tuple
 
 
 def map_rows(path: str | os.PathLike[str], folder: Path | None = None) -> tuple[Array, list[str] | None]:
-    """All features as a memory map, and their labels; where a format is not mapped, of a copy on disk.
+    """Map all features into memory, and read their labels; formats without maps are copied to disk first.
 
     Args:
         path: The file.
-        folder: Where to make the copy; None for the system's folder of temporary files. The copy has no name,
-            and goes when the map does.
+        folder: Folder of the copy; None for the system's temporary folder. The copy has no name, and is
+            deleted with the map.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -138,7 +138,7 @@ def map_rows(path: str | os.PathLike[str], folder: Path | None = None) -> tuple[
     if form.mapped:
         with _reading(path):
             arrays = form.map(path, labelled=False, mode="r")
-            if arrays["features"].dtype == first.dtype:  # otherwise it is converted as it is read
+            if arrays["features"].dtype == first.dtype:  # otherwise reading converts it
                 return arrays["features"], _texts(arrays["labels"]) if "labels" in arrays else None
     texts: list[str] = []
     count = width = 0
@@ -158,14 +158,14 @@ def map_rows(path: str | os.PathLike[str], folder: Path | None = None) -> tuple[
 
 
 def map_arrays(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """The arrays "features", "labels" and, if there are any, "logits" of a file, mapped into memory.
+    """Map the arrays "features", "labels" and, if there are any, "logits" of a file into memory.
 
     Args:
-        path: A safetensors file; or an npy file with "features" in its name, whose labels and logits are the
-            files beside it with these words instead, such as `a_features.npy` and `a_labels.npy`.
+        path: A safetensors file; or an npy file with "features" in its name, whose labels and logits are in
+            the files next to it with these words instead, such as `a_features.npy` and `a_labels.npy`.
 
     Raises:
-        FileNotFoundError: If there is no such file, or none of labels beside it.
+        FileNotFoundError: If there is no such file, or no file of labels next to it.
         ValueError: If it cannot be read or mapped, or has no features or labels.
 
     Example:
@@ -181,7 +181,7 @@ def map_arrays(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; put the file with features there")
     with _reading(path):
-        # Copied where it is written to, which it never is: torch takes no arrays that cannot be written to.
+        # Copy-on-write, although nothing is written: torch does not support read-only arrays.
         arrays = form.map(path, labelled=True, mode="c")
         return {name: _tensor(name, array) for name, array in arrays.items()}
 
@@ -194,9 +194,9 @@ def _tensor(name: str, array: Array) -> Tensor:
 
 
 def label_facts(path: Path) -> LabelFacts:
-    """What helps to tell names from positions where the labels of a file are numbers.
+    """Facts that help to distinguish names from positions if the labels of a file are numbers.
 
-    Labels of a CSV file are text, also where they look like numbers.
+    Labels of a CSV file are text, even if they look like numbers.
 
     Example:
         >>> import tempfile
@@ -220,7 +220,7 @@ def _finite_floats(features: Array) -> Features:
         raise ValueError(f"features must be real numbers, got {features.dtype}")
     if isinstance(features, np.memmap):
         features = np.array(features)  # the file may change later
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as that
+    with np.errstate(over="ignore"):  # values that are too large become infinite, which raises below
         values: Features = np.ascontiguousarray(features, dtype=np.float32)
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
@@ -242,7 +242,7 @@ def _texts(labels: Array) -> list[str]:
             raise ValueError(f"labels must be names in UTF-8: {error}") from error
     if labels.dtype.kind not in "iuU":
         raise ValueError(f"labels must be whole numbers or names, got {labels.dtype}")
-    # The same text is in memory once, however many rows have it.
+    # Equal texts are stored in memory once.
     starts = range(0, len(labels), ROWS)
     texts = [sys.intern(str(label)) for start in starts for label in labels[start : start + ROWS].tolist()]
     if labels.dtype.kind == "U" and not is_plain_text("".join(set(texts))):

@@ -1,6 +1,7 @@
-"""safetensors: tensors "features", "labels" and "logits" behind a header in JSON. Needs no package.
+"""safetensors: tensors "features", "labels" and "logits" after a JSON header. Needs no package.
 
-Labels that are names are positions in a list of names, which is in the header's metadata under "labels".
+Labels that are names are stored as positions in a list of names, which is in the header's metadata under
+"labels".
 """
 
 from __future__ import annotations
@@ -46,21 +47,21 @@ _TYPES: dict[str, np.dtype[Any]] = {
     "U16": np.dtype("<u2"),
     "U8": np.dtype("<u1"),
     "BOOL": np.dtype("?"),
-    # What numpy lacks, under the name that torch has for it.
+    # Types that numpy does not have, with torch's name.
     "BF16": np.dtype([("bfloat16", "<i2")]),
     "F8_E5M2": np.dtype([("float8_e5m2", "<i1")]),
     "F8_E4M3": np.dtype([("float8_e4m3fn", "<i1")]),
 }
 _LENGTH_BYTES = 8
 _METADATA = "__metadata__"
-# As in the package of this name.
+# The same limit as in the package safetensors.
 _HEADER_BYTES = 100_000_000
 _NAME_LETTERS = 1000
 
 
 @register_format
 class Safetensors(VectorFormat):
-    """Tensors `features` (n, d), `labels` (n,) and `logits`; of labels also their names."""
+    """Tensors `features` (n, d), `labels` (n,) and `logits`; names of labels are in the metadata."""
 
     extension: ClassVar[str] = ".safetensors"
     order: ClassVar[int] = 2
@@ -69,7 +70,7 @@ class Safetensors(VectorFormat):
     text_columns: ClassVar[tuple[str, ...]] = ("labels",)
 
     def read(self, path: Path, rows: int | None, labelled: bool) -> Iterator[Part]:
-        """Slices of the mapped file; unsigned numbers and truth values become float32."""
+        """Read slices of the mapped file; unsigned integers and booleans become float32."""
         arrays = self._map(path, ("features", "labels"), labelled, "r")
         labels = _as_numpy_type(arrays["labels"]) if "labels" in arrays else None
         names = _names(path)
@@ -79,7 +80,7 @@ class Safetensors(VectorFormat):
             yield values if values.dtype.kind in "fi" else values.astype(np.float32), given
 
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
-        """One tensor for each column."""
+        """Write one tensor per column."""
         kinds = {dtype: kind for kind, dtype in _TYPES.items()}
         names: dict[str, int] = {}
         with (
@@ -100,11 +101,11 @@ class Safetensors(VectorFormat):
                 column.copy_to(stream)
 
     def label_facts(self, path: Path) -> LabelFacts:
-        """Labels are numbers, unless there are names for them."""
+        """Facts from the header: labels are numbers unless there are names for them."""
         return LabelFacts(numbers=_names(path) is None, logits="logits" in _read_header(path)[0])
 
     def map(self, path: Path, labelled: bool, mode: Literal["r", "c"]) -> dict[str, Array]:
-        """A map of each tensor; labels that have names are these, in memory."""
+        """Map each tensor; labels with names are returned as names, in memory."""
         arrays, names = self._map(path, ("features", "labels", "logits"), labelled, mode), _names(path)
         if names is not None and "labels" in arrays:
             arrays["labels"] = _named(arrays["labels"], names)
@@ -122,7 +123,7 @@ class Safetensors(VectorFormat):
 
 
 def _numbered(parts: Iterable[Columns], names: dict[str, int]) -> Iterator[Columns]:
-    """Labels that are names as positions in these, which are added in the order in which they come."""
+    """Replace labels that are names by positions in `names`, to which new names are appended."""
     for columns in parts:
         labels = columns.get("labels")
         is_text = labels is not None and labels.dtype.kind == "U"
@@ -135,7 +136,7 @@ def _numbered(parts: Iterable[Columns], names: dict[str, int]) -> Iterator[Colum
 
 
 def _names(path: Path) -> Array | None:
-    """The names of the labels of a file; None if these are numbers."""
+    """The names of a file's labels; None if the labels are numbers."""
     metadata = _read_header(path)[1]
     if "labels" not in metadata:
         return None
@@ -166,7 +167,7 @@ def _refuse_damaged() -> Iterator[None]:
 
 
 def _read_header(path: Path) -> tuple[dict[str, Any], dict[str, str], int]:
-    """The tensors by name, the texts beside them, and where the bytes begin in the file."""
+    """Read the header: tensors by name, the metadata, and the position of the data in the file."""
     size = path.stat().st_size
     with _refuse_damaged(), path.open("rb") as stream:
         length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
@@ -185,7 +186,7 @@ def _read_header(path: Path) -> tuple[dict[str, Any], dict[str, str], int]:
 
 @lru_cache(maxsize=64)
 def _check_bytes(path: Path, changed: int, size: int) -> None:
-    """Refuse a file whose checksum, if it has one, is not that of its tensors; looks once at each state."""
+    """Raise if the file has a checksum and it does not match; cached for each state of the file."""
     _ = changed, size
     header, metadata, begin = _read_header(path)
     if recorded_checksum(metadata) is not None:
@@ -214,5 +215,5 @@ def _map_tensor(path: Path, entry: dict[str, Any], begin: int, mode: Literal["r"
 
 
 def _as_numpy_type(values: Array) -> Array:
-    """Numbers of a type that numpy lacks in float32, others as they are."""
+    """Convert numbers of a type that numpy does not have to float32; others do not change."""
     return to_tensor(np.array(values)).float().numpy() if values.dtype.names else values

@@ -1,4 +1,4 @@
-"""Tables written some rows at a time, as a whole or not at all; columns collected one after the other."""
+"""Write tables atomically in parts of some rows; collect columns one after the other."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def write_vectors(
     """Write named columns, (n,) or (n, d), of numbers or text, to a file.
 
     - `.csv`: one column for each number; `features` becomes x0, x1, ...; `labels` is called `label`.
-    - `.parquet`: likewise, but (n, d) is one column of lists.
-    - `.npz`: one array for each column.
-    - `.npy`: the first column; `labels`, if there are any, in the file beside it that has "labels" instead of
-      "features" in its name.
-    - `.safetensors`: numbers; labels that are names are positions in a list of them, in the file's metadata.
-      Other text that is whole numbers is written as these, and refused if it is not, unless a column of
-      numbers says the same (`numbered`).
+    - `.parquet`: the same, but (n, d) is one column of lists.
+    - `.npz`: one array per column.
+    - `.npy`: the first column; `labels`, if there are any, in the file next to it that has "labels" in its
+      name instead of "features".
+    - `.safetensors`: numbers; labels that are names are positions in a list of names, in the file's metadata.
+      Other text is converted if it consists of integers, and raises an error if not, unless a column of
+      numbers contains the same information (`numbered`).
 
     Args:
-        path: The file; its extension tells the format.
-        parts: Some rows each; the columns are the same each time.
-        numbered: Columns of text to leave out where a format has numbers only.
+        path: The file; its extension determines the format.
+        parts: Parts of some rows; all have the same columns.
+        numbered: Columns of text to leave out if a format supports only numbers.
 
     Returns:
-        How many rows were written.
+        Number of rows written.
 
     Raises:
         ValueError: If the file cannot be written, or cannot hold the columns.
@@ -64,7 +64,7 @@ def write_vectors(
 
 
 def check_output(path: Path) -> VectorFormat:
-    """Refuse a file that cannot be written.
+    """Raise if a file cannot be written.
 
     Returns:
         Its format.
@@ -83,7 +83,7 @@ def check_output(path: Path) -> VectorFormat:
 
 
 def check_columns(path: Path, columns: Columns) -> None:
-    """Refuse columns that a file cannot hold.
+    """Raise if a file cannot hold columns.
 
     Example:
         >>> check_columns(Path("a.safetensors"), {"group": np.array(["owl", "jay"])})
@@ -94,7 +94,7 @@ def check_columns(path: Path, columns: Columns) -> None:
 
 
 def _fitting(form: VectorFormat, path: Path, columns: Columns, numbered: Collection[str]) -> Columns:
-    """The columns as a format can hold them."""
+    """Convert the columns to what a format supports."""
     try:
         form.check_columns(path, columns)
     except ValueError as error:
@@ -117,14 +117,14 @@ def _fitting(form: VectorFormat, path: Path, columns: Columns, numbered: Collect
 
 
 class Column:
-    """Numbers or text on disk, so that there may be more than memory holds.
+    """Numbers or text on disk, so that they may be larger than memory.
 
     Args:
         first: The first rows.
-        folder: Where they lie, in a file without a name.
+        folder: Folder of the unnamed temporary file.
 
     Attributes:
-        dtype: Type of the numbers, that of the first rows; for text, of the longest so far.
+        dtype: For numbers the dtype of the first rows; for text that of the longest one so far.
     """
 
     def __init__(self, first: Array, folder: Path) -> None:
@@ -147,11 +147,11 @@ class Column:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of all rows."""
+        """Shape of all rows."""
         return (self._rows, *self._width)
 
     def copy_to(self, stream: IO[bytes]) -> None:
-        """Write the bytes of all rows, one after the other."""
+        """Write the bytes of all rows to a stream."""
         self._file.seek(0)
         for rows, dtype in self._texts:
             part = np.frombuffer(self._file.read(rows * dtype.itemsize), dtype)
@@ -159,17 +159,17 @@ class Column:
         shutil.copyfileobj(self._file, stream, 1 << 20)
 
     def close(self) -> None:
-        """Free the disk."""
+        """Delete the temporary file."""
         self._file.close()
 
 
 @contextmanager
 def collect(parts: Iterable[Columns], folder: Path) -> Iterator[dict[str, Column]]:
-    """All rows of all parts, by column.
+    """Collect all rows of all parts, by column.
 
     Args:
-        parts: Some rows each.
-        folder: Where to collect them: that of the file which they become, whose disk has room for them.
+        parts: Parts of some rows.
+        folder: Folder of the temporary files: that of the output file, whose disk has space for them.
 
     Example:
         >>> with collect([{"row": np.arange(2)}, {"row": np.arange(3)}], Path()) as columns:
