@@ -1,7 +1,7 @@
-"""A scikit-learn estimator on vectors made elsewhere: an adapter that reshapes them to follow a label tree.
+"""A scikit-learn estimator for precomputed vectors, which reshapes them so that they follow a label tree.
 
-`embedder` is the estimator. Beside it: `validation` and `labels` of what users give, `training` of an
-`ensemble` or `adapter`, `prediction` by one of the `decisions`, `familiarity` of what it is given, `search`,
+`embedder` contains the estimator. Further modules: `validation` and `labels` for user input, `training` of an
+`ensemble` or `adapter`, `prediction` by one of the `decisions`, `familiarity` of new vectors, `search`,
 `scores`; `storage`, `onnx` and `from_run` for models in files, and `files` for vectors in files.
 """
 

@@ -36,7 +36,7 @@ def predict_images(
         paths: Image files, and folders that are searched recursively.
         output: The file to write.
         decision: As for `HierarchicalEmbedder.predict`.
-        error_target: Likewise.
+        error_target: As for `HierarchicalEmbedder.predict`.
 
     Returns:
         The counts of the predictions.

@@ -1,6 +1,6 @@
 """AdamW with a one-cycle learning rate, as `torch.optim.AdamW` with `OneCycleLR`.
 
-Those classes import a compiler when they are first instantiated, which takes longer than many a fit. The
+Those classes import a compiler when they are first instantiated, which takes longer than many fits. The
 arithmetic is torch's own.
 """
 

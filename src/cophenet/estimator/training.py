@@ -97,7 +97,7 @@ def train_embedder(
         network, history = ensemble.fit()
         neighbors, answers = ensemble.held_out_answers(network)
     else:
-        # A fit runs in one process only, even if others run beside it.
+        # A fit runs in one process only, even if there are others.
         options = {"gather": "none", **(estimator.objective_options or {})}
         adapter = AdapterTrainer(samples, estimator, create(estimator.objective, tree, **options), seed)
         _warn_of_equal_distances(tree, adapter.objective.cpcc is not None)
