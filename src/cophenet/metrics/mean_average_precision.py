@@ -63,7 +63,7 @@ def class_prototypes(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _sort_rows(scores: Tensor) -> Tensor:
-    """Rows ascending, in place on the host: numpy sorts values without their order, and much faster."""
+    """Sort rows in ascending order; on the CPU in place by numpy, which is faster without indices."""
     if scores.device.type != "cpu":
         return scores.sort(dim=1).values
     scores.numpy().sort(axis=1)
@@ -71,7 +71,7 @@ def _sort_rows(scores: Tensor) -> Tensor:
 
 
 def _precision_sums(scores: Tensor, row: Tensor, sample: Tensor, place: Tensor) -> Tensor:
-    """Sum over the positives of each class of the precision at their score; overwrites the scores.
+    """For each class, the sum over its positives of the precision at their score; overwrites the scores.
 
     The precision at a score is the share of positives among all samples with at least that score, so that
     samples with equal scores are retrieved together.
@@ -79,8 +79,8 @@ def _precision_sums(scores: Tensor, row: Tensor, sample: Tensor, place: Tensor) 
     Args:
         scores: (k, N).
         row: (m,) class of each positive, as a row of the scores.
-        sample: (m,) which sample it is.
-        place: (m,) its number among the positives of its class.
+        sample: (m,) sample of each positive, as a column of the scores.
+        place: (m,) index of each positive among the positives of its class.
     """
     own = scores.new_full((len(scores), int(place.max()) + 1), torch.inf)
     own[row, place] = scores[row, sample]
@@ -91,11 +91,11 @@ def _precision_sums(scores: Tensor, row: Tensor, sample: Tensor, place: Tensor) 
 
 
 def match_prototypes(labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Prototypes of classes that have samples, and which of them each sample is to be retrieved by.
+    """Select the prototypes of classes that have samples, and match each sample to the one of its class.
 
     Returns:
-        (k',) positions of the prototypes; (k',) samples of each; (N,) the sample's place among these
-        prototypes, -1 where its class has none.
+        (k',) indices of the selected prototypes; (k',) number of samples of each; (N,) index of each sample's
+        prototype among the selected, -1 if its class has none.
     """
     ascending, order = classes.sort()
     slot = torch.searchsorted(ascending, labels).clamp(max=len(classes) - 1)
@@ -107,7 +107,7 @@ def match_prototypes(labels: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, T
 
 
 def average_precisions(features: Tensor, labels: Tensor, prototypes: Tensor, classes: Tensor) -> Tensor:
-    """Average precision of every class that has a prototype and samples. (k,) or fewer."""
+    """Average precision of every class that has both a prototype and samples. (k',), with k' <= k."""
     tests = full_precision(features)
     norms = torch.linalg.vector_norm(tests, dim=1).clamp(min=torch.finfo(tests.dtype).tiny)
     used, counts, row = match_prototypes(labels, classes)
@@ -126,7 +126,7 @@ def average_precisions(features: Tensor, labels: Tensor, prototypes: Tensor, cla
 
 
 def check_prototypes(prototypes: Tensor, classes: Tensor | None) -> Tensor:
-    """The class of each prototype; raise unless there are some, finite and of different classes."""
+    """Return the class of each prototype; raise unless there are any, all finite and of distinct classes."""
     if not isinstance(prototypes, torch.Tensor):
         hint = "; unpack what class_prototypes gives: classes, prototypes = class_prototypes(...)"
         given = f"{type(prototypes).__name__}{hint if isinstance(prototypes, tuple) else ''}"
@@ -240,7 +240,7 @@ class PrototypeMAP(SampleMetric):
 
 
 def _measure(data: EvaluationData) -> MeasuredNumbers:
-    """At every level by the mean training feature of each class; new classes have none, but their groups."""
+    """MAP at every level with mean training features as prototypes; the class level only if trained on."""
     train = data.training
     numbers: dict[str, Tensor | float | Missing] = {}
     for level in data.levels[:-1] if data.new_classes else data.levels:

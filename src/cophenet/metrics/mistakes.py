@@ -1,4 +1,4 @@
-"""How far off predictions are in the tree."""
+"""Severity of mistakes: how far predictions are from the labels in the tree."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Average = Literal["micro", "macro"]
 def _distance_update(
     scores: Tensor, labels: Tensor, tree: Hierarchy, k: int, best: bool, mistakes_only: bool
 ) -> tuple[Tensor, Tensor]:
-    """Sum over samples of the distance of their k best classes, and the number of samples summed."""
+    """Sum over samples of the distance of label and k best classes, and the number of samples in the sum."""
     labels = check_scores(scores, labels, tree)
     check_k("k", k, tree.num_classes)
     tables = tree_tables(tree, scores.device)
@@ -50,7 +50,7 @@ def _distance_update(
 
 
 def _severity_compute(total: Tensor, mistakes: Tensor, samples: int | Tensor) -> Tensor:
-    """Mean distance per mistake, 0 where there are none."""
+    """Mean distance per mistake; 0 if no sample is a mistake."""
     if int(samples) and not int(mistakes):
         return torch.zeros_like(total)
     return ratio(total, mistakes, "mistake severity")
@@ -71,11 +71,11 @@ def hierarchical_distance(
     arXiv:1912.09393, where it is called average hierarchical distance of the top k.
 
     Args:
-        scores: (N, C), the higher the better; minus an expected cost is a score too.
+        scores: (N, C), the higher the better, such as logits or negated expected costs.
         labels: (N,) classes.
         tree: The label tree.
         k: How many classes to take for each sample.
-        best: Take the nearest of the k classes instead of their mean.
+        best: Take the distance of the nearest of the k classes instead of the mean of all k.
 
     Returns:
         A float64 scalar in [0, tree.height].
@@ -134,10 +134,10 @@ def mistake_severity(scores: Tensor, labels: Tensor, tree: Hierarchy, k: int = 1
 def _path_update(
     predictions: Tensor, labels: Tensor, tree: Hierarchy, average: Average, nodes: bool
 ) -> tuple[Tensor, int]:
-    """Three sums over samples, and their number.
+    """Three sums over samples, and the number of samples.
 
-    The sums are of shared, predicted and true nodes ("micro"), or of each sample's precision, recall and
-    F1 ("macro").
+    The sums are those of the numbers of shared, predicted and true nodes ("micro"), or of each sample's
+    precision, recall and F1 ("macro").
     """
     check_tree(tree)
     check_choice("average", average, ("micro", "macro"))
@@ -168,7 +168,7 @@ def _path_compute(sums: Tensor, samples: int | Tensor, average: Average) -> dict
 def hierarchical_precision_recall(
     predictions: Tensor, labels: Tensor, tree: Hierarchy, average: Average = "micro", nodes: bool = False
 ) -> dict[str, Tensor]:
-    r"""Precision, recall and F1 of the nodes on the predicted path, the root left out.
+    r"""Precision, recall and F1 of the nodes on the predicted path, without the root.
 
     With P_i the nodes on the predicted and T_i those on the true path, for "micro":
 
@@ -178,8 +178,8 @@ def hierarchical_precision_recall(
         \mathrm{hR} = \frac{\sum_i |P_i \cap T_i|}{\sum_i |T_i|}, \qquad
         \mathrm{hF} = \frac{2 \, \mathrm{hP} \, \mathrm{hR}}{\mathrm{hP} + \mathrm{hR}}
 
-    and for "macro" the mean over samples of the same with one sample in the sums. A prediction that stops at
-    the root has an empty path: precision, recall and F1 are then 0. Without samples all are NaN, with a
+    For "macro", precision, recall and F1 are computed for each sample and averaged. A prediction that stops
+    at the root has an empty path: precision, recall and F1 are then 0. Without samples all are NaN, with a
     warning. Kiritchenko et al. 2006, doi:10.1007/11766247_34; recommended by Silla and Freitas 2011,
     doi:10.1007/s10618-010-0175-9.
 
@@ -188,7 +188,7 @@ def hierarchical_precision_recall(
         labels: (N,) classes.
         tree: The label tree.
         average: "micro" sums the nodes of all samples first; "macro" averages over the samples.
-        nodes: The predictions are node numbers of the tree, so that one may stop above the classes.
+        nodes: Whether predictions are node numbers of the tree, so that they may stop above the classes.
 
     Returns:
         Float64 scalars in [0, 1]: "precision", "recall" and "f1".
@@ -215,7 +215,7 @@ class HierarchicalDistance(SumMetric):
     Args:
         tree: The label tree.
         k: How many classes to take for each sample.
-        best: Take the nearest of the k classes instead of their mean.
+        best: Take the distance of the nearest of the k classes instead of the mean of all k.
         **kwargs: Options of `torchmetrics.Metric`.
 
     Example:
@@ -283,7 +283,7 @@ class HierarchicalPrecisionRecall(SumMetric):
     Args:
         tree: The label tree.
         average: "micro" or "macro".
-        nodes: The predictions are node numbers of the tree.
+        nodes: Whether predictions are node numbers of the tree.
         **kwargs: Options of `torchmetrics.Metric`.
 
     Example:

@@ -1,6 +1,6 @@
-"""Retrieval of samples by samples: who searches where, and MAP@R.
+"""Retrieval of samples by samples: queries and their gallery, and MAP@R.
 
-The MAP of the paper, where prototypes of classes search, is in `mean_average_precision`.
+The MAP of the paper, whose queries are class prototypes, is in `mean_average_precision`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Search:
 
     Attributes:
         queries: (N, d) of norm 1.
-        labels: (N,) their classes.
-        answers: (M, d) of norm 1.
-        answer_labels: (M,) their classes.
-        itself: 1 if the queries are the gallery, where no query may find itself, else 0.
+        labels: (N,) classes of the queries.
+        answers: (M, d) the gallery, of norm 1.
+        answer_labels: (M,) classes of the gallery.
+        itself: 1 if the queries are the gallery, where a query must not retrieve itself, else 0.
     """
 
     queries: Tensor
@@ -42,13 +42,14 @@ class Search:
 
     @property
     def gallery_size(self) -> int:
-        """How many answers a query can find."""
+        """Number of gallery samples that a query can retrieve."""
         return max(0, len(self.answers) - self.itself)
 
     def cosines(self, order: Tensor, extra: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-        """Blocks of queries, in a given order, and their cosines to the gallery: (n,), (n, M).
+        """Yield blocks of queries, in a given order, and their cosines to the gallery: (n,), (n, M).
 
-        A query's cosine to itself is minus infinity. With `extra` entries of work space for each query.
+        A query's cosine to itself is minus infinity. The block size leaves memory for `extra` more values per
+        query.
         """
         for rows in row_blocks(len(order), len(self.answers) + extra):
             chosen = order[rows]
@@ -61,7 +62,7 @@ class Search:
 def make_search(
     features: Tensor, labels: Tensor, gallery: Gallery | None, num_classes: int | None = None
 ) -> Search:
-    """Check and normalise; without a gallery the samples search each other."""
+    """Check and normalise features; without a gallery, each sample searches all others."""
     labels = check_features(features, labels, num_classes)
     queries = torch.nn.functional.normalize(full_precision(features))
     if gallery is None:
@@ -78,10 +79,10 @@ def make_search(
 
 
 def _precision_up_to(relevant: Tensor, scores: Tensor, wanted: Tensor) -> Tensor:
-    """MAP@R of each query from its best answers, scores descending. (n, K), (n, K), (n,) -> (n,).
+    """MAP@R of each query from its K best results, scores descending. (n, K), (n, K), (n,) -> (n,).
 
-    Equal scores are retrieved together, at the rank of the last of them; those reaching beyond rank R are
-    not retrieved at all.
+    Equal scores are retrieved together, at the rank of the last of them; if that is beyond rank R, none of
+    them counts.
     """
     ranks = torch.arange(1, scores.shape[1] + 1, device=scores.device)
     last = torch.ones_like(relevant)
@@ -93,12 +94,12 @@ def _precision_up_to(relevant: Tensor, scores: Tensor, wanted: Tensor) -> Tensor
 
 
 def _map_at_r_compute(search: Search) -> Tensor:
-    """Mean over the queries that have an answer."""
+    """Mean over the queries that have a sample of their class in the gallery."""
     labels, answers = search.labels, search.answer_labels
     place = torch.unique(torch.cat((labels, answers)), return_inverse=True)[1]
     counts = torch.bincount(place[len(labels) :], minlength=len(place))
     wanted = counts[place[: len(labels)]] - search.itself
-    # Queries that want as many answers come together, so that few more are sorted than needed.
+    # Queries with similar R share a block, because `topk` uses the largest R of its block for all of them.
     wants, order = wanted.sort()
     order = order[wants > 0]
     total = torch.zeros((), dtype=torch.float64, device=labels.device)
@@ -110,17 +111,17 @@ def _map_at_r_compute(search: Search) -> Tensor:
 
 
 def map_at_r(features: Tensor, labels: Tensor, gallery: Gallery | None = None) -> Tensor:
-    r"""MAP@R: every sample searches its class among the others by cosine.
+    r"""MAP@R: with every sample as a query, retrieve the samples of its class by cosine.
 
-    With R the number of right answers for a query:
+    With R the number of right answers for a query, which are the gallery samples of its class:
 
     .. math::
 
         \mathrm{MAP@R} = \frac{1}{R} \sum_{i=1}^R [\text{answer } i \text{ is right}] \; \mathrm{precision@}i
 
-    and its mean over queries. Equal scores are retrieved together. Queries without a right answer are left
-    out; if there is no other the value is NaN, with a warning. Musgrave et al. 2020, A Metric Learning
-    Reality Check, arXiv:2003.08505.
+    averaged over queries. Equal scores are retrieved together. Queries without a right answer are left out;
+    if that leaves none, the value is NaN, with a warning. Musgrave et al. 2020, A Metric Learning Reality
+    Check, arXiv:2003.08505.
 
     Args:
         features: (N, d).
@@ -142,7 +143,7 @@ def map_at_r(features: Tensor, labels: Tensor, gallery: Gallery | None = None) -
 
 
 class MAPAtR(SampleMetric):
-    """MAP@R of samples searching each other, as `map_at_r`.
+    """MAP@R with every sample as a query for the others, as `map_at_r`.
 
     Args:
         **kwargs: Options of `torchmetrics.Metric`.

@@ -1,9 +1,9 @@
 """Metrics of features that do not fit into memory: read from mapped files, block by block, in a few passes.
 
-`FeatureShards` are the files. Every number here is a sum over blocks, so that memory is bounded by a block,
-time grows with the number of samples, and processes of a running process group each take a share of the
-blocks of files that all of them see; all of them get the result. The values are those of `class_distances`
-and of the functions in `cophenet.metrics`.
+`FeatureShards` represents the files. Every metric is computed from sums over blocks, so that memory for
+features is bounded by the size of a block and time grows with the number of samples. If a process group is
+running, each process computes a share of the blocks, of files that all processes can read, and all processes
+return the result. The values equal those of `class_distances` and of the functions in `cophenet.metrics`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Class distances and CPCC of mapped features, in memory that does not grow with their number.
+"""Class distances and CPCC of memory-mapped features, with only a slice of the features in memory at a time.
 
-The plan of Fast FlowTree walks through two classes side by side: where it is, as a share of each class, is
-the same in both. So a slice of that share needs only a slice of every class, and all pairs of classes are
-brought forward together, slice by slice: every sample is read once, and while it is in the cache it
-meets all its partners.
+The transport plan of Fast FlowTree goes through the samples of two classes in parallel: at each point, the
+same fraction of both classes is used up. So the part of the plan between two fractions needs only a slice of
+every class, and all pairs of classes are processed together, slice by slice: every sample is read once, and
+compared with all its partners while it is in the cache.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ __all__ = ["stream_cpcc", "stream_distances"]
 
 Indices = NDArray[np.int64]
 
-# Numbers of a slice that the cache of a machine holds, and samples that every class should have in one.
+# Values per slice, chosen to fit into the CPU cache, and the least mean number of samples per class in it.
 _SLICE_NUMBERS = 1 << 21
 _LEAST_SAMPLES = 4
-# A spread of distances so many times what rounding makes of a part of the features is none of rounding.
+# If the range of distances is this many times the rounding error of some features, it is not due to rounding.
 _FAR = 1e3
 
 
 def stream_distances(
     shards: FeatureShards, distance: str = "fastft", *, progress: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Distances between the feature clouds of all classes, as `class_distances` but streamed.
+    """Distances between all pairs of classes, as `class_distances` but streamed.
 
     Args:
         shards: The features.
@@ -54,10 +54,10 @@ def stream_distances(
 
     Returns:
         (k,) the classes present, ascending; (k(k-1)/2,) the distances in the order of
-        `itertools.combinations`, in float32, or float64 for such features.
+        `itertools.combinations`, in float64 for float64 features, else in float32.
 
     Raises:
-        ValueError: If the distance is another, there is no sample, or a feature is not finite.
+        ValueError: If the distance is unknown, there are no samples, or a feature is not finite.
 
     Example:
         >>> z = torch.tensor([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0]])
@@ -82,7 +82,7 @@ def stream_distances(
         if not excess:
             advance(z, base, number, total)
             return
-        # Squares of very large or very small features leave the type; a power of two is exact.
+        # Squares of very large or small features overflow or underflow; scaling by powers of two is exact.
         part = torch.zeros_like(total)
         advance(times_power_of_two(z, -excess), base, number, part)
         total.add_(times_power_of_two(part, excess))
@@ -99,10 +99,10 @@ def stream_cpcc(
     level: int | str | None = None,
     progress: bool = False,
 ) -> Tensor:
-    """Cophenetic correlation of all samples at once, as the metric `CPCC` but streamed.
+    """Cophenetic correlation (CPCC) of all samples, as the metric `CPCC` but streamed.
 
     Args:
-        shards: The features, with labels that are positions in the tree's classes.
+        shards: The features, with class indices of the tree as labels.
         tree: The label tree.
         distance: "l2" or "fastft", see `stream_distances`.
         level: Group the samples by their ancestors at this level instead of by class.
@@ -112,7 +112,7 @@ def stream_cpcc(
         A float64 scalar in [-1, 1]; NaN with a warning where it is undefined.
 
     Raises:
-        ValueError: As `stream_distances`, or if a label is no class of the tree.
+        ValueError: As `stream_distances`, or if a label is not a class of the tree.
 
     Example:
         >>> tree = Hierarchy.from_paths(["pet/cat", "pet/dog", "car/bus", "car/van"], sep="/")
@@ -129,7 +129,7 @@ def stream_cpcc(
 
 
 def _rounding(shards: FeatureShards, rho: Tensor) -> float:
-    """How far apart rounding of the features alone can set two distances; 0 where they are far from it."""
+    """Largest difference between two distances that rounding can cause; 0 if distances differ far more."""
     counts = torch.bincount(shards.labels)
     blocks = shards.blocks(max(1, _SLICE_NUMBERS // max(1, shards.width)))
     largest = 0.0
@@ -137,7 +137,7 @@ def _rounding(shards: FeatureShards, rho: Tensor) -> float:
         norms: Tensor = torch.linalg.vector_norm(shards.read(block)[0], dim=1, dtype=torch.float64)
         largest = max(largest, float(norms.max()))
         rounding = largest * resolution(shards.dtype, int(counts.max()))
-        # Collapsed features are all of one size: the first block tells whether to look at the others.
+        # Collapsed features all have the same norm, so the first block decides whether others are needed.
         if len(rho) < 2 or float(rho.max() - rho.min()) > _FAR * rounding:
             return 0.0
     return rounding
@@ -145,13 +145,13 @@ def _rounding(shards: FeatureShards, rho: Tensor) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Walk:
-    """How all pairs of classes are walked through, in slices of equal shares of every class.
+    """Traversal of all pairs of classes, in slices with an equal fraction of every class.
 
     Attributes:
         classes: (k,) classes present.
-        counts: (k,) samples of each.
-        order: (N,) samples class by class, in their own order within each.
-        slices: How many slices there are.
+        counts: (k,) number of samples of each.
+        order: (N,) sample indices sorted by class, in their original order within a class.
+        slices: Number of slices.
         first: (P,) first class of every pair.
         second: (P,) second class.
     """
@@ -174,11 +174,11 @@ class _Walk:
 
     @cached_property
     def offsets(self) -> Indices:
-        """(k,) where each class begins in the order."""
+        """(k,) position in `order` where each class begins."""
         return np.cumsum(self.counts) - self.counts
 
     def slice(self, number: int) -> tuple[Indices, Indices]:
-        """Samples of a slice, class by class; and (k,) where sample 0 of each class would be among them."""
+        """Samples of a slice, class by class, and (k,) the row that sample 0 of each class would have."""
         low = share(self.counts, number, self.slices)
         sizes = -share(-self.counts, number + 1, self.slices) - low
         rows = self.order[ragged_range(sizes, self.offsets + low)]
@@ -186,7 +186,7 @@ class _Walk:
 
 
 def share(whole: Indices, number: int, slices: int) -> Indices:
-    """The share `whole * number / slices`, rounded down, without large products; minus that of -whole is up.
+    """`whole * number / slices` rounded down, without large products; negate `whole` and result to round up.
 
     Example:
         >>> share(np.array([7, -7]), 1, 2)
@@ -196,10 +196,10 @@ def share(whole: Indices, number: int, slices: int) -> Indices:
 
 
 def _by_tensors(walk: _Walk, z: Tensor, base: Indices, number: int, total: Tensor) -> None:
-    """Add what all pairs pay within a slice, without compiled code.
+    """Add the transport costs of all pairs within a slice to `total`, without compiled code.
 
-    A piece of a plan begins where a sample of either class begins: so the samples that begin in the slice
-    give all pieces, those that begin together in both classes once.
+    A piece of a plan begins where a sample of either class begins. So the samples that begin in the slice
+    give all its pieces; where samples of both classes begin together, the piece is counted once.
     """
     begins = [-share(-walk.counts, number + step, walk.slices) for step in (0, 1)]
     sides = ((walk.first, walk.second), (walk.second, walk.first))
@@ -219,7 +219,7 @@ def _by_tensors(walk: _Walk, z: Tensor, base: Indices, number: int, total: Tenso
 
 
 def _compiled(walk: _Walk, z: Tensor, base: Indices, number: int, total: Tensor) -> None:
-    """The same in compiled code, in as many threads as torch has."""
+    """The same as `_by_tensors` in compiled code, with as many threads as torch uses."""
     from cophenet.metrics.streaming.kernels import walk_slice
 
     threads = torch.get_num_threads()

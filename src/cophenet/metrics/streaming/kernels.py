@@ -1,4 +1,4 @@
-"""Compiled with Numba: Fast FlowTree's plans of all class pairs, walked through slice by slice."""
+"""Numba kernel: cost of the Fast FlowTree plans of all class pairs, slice by slice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Indices = NDArray[np.int64]
 _share = njit(nogil=True, inline="always")(share)
 
 
-# Sums in any order, which is what lets them be computed eight at a time.
+# Sums may be computed in any order, so that the compiler can vectorize them (eight values at a time).
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
 def walk_slice(
     z: NDArray[Any],
@@ -28,17 +28,17 @@ def walk_slice(
     where: tuple[int, int],
     total: NDArray[np.float64],
 ) -> None:
-    """Add to `total` (p,) what some pairs pay within a slice.
+    """Add the transport costs of some pairs within a slice to `total` (p,).
 
-    Positions on a pair's way are whole numbers in 0..mn: sample i of the first class begins at i * n, sample
-    j of the second at j * m. The pieces that begin in the slice belong to it.
+    Positions in the plan of a pair are integers in 0..mn: sample i of the first class begins at i * n, sample
+    j of the second at j * m. A piece of the plan belongs to the slice in which it begins.
 
     Args:
         z: (R, d) samples of the slice.
-        base: (k,) row of sample 0 of each class, if it were there.
-        counts: (k,) samples of each class.
+        base: (k,) row that sample 0 of each class would have in `z`.
+        counts: (k,) number of samples of each class.
         pairs: (p,) first and second classes.
-        where: Number of the slice, and how many there are.
+        where: Index of the slice, and the number of slices.
         total: (p,) sums over all slices.
     """
     first, second = pairs

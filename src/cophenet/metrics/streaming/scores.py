@@ -1,4 +1,4 @@
-"""Prototypes, retrieval by them, and accuracy, of mapped features."""
+"""Class prototypes, retrieval by prototypes, and accuracy of memory-mapped features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cophenet.tree import Hierarchy
 
 __all__ = ["class_sums", "stream_accuracy", "stream_map", "stream_prototypes"]
 
-# Numbers of a block: 8 MB in float32, so that what is computed from them stays in the cache.
+# Values per block: 8 MB in float32, so that intermediate results stay in the cache.
 _BLOCK_NUMBERS = 1 << 21
 
 
@@ -27,7 +27,7 @@ def _rows(*widths: int) -> int:
 
 
 def class_sums(shards: FeatureShards, progress: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """(k,) classes present, (k,) samples of each, (k, d) float64 sums of their features."""
+    """(k,) classes present, (k,) number of samples of each, (k, d) float64 sums of their features."""
     classes, place, counts = torch.unique(shards.labels, return_inverse=True, return_counts=True)
     sums = torch.zeros(len(classes), shards.width, dtype=torch.float64)
 
@@ -105,7 +105,7 @@ class _Search:
     Args:
         shards: The samples.
         weights: (k, d) prototypes of classes that have samples.
-        row: (N,) prototype of each sample's class; -1 for a class without.
+        row: (N,) index of the prototype of each sample's class; -1 if the class has none.
     """
 
     def __init__(self, shards: FeatureShards, weights: Tensor, row: Tensor) -> None:
@@ -113,7 +113,7 @@ class _Search:
         self.blocks = shards.blocks(_rows(shards.width, len(weights)))
 
     def scores(self, block: tuple[int, slice, slice]) -> Tensor:
-        """(k, n) cosines of a block."""
+        """(k, n) cosines of a block of samples to the prototypes."""
         values, _ = self.shards.read(block)
         norms = torch.linalg.vector_norm(values, dim=1).clamp_(min=torch.finfo(values.dtype).tiny)
         return product(self.weights, values.T).div_(norms)
@@ -130,19 +130,19 @@ class _Search:
         return add_blocks(self.blocks, work, own, "own scores", progress)
 
     def average_precisions(self, own: Tensor, counts: Tensor, progress: bool) -> Tensor:
-        """(k,) average precision of every class, from own scores (N,) and samples of every class (k,)."""
+        """(k,) average precision of every class, from own scores (N,) and samples per class (k,)."""
         by_class = self.row.argsort(stable=True)[int((self.row < 0).sum()) :]
         levels = [part.sort().values for part in torch.split(own[by_class], counts.tolist())]
-        # A class with n samples cuts the scores into n + 1 ranges.
+        # The scores of the n samples of a class divide the scores of all samples into n + 1 ranges.
         starts = [0, *(counts + 1).cumsum(0).tolist()]
         reached = torch.zeros(starts[-1], dtype=torch.int64)
 
         def work(block: tuple[int, slice, slice]) -> None:
             scores, rows = self.scores(block), self.row[block[2]]
             members = (rows >= 0).nonzero().flatten()
-            # The very numbers that were sorted: a second product may round otherwise.
+            # Use exactly the values that were sorted: a second product may round differently.
             scores[rows[members], members] = own[block[2]][members]
-            # Sorted first, because numbers are then looked up one beside the other.
+            # Sorted first, so that consecutive lookups are close together in memory.
             for place, (level, values) in enumerate(
                 zip(levels, np.sort(scores.numpy(), axis=1), strict=True)
             ):
@@ -156,7 +156,7 @@ class _Search:
 
 
 def _average_precision(level: Tensor, reached: Tensor) -> Tensor:
-    """Mean precision at a class's sorted scores (n,), given the samples in each range between (n + 1,)."""
+    """Mean precision at a class's sorted scores (n,), given the number of samples in each range (n + 1,)."""
     ahead = reached.flip(0).cumsum(0).flip(0)[1:]
     right = len(level) - torch.searchsorted(level, level)
     return (right.double() / ahead).mean()
@@ -173,9 +173,9 @@ def stream_accuracy(
     """Accuracy at each level of the tree, as `level_accuracy` but streamed.
 
     Args:
-        shards: The features, with labels that are positions in the tree's classes.
+        shards: The features, with class indices of the tree as labels.
         tree: The label tree.
-        head: From features (n, d) in full precision to logits (n, C); None for the logits of the shards.
+        head: Maps features (n, d) in full precision to logits (n, C); None for the logits of the shards.
         by: "sum" predicts at each level by the summed probabilities below its nodes; "argmax" takes the
             ancestors of the best class.
         progress: Whether to show a progress bar.

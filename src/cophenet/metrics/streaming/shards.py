@@ -1,4 +1,4 @@
-"""Features of many samples in several files, as one, and passes over their blocks, shared by processes."""
+"""Features in several files, accessed as one data set, and passes over their blocks, split over processes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = ["FeatureShards", "add_blocks", "passes_by"]
 
 @dataclass(frozen=True, eq=False)
 class FeatureShards:
-    """Features (N, d) in shards one after the other, with their labels; usually mapped files, see `open`.
+    """Features (N, d) as a sequence of shards, with their labels; usually mapped files, see `open`.
 
     Attributes:
         features: (n, d) of every shard, floating point.
         labels: (N,) int64 of all samples, in memory.
         logits: (n, C) of every shard, in the order of the tree's classes; empty if there are none.
-        names: What errors call the shards, such as their files; empty for nothing.
+        names: Names of the shards in error messages, such as their files; empty for no names.
 
     Example:
         >>> shards = FeatureShards([torch.zeros(2, 3), torch.ones(1, 3)], torch.tensor([0, 1, 1]))
@@ -50,7 +50,7 @@ class FeatureShards:
     names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what does not fit together."""
+        """Check that shapes and types of features, labels and logits match."""
         if not len(self.features):
             raise ValueError("features must be at least one shard, got none")
         _check_alike("features", self.features, self.names)
@@ -67,13 +67,13 @@ class FeatureShards:
     def open(
         cls, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], tree: Hierarchy | None = None
     ) -> FeatureShards:
-        """Map files of features, labels and, if all of them have them, logits.
+        """Memory-map files of features, labels and, if all files have them, logits.
 
         Args:
             paths: One file or several, in order. Safetensors files hold "features", "labels" and "logits"; an
                 npy file has "features" in its name, and the files beside it "labels" and "logits" instead.
                 With `tree` a file may also be of any other format of `cophenet.vectors`, without logits.
-            tree: Whose classes labels that are text name; numbers are positions in its classes.
+            tree: The tree whose classes are named by labels that are text; numbers are class indices.
 
         Raises:
             FileNotFoundError: If a file is missing.
@@ -109,7 +109,7 @@ class FeatureShards:
         )
 
     def __len__(self) -> int:
-        """How many samples there are."""
+        """Number of samples."""
         return len(self.labels)
 
     @property
@@ -119,14 +119,14 @@ class FeatureShards:
 
     @property
     def dtype(self) -> torch.dtype:
-        """What is computed in: float64 for such features, else float32."""
+        """Type of computations: float64 for float64 features, else float32."""
         return torch.float64 if self.features[0].dtype == torch.float64 else torch.float32
 
     def check_labels(self, tree: Hierarchy) -> None:
-        """Refuse labels that are no positions in the tree's classes.
+        """Check that all labels are class indices of the tree.
 
         Raises:
-            ValueError: With the name of the first shard that has one.
+            ValueError: If one is not; the message names the first shard that has one.
         """
         for number, inside, overall in self.blocks(max(1, len(self))):  # a block for each shard
             with _in_shard(self.names, number):
@@ -156,7 +156,7 @@ class FeatureShards:
         return out
 
     def blocks(self, size: int) -> list[tuple[int, slice, slice]]:
-        """Blocks of at most so many neighbouring samples: shard, rows in it, rows among all samples."""
+        """Blocks of at most `size` consecutive samples: shard, rows in the shard, rows among all samples."""
         blocks, first = [], 0
         for number, values in enumerate(self.features):
             for start in range(0, len(values), size):
@@ -177,7 +177,7 @@ class FeatureShards:
 
 
 def _has_names(form: VectorFormat, path: Path) -> bool:
-    """Whether the labels of a file that can be mapped are text; what is wrong with it is found later."""
+    """Whether the labels of a file that can be mapped are text; False on errors, which are raised later."""
     try:
         return form.map(path, labelled=True, mode="r")["labels"].dtype.kind in "US"
     except (ValueError, OSError, KeyError):
@@ -185,7 +185,7 @@ def _has_names(form: VectorFormat, path: Path) -> bool:
 
 
 def _map_file(path: Path, tree: Hierarchy | None) -> dict[str, Tensor]:
-    """Features, labels as positions and, where they can be mapped, logits."""
+    """Features, labels as class indices and, in formats that can be mapped, logits."""
     form = find_format(path, mapped=tree is None)
     if tree is None or not path.is_file() or (form.mapped and not _has_names(form, path)):
         return map_arrays(path)
@@ -201,7 +201,7 @@ def _map_file(path: Path, tree: Hierarchy | None) -> dict[str, Tensor]:
         kind = "positions in the classes" if numbers else "names of classes"
         raise ValueError(f"{path}: labels must be {kind} of the tree, got {wrong[:5]}")
     with warnings.catch_warnings():
-        # Torch warns of arrays that cannot be written to; nothing is.
+        # Torch warns about read-only arrays; the features are never written to.
         warnings.simplefilter("ignore", UserWarning)
         features = torch.from_numpy(rows)
     return {"features": features, "labels": torch.tensor([known[text] for text in texts])}
@@ -209,7 +209,7 @@ def _map_file(path: Path, tree: Hierarchy | None) -> dict[str, Tensor]:
 
 @contextmanager
 def _in_shard(names: Sequence[str], number: int) -> Iterator[None]:
-    """Errors begin with the name of the shard, if it has one."""
+    """Prefix the message of a ValueError with the name of the shard, if it has one."""
     try:
         yield
     except ValueError as error:
@@ -233,14 +233,14 @@ def _check_alike(name: str, shards: Sequence[Tensor], names: Sequence[str]) -> N
 
 
 Block = TypeVar("Block")
-# From blocks, what adds one of them to the totals, and totals of zeros to the sums.
+# Takes the blocks, a function that adds a block to the totals, and totals of zeros; returns the sums.
 Engine = Callable[[Sequence[Any], Callable[[Any], None], Tensor], Tensor]
 _ENGINE: ContextVar[Engine | None] = ContextVar("engine", default=None)
 
 
 @contextmanager
 def passes_by(engine: Engine) -> Iterator[None]:
-    """Let someone else make all passes, such as the workers of a cluster.
+    """Within this context, run all passes with an engine, such as the workers of a cluster.
 
     Example:
         >>> def backwards(blocks, work, totals):
@@ -263,12 +263,12 @@ def passes_by(engine: Engine) -> Iterator[None]:
 def add_blocks(
     blocks: Sequence[Block], work: Callable[[Block], None], totals: Tensor, label: str, progress: bool
 ) -> Tensor:
-    """Let each block add to the totals; with a process group, blocks are shared and totals added up.
+    """Add every block to the totals; with a process group, split the blocks and sum the totals.
 
     Args:
-        blocks: All blocks, the same in all processes; each takes a run of them.
+        blocks: All blocks, the same in all processes; each process works on a contiguous part.
         work: Adds a block to the totals.
-        totals: The sums, zeros at first.
+        totals: Zeros, to which `work` adds.
         label: Name of the pass, shown before the progress bar.
         progress: Whether the first process shows a bar.
 
@@ -276,8 +276,8 @@ def add_blocks(
         The totals of all processes, in all of them.
 
     Raises:
-        ValueError: In all processes, what one of them raised; or if they add up different things.
-        RuntimeError: In all others, if a process has an error of another kind.
+        ValueError: In all processes, if one of them raised it, or if their passes differ.
+        RuntimeError: In all other processes, if one of them raised an exception of another type.
     """
     if (engine := _ENGINE.get()) is not None:
         return engine(blocks, work, totals)
@@ -301,7 +301,7 @@ def add_blocks(
 
 
 def _with_progress(blocks: Sequence[Block], label: str, shown: bool) -> Iterator[Block]:
-    """The blocks, with a bar on the standard error stream that says how many are done and what is left."""
+    """Yield the blocks, with a progress bar on the standard error stream."""
     with Progress(label, len(blocks), show=shown, count=as_percent) as progress:
         for done, block in enumerate(blocks, start=1):
             yield block
