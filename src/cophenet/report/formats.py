@@ -1,4 +1,4 @@
-"""A table as text: one writer each for a terminal, Markdown, CSV, LaTeX and HTML."""
+"""Writers of tables: plain text for a terminal, Markdown, CSV, JSON, LaTeX and HTML."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Text = Callable[[str], str]
 
 
 def legend(table: Table, *, best: str, paper: str) -> str:
-    """What the signs of a comparison mean.
+    """The legend of a comparison: what its signs mean.
 
     Args:
         table: The table.
@@ -63,7 +63,7 @@ def legend(table: Table, *, best: str, paper: str) -> str:
 
 @dataclass(frozen=True)
 class _Shown:
-    """A column as it is shown: its heading, a text for each row, and which texts stand to the right."""
+    """A rendered column: its heading, a text for each row, and which texts are right-aligned."""
 
     heading: str
     texts: list[str]
@@ -72,13 +72,13 @@ class _Shown:
 
 
 def _shown_columns(table: Table, escape: Text, best: Text, name: Text) -> list[_Shown]:
-    """All columns as text: names of runs first, published numbers in brackets or in a column of their own.
+    """Render all columns: names of runs first, published numbers in brackets or in a separate column.
 
     Args:
         table: The table.
-        escape: Makes a text safe for the format.
-        best: Marks the best value.
-        name: Makes the name of a run safe.
+        escape: Escapes a text for the format.
+        best: Marks a text as the best value.
+        name: Escapes the name of a run for the format.
     """
     shown = []
     sides = [False] * len(table.rows)
@@ -111,7 +111,7 @@ def _lines(shown: Sequence[_Shown]) -> list[tuple[str, ...]]:
 
 
 def _remarks(table: Table) -> list[str]:
-    """What is known to be wrong with published numbers, in order of appearance, without repetition."""
+    """Known errors in published numbers, in order of appearance, without duplicates."""
     cells = (cell.published for row in table.rows for cell in row.cells)
     return list(dict.fromkeys(cell.note for cell in cells if cell and cell.note))
 
@@ -122,7 +122,7 @@ def _mark(cell: Cell, remarks: Sequence[str]) -> str:
 
 
 def _notes(table: Table) -> list[str]:
-    """The notes; of a document with the numbered remarks, which a comparison has among its notes."""
+    """The notes; for a document also the numbered remarks, which a comparison already has in its notes."""
     if table.layout == "comparison":
         return list(table.notes)
     numbered = (f"[{place}] {remark}" for place, remark in enumerate(_remarks(table), start=1))
@@ -130,7 +130,7 @@ def _notes(table: Table) -> list[str]:
 
 
 def terminal(table: Table, width: int | None) -> str:
-    """As text, in blocks of columns that fit a width."""
+    """Format a table as plain text, in blocks of columns that fit a width."""
     shown = _shown_columns(table, str, lambda text: f"{text}*", str)
     aligned = []
     for column in shown:
@@ -150,7 +150,7 @@ def terminal(table: Table, width: int | None) -> str:
 
 
 def _blocks(columns: Sequence[list[str]], first: int, width: int | None) -> list[list[list[str]]]:
-    """Columns that fit beside the first one, at least one per block."""
+    """Split columns into blocks that fit beside the first column; each has at least one column."""
     blocks: list[list[list[str]]] = [[]]
     used = first
     for column in columns:
@@ -167,7 +167,7 @@ def _markdown_text(text: str) -> str:
 
 
 def markdown(table: Table) -> str:
-    """As a Markdown table with its title and notes."""
+    """Format a table as Markdown, with its title and notes."""
     shown = _shown_columns(table, _markdown_text, lambda text: f"**{text}**", _markdown_text)
     lines = [f"| {' | '.join(line)} |" for line in _lines(shown)]
     lines.insert(1, f"|{'|'.join('--:' if column.numeric else ':--' for column in shown)}|")
@@ -214,7 +214,7 @@ def named_columns(table: Table) -> dict[str, list[object]]:
 
 
 def comma_separated(table: Table) -> str:
-    """As CSV in full precision; names that a spreadsheet would run as formulas get an apostrophe in front."""
+    """Format as CSV in full precision; text that spreadsheets would run as a formula gets an apostrophe."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     columns = ([heading, *values] for heading, values in _csv_columns(table))
@@ -223,7 +223,7 @@ def comma_separated(table: Table) -> str:
 
 
 def json_text(table: Table) -> str:
-    """A comparison as JSON: an entry for each run, with its numbers by key."""
+    """Format a comparison as JSON: an entry for each run, with its metrics by key."""
     metrics = {
         column.key: {"key": column.key, "title": column.title, "higher_is_better": column.higher_is_better}
         for column in table.columns
@@ -258,12 +258,12 @@ def _json_cell(cell: Cell, tree: str) -> dict[str, Any]:
 
 
 def latex(table: Table) -> str:
-    """As a LaTeX tabular."""
+    """Format a table as a LaTeX tabular."""
 
     def escape(text: str) -> str:
         return text.translate(_LATEX)
 
-    # Names in braces, as a bracket right after a row's end would be taken for its argument.
+    # Names in braces: LaTeX would read a bracket after the end of a row as an argument of `\\`.
     shown = _shown_columns(
         table, escape, lambda text: f"\\textbf{{{text}}}", lambda text: f"{{{escape(text)}}}"
     )
@@ -275,14 +275,14 @@ def latex(table: Table) -> str:
         begin = [f"\\begin{{tabular}}{{{align}}}", "\\toprule", f"{heading} \\\\ \\midrule"]
         title = [f"% {table.title}"] if table.title else []
         return "\n".join([*title, *notes, *begin, *body])
-    # Without arrows, as engines that read bytes stumble over them.
+    # Without arrows, because 8-bit engines such as pdfLaTeX fail on them.
     signs = legend(table, best="bold", paper="[]").replace("↑", "up:").replace("↓", "down:")
     begin = [f"\\begin{{tabular}}{{@{{}}{align}@{{}}}}", "\\toprule", f"{heading} \\\\", "\\midrule"]
     return "\n".join([f"% needs \\usepackage{{booktabs}}; {signs}", *begin, *body, *notes])
 
 
 def html(table: Table, kind: str) -> str:
-    """As an HTML table element; the first text of a row is its heading."""
+    """Format a table as an HTML table element; the first cell of a row is its heading."""
     compared = table.layout == "comparison"
     heads = ['<th scope="col">run</th>'] if compared else []
     rows = [[f'<th scope="row">{html_text(row.name)}</th>'] if compared else [] for row in table.rows]
@@ -309,7 +309,7 @@ def html(table: Table, kind: str) -> str:
 
 
 def _html_cell(cell: Cell, *, paper: bool, heading: bool) -> str:
-    """A cell, with the published number below it if it has no column of its own."""
+    """One cell, with the published number below it if `paper` is set."""
     if heading:
         return f'<th scope="row">{html_text(cell.text)}</th>'
     start, star = ('<td class="best">', _STAR) if cell.best else ("<td>", "")

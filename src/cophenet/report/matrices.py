@@ -1,4 +1,4 @@
-"""The order of classes in matrices of their distances, by its earlier name."""
+"""The order of classes in distance matrices, under its earlier name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and colours of charts: names shortened but still different, colours all eyes can tell apart."""
+"""Names and colours of charts: shortened names that stay distinct, a palette safe for colour blindness."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 __all__ = ["COLORS", "short_names"]
 
-# The palette of Okabe and Ito without black and yellow, which a dark or light page would swallow, and a grey.
+# The palette of Okabe and Ito, plus a grey; without black and yellow, hard to see on dark or light pages.
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#868e96")
 
 
 def short_names(names: Sequence[str], length: int) -> list[str]:
-    """Names of at most some characters; longer where shorter ones of different names would be equal.
+    """Shorten names to at most `length` characters; longer where different names would become equal.
 
     Args:
         names: The names.
-        length: How many characters there is room for.
+        length: The wanted maximum of characters.
 
     Example:
         >>> short_names(["physical_entity.00001930", "cat"], 12)

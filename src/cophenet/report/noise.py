@@ -24,12 +24,12 @@ Floats = npt.NDArray[np.float64]
 
 
 class Measured:
-    """The numbers of a run, with what tells a difference from noise.
+    """The metrics of a run, with the intervals that separate differences from noise.
 
     Args:
         results: Content of its `results.json`.
-        run: The run, whose test samples are read for their share of the noise; None to do without.
-        tree: The tree that it was measured by; None to read it where it is needed.
+        run: The run, whose saved test logits are read for the noise of the test samples; None to skip it.
+        tree: The tree used in evaluation; None to read it when it is needed.
 
     Example:
         >>> metrics = {"source/severity": {"mean": 1.5, "std": 0.1, "values": [1.4, 1.6]}}
@@ -44,14 +44,14 @@ class Measured:
         self.results, self.run, self._tree = results, run, tree
 
     def by_seed(self, key: str) -> dict[int, float]:
-        """The values of a metric that are defined, by seed."""
+        """The defined values of a metric, by seed."""
         metric = self.results["metrics"].get(key)
         values = [] if metric is None else metric["values"]
         pairs = zip(self.results["seeds"], values, strict=False)
         return {seed: value for seed, value in pairs if value is not None}
 
     def interval(self, key: str) -> Interval | None:
-        """A metric with its interval: over seeds, or over the samples of one; None where neither is known."""
+        """Mean and interval of a metric over seeds, or over the test samples of one seed; None if unknown."""
         values = self.by_seed(key)
         if len(values) > 1:
             return mean_interval(list(values.values()))
@@ -60,10 +60,10 @@ class Measured:
 
     @cached_property
     def resampled(self) -> dict[str, Floats]:
-        """Metrics that are means over test samples, over samples drawn again, of all seeds together.
+        """Bootstrap means, by key, of metrics that are means over test samples; seeds are averaged first.
 
-        These are the accuracy of every level, and how far off an answer (hierarchical-distance@1) and a wrong
-        answer (severity) is.
+        These are the accuracy of every level, the hierarchical distance of predictions
+        (hierarchical-distance@1) and that of mistakes (severity). Empty without a run or saved logits.
         """
         if self.run is None:
             return {}
@@ -71,11 +71,11 @@ class Measured:
 
 
 def difference(one: Measured, other: Measured, key: str) -> Interval | None:
-    """How much a metric of one run is above that of another, with its interval.
+    """A metric of one run minus that of another, with its interval.
 
-    Paired over the seeds that both have, if there are two or more, and then no narrower than the noise of
-    the test samples; else over the test samples of the same data, if each has one seed. None where neither
-    is known.
+    If the runs share two or more seeds, differences are paired by seed, and the interval is at least as wide
+    as that over the test samples. If each run has one seed, the interval is over the test samples of the same
+    data. None if neither is possible.
 
     Example:
         >>> def run(*values):
@@ -97,7 +97,7 @@ def difference(one: Measured, other: Measured, key: str) -> Interval | None:
 
 
 def _resample(run: Run, tree: Hierarchy) -> Iterator[tuple[str, Floats]]:
-    """Keys with resampled means, from the saved logits of the test samples; none if they are not there."""
+    """Yield keys with bootstrap means from the saved test logits; nothing if these are missing or invalid."""
     from cophenet.vectors import map_arrays
 
     domain, scores = run.recipe.data.domain, list[Floats]()
@@ -105,7 +105,7 @@ def _resample(run: Run, tree: Hierarchy) -> Iterator[tuple[str, Floats]]:
         try:
             arrays = map_arrays(part.features_path(f"{domain}-test"))
             logits, labels = arrays["logits"].numpy(), np.array(arrays["labels"].numpy())
-        except (OSError, ValueError, KeyError):  # what is wrong with it is said where it is drawn
+        except (OSError, ValueError, KeyError):  # the error is reported where the features are drawn
             return
         if logits.shape != (len(labels), tree.num_classes) or not len(labels):
             return
@@ -126,7 +126,7 @@ def _resample(run: Run, tree: Hierarchy) -> Iterator[tuple[str, Floats]]:
 def _scores(
     logits: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], tree: Hierarchy
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-    """Whether a sample is right at every level (N, levels), and the height of its answer (N,)."""
+    """Whether predictions are correct at each level (N, levels), and their hierarchical distances (N,)."""
     import torch
 
     from cophenet.tree.tables import tree_tables
@@ -144,7 +144,7 @@ def _scores(
 
 
 def measured_tree(run: Run) -> Hierarchy:
-    """The tree that a run was measured by; of a control not the shuffled one that it was trained on."""
+    """The tree used in the evaluation of a run; for a control, not the shuffled tree used in training."""
     from cophenet.recipes.settings import TreeSettings
 
     if run.recipe.tree == TreeSettings():
@@ -154,7 +154,7 @@ def measured_tree(run: Run) -> Hierarchy:
 
 
 def level_identities(tree: Hierarchy) -> dict[str, str]:
-    """For each level what it groups together: equal for equal groups of the same classes, whatever the names.
+    """A hash for each level: equal for equal groups of the same classes, independent of names of groups.
 
     Example:
         >>> from cophenet.tree import Hierarchy

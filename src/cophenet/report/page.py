@@ -1,4 +1,4 @@
-"""The HTML page: one file that needs no network, the same for the same runs."""
+"""The HTML report: one file that works offline, identical for identical runs."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ __all__ = ["mistake_paths", "render_report", "write_report"]
 _TEMPLATES = Path(__file__).parent / "templates"
 _MOST_COLUMNS = 6
 _MOST_MISTAKES = 12
-# What takes time, how much of it is done, and all of it.
+# Called with the current step, the amount of work done, and the total.
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Headline:
-    """The table of what matters most, each number with its difference to Flat.
+    """The table of the most important metrics, each with its difference to Flat.
 
     Attributes:
         columns: Headings with their descriptions.
-        rows: Name of the run, the same shortened, its colour, and its cells.
-        guesses: Rows of what guessing gives: its name and a text for each column.
+        rows: For each run its name, its shortened name, its colour and its cells.
+        guesses: Rows with the results of guessing: the kind of guess and a text for each column.
         flat: Name of the run that others are compared with; empty without one.
     """
 
@@ -62,14 +62,14 @@ class Comparison:
     """Runs on the same data and tree.
 
     Attributes:
-        data: Name of the data, with what tells it apart where others have the same name.
-        anchor: Where links lead.
-        answer: The answer in sentences; None if nothing was evaluated.
-        headline: The numbers that matter most; None if nothing was evaluated.
-        blocks: All numbers: tables of a few columns, each with what these have in common.
-        legend: What signs mean.
+        data: Label of the data, with a number for the tree if the data has several.
+        anchor: HTML anchor of its section.
+        answer: The conclusion in sentences; None if nothing was evaluated.
+        headline: The most important metrics; None if nothing was evaluated.
+        blocks: All metrics: tables of a few columns, each with the group of its metrics.
+        legend: Meaning of the signs in the tables, and notes.
         entries: The runs.
-        charts: What the charts are drawn from.
+        charts: Data of the charts, as returned by `chart_data`.
     """
 
     data: str
@@ -90,21 +90,21 @@ def write_report(
     answer: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Path:
-    """Write the page about some runs.
+    """Write the HTML report of some runs.
 
     Args:
         runs: Runs or their folders, of one seed or several, evaluated or not.
         output: File to write, ending in .html or .htm.
-        title: Of the page; empty for the names of the runs.
-        answer: Sentences to begin with, in place of the answers that the runs give.
-        progress: Called with what is being done, how much is done and all of it.
+        title: Title of the page; empty for the names of the runs.
+        answer: Sentences at the top of the page, in place of the conclusions from the runs.
+        progress: Called with the current step, the amount of work done and the total.
 
     Returns:
         The file.
 
     Raises:
         ImportError: If packages of the extra `report` are missing.
-        ValueError: If a folder is no run, or the file is to be of another kind.
+        ValueError: If a folder is not a run, or `output` has another ending or is in no existing folder.
 
     Example:
         >>> write_report([], "report.html")
@@ -127,7 +127,7 @@ def render_report(
     answer: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> str:
-    """The page about some runs, as text; see `write_report`."""
+    """Return the HTML report of some runs as text; see `write_report`."""
     opened = open_runs(runs)
     for package in ("jinja2", "plotly", "safetensors"):
         import_optional(package, "reports need", "cophenet[report]")
@@ -152,7 +152,7 @@ def render_report(
         title=title or _title(names),
         answer=answer,
         comparisons=comparisons,
-        data=data.replace("<", "\\u003c"),  # which would end the element in which the data is
+        data=data.replace("<", "\\u003c"),  # a closing tag in a name would end the element with the data
         style=(_TEMPLATES / "report.css").read_text(encoding="utf-8"),
         scripts=(library, own),
         hashes=[base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (library, own)],
@@ -173,14 +173,14 @@ def _title(names: Sequence[str]) -> str:
 
 
 def _comparisons(runs: Sequence[Run], names: Sequence[str], progress: Progress) -> list[Comparison]:
-    """Runs on the same data and tree, in the order in which these are met."""
+    """Group runs by data and tree, in order of first appearance."""
     groups: dict[tuple[str, str], list[Entry]] = {}
     entries = []
     for place, (run, name) in enumerate(zip(runs, names, strict=True)):
         progress(f"reading {name}", place, 2 * len(runs))
         measured = measure_run(run)
         details = None if measured is None else run.parts[0].details
-        measured = None if details is None else measured  # half of an evaluation is none
+        measured = None if details is None else measured  # without details the evaluation is incomplete
         entries.append(Entry(run, name, place, measured, details))
         if details is None:
             missing = f"`{command('evaluate', run.path)}`"
@@ -205,7 +205,7 @@ def _comparisons(runs: Sequence[Run], names: Sequence[str], progress: Progress) 
 
 
 def _tree_identity(entry: Entry) -> str:
-    """What the levels group together; of a run that was not evaluated, of the tree it is trained on."""
+    """Identity of the groups at all levels of the evaluation tree; before evaluation, the training tree."""
     tree = entry.run.tree if entry.details is None else details_tree(entry.details)
     return json.dumps(level_identities(tree))
 
@@ -274,7 +274,7 @@ def _color(entry: Entry) -> str:
 
 
 def _shown_gap(cell: Cell) -> str:
-    """A difference with its interval, as the cell's number is shown."""
+    """The difference to Flat with its interval as text, in the unit of the cell; empty if there is none."""
     if cell.against is None or cell.unit is None:
         return ""
     scale, digits = (100, 1) if cell.unit == "percent" else (1, 2)
@@ -283,7 +283,7 @@ def _shown_gap(cell: Cell) -> str:
 
 
 def _blocks(table: Table) -> tuple[tuple[Group, Table], ...]:
-    """A table in pieces that are about one thing, which is named, and fit a sheet of paper."""
+    """Split a table by groups of metrics into tables narrow enough to print, each with its group."""
     by_group: dict[Group, list[int]] = {}
     for place, column in enumerate(table.columns):
         by_group.setdefault(describe(column.key).group, []).append(place)
@@ -298,9 +298,10 @@ def mistake_paths(details: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The mistakes of `details.json` with names of classes, and the groups between them.
 
     Returns:
-        Each as it is there, with "true" and "predicted" as names and, if it has none, an empty "file" and
-        "image". "up" are the groups from its class up to, without, the lowest common ancestor, which is
-        "meeting"; "down" those from there down to the predicted class; "way" is all of it with every name.
+        The entries of "worst_mistakes", with "true" and "predicted" as names, and with empty "file" and
+        "image" if they are missing. Added are "meeting", the lowest common ancestor; "up", the groups from
+        the true class up to it; "down", the groups from it down to the predicted class, both without the
+        ends; and "way", the whole path as text.
     """
     tree = details_tree(details)
     mistakes = []
@@ -317,7 +318,7 @@ def mistake_paths(details: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _facts(entry: Entry) -> Iterable[tuple[str, str]]:
-    """What a run is, as terms and values."""
+    """Yield facts about a run as pairs of term and value."""
     run = entry.run
     recipe, folder = run.recipe, run.parts[0].info.get("data_dir")
     yield "Data", f"{recipe.data.name} in {folder}" if folder else recipe.data.name

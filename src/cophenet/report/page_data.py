@@ -1,4 +1,4 @@
-"""What the charts of a page are drawn from: one document for all runs on the same data and tree."""
+"""Data of the charts of a report: one document for all runs on the same data and tree."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Entry", "chart_data", "level_chances", "metric_infos", "training_curves"]
 
-# Characters of a name beside a chart, and on a node or an axis.
+# Length of names in characters: beside a chart, and on a node or an axis.
 _RUN, _NODE = 36, 22
-# Pictures that take time or room are made of so many runs, and of so many bytes of distances.
+# Limits for charts that are slow or large: runs with a map of features, and bytes of distances.
 _MOST_MAPS = 6
 _MOST_DISTANCES = 8_000_000
 _NONE = 65535
-# No loss comes near it, and pictures of larger numbers fail.
+# Far above any loss; charts of larger numbers fail.
 _LARGEST = 1e100
-# What pictures of curves show, and whether it is shown as percent; what is neither of these is a loss.
+# Titles of charts of curves, and whether values are shown as percent; any other quantity is a loss.
 _QUANTITIES = {
     "accuracy": ("Accuracy on samples that are not trained on", True),
     "cpcc": ("CPCC of training batches", True),
@@ -47,10 +47,10 @@ class Entry:
 
     Attributes:
         run: The run.
-        name: What it is called.
-        color: Number of its colour and line, the same in every chart.
-        measured: Its numbers; None before it is evaluated.
-        details: Of its first seed; None before it is evaluated.
+        name: Name of the run.
+        color: Index of its colour and line style, the same in every chart.
+        measured: Its metrics; None before it is evaluated.
+        details: Content of `details.json` of its first seed; None before it is evaluated.
         notes: What could not be drawn, and why.
     """
 
@@ -63,11 +63,11 @@ class Entry:
 
 
 def chart_data(entries: Sequence[Entry], tell: Tell) -> dict[str, Any]:
-    """The document of runs on the same data and tree, in the order given.
+    """Make the data of all charts for runs on the same data and tree, in the given order.
 
     Args:
         entries: The runs.
-        tell: Told what takes time, before it is begun.
+        tell: Called with a description before each slow step.
     """
     shorts = short_names([entry.name for entry in entries], _RUN)
     data: dict[str, Any] = {
@@ -93,7 +93,7 @@ def chart_data(entries: Sequence[Entry], tell: Tell) -> dict[str, Any]:
 
 
 def metric_infos(measured: Sequence[Measured]) -> dict[str, dict[str, Any]]:
-    """What a reader must know of the metrics that any of the runs has, by key."""
+    """Metadata of all metrics that any of the runs has, by key."""
     keys = dict.fromkeys(key for one in measured for key in one.results["metrics"])
     infos = {}
     for key in sorted(keys, key=key_order):
@@ -112,11 +112,11 @@ def metric_infos(measured: Sequence[Measured]) -> dict[str, dict[str, Any]]:
 
 
 def level_chances(tree: Hierarchy, details: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """For each level its groups, and the accuracy of guessing: any group, or always the largest.
+    """For each level the number of groups and the accuracy of guessing: a random group, or the largest one.
 
     Args:
         tree: The tree.
-        details: Content of `details.json`, for the samples of each class.
+        details: Content of `details.json`, with the number of test samples of each class.
     """
     counts = np.array([details["node_accuracy"][str(node)]["samples"] for node in tree.leaves.tolist()])
     levels = []
@@ -177,7 +177,7 @@ def _tree(tree: Hierarchy) -> dict[str, Any]:
 
 
 def _node_accuracies(entry: Entry) -> list[float | None]:
-    """Accuracy of every node, the mean over seeds."""
+    """Accuracy of every node: the mean over seeds, None if a seed has none."""
     assert entry.details is not None
     parts = [entry.details]
     for part in entry.run.parts[1:]:
@@ -196,7 +196,7 @@ def _node_accuracies(entry: Entry) -> list[float | None]:
 
 
 def _packed(values: npt.NDArray[np.float64]) -> dict[str, Any]:
-    """Numbers as 16 bits between the smallest and the largest, in base64; NaN as the largest of 16 bits."""
+    """Quantize numbers to 16 bits between the smallest and the largest, in base64; NaN becomes 65535."""
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     step = (high - low) / (_NONE - 1) or 1.0
@@ -210,7 +210,7 @@ def _matrices(entries: Sequence[Entry], evaluated: Sequence[int], tree: Hierarch
     for place in evaluated:
         entry = entries[place]
         assert entry.details is not None
-        # The distance of the training first.
+        # The distance used in training comes first.
         named = sorted(entry.details["class_distances"].items(), key=lambda item: item[0] == "l2")
         if tuple(entry.details["classes"]) != tree.classes or not named:
             entry.notes.append("There are no distances between the classes of this tree in details.json.")
@@ -250,7 +250,7 @@ def _maps(
         if drawn.note:
             entry.notes.append(f"Features drawn by PCA instead of t-SNE: {drawn.note}.")
         labels = base64.b64encode(drawn.labels.astype("<u4").tobytes()).decode()
-        # Each axis for itself, as the layout has no scale.
+        # The axes are quantized separately, because the projection has no scale.
         sides = [_packed(side.astype(np.float64)) for side in drawn.points.T]
         maps.append(
             {
@@ -267,14 +267,14 @@ def _maps(
 
 
 def _curves(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """What was measured during training: for each run and column the mean over seeds."""
+    """Training curves: for each run and column of `metrics.csv` the mean over seeds."""
     curves: list[dict[str, Any]] = []
     for place, entry in enumerate(entries):
         own = training_curves(entry.run)
         if not own:
             entry.notes.append("There is no metrics.csv with finished epochs in this run.")
         phases = pairwise(row.get("phase") for row in entry.run.parts[0].metrics)
-        # Epochs, counted from 1, with which a new phase begins.
+        # First epochs of new phases, counted from 1.
         starts = [epoch for epoch, (before, now) in enumerate(phases, start=2) if now != before]
         for column, means in own.items():
             name = column.partition("/")[2]

@@ -1,4 +1,4 @@
-"""The numbers that the paper printed, as data, to compare with measured ones."""
+"""The numbers of the paper as data, for comparison with measured ones."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _FILE = Path(__file__).with_suffix(".json")
 
 @dataclass(frozen=True)
 class Published:
-    """A cell of the paper.
+    """A cell of a table in the paper.
 
     Attributes:
-        value: The mean; a fraction where our own number is one, although the paper prints percent.
+        value: The mean; where the paper prints percent, a fraction, as in `results.json`.
         std: Standard deviation over three seeds, None where the paper gives none.
         source: Label of the table in the paper.
-        note: What is wrong with the cell, None if nothing is known.
+        note: A known error of the cell; None if there is none.
     """
 
     value: float
@@ -34,11 +34,11 @@ class Published:
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """A row of the paper.
+    """A row of a table in the paper.
 
     Attributes:
         data: Name of the data set; "breeds" is the mean of its four settings.
-        objective: Name of the objective, None where a row is about the data alone.
+        objective: Name of the objective; None if the row is about the data alone.
         setting: What differs from the main setup, such as `{"flow_weights": "inverse"}`.
         values: Cells by metric key.
     """
@@ -116,7 +116,7 @@ def _main_cells() -> Mapping[tuple[str, str | None, str], Published]:
 
 
 def _row(row: Mapping[str, Any], table: Mapping[str, Any]) -> PublishedRow:
-    # Rounded, so that 93.85 percent is 0.9385 and not its neighbour.
+    # Rounded, so that 93.85 percent becomes exactly 0.9385.
     scale = 0.01 if table["unit"] == "percent" else 1.0
     values = {}
     for key, (mean, std) in row["values"].items():

@@ -1,4 +1,4 @@
-"""Whether numbers can be compared: runs on the same samples, and runs in the setup of published numbers."""
+"""Whether numbers are comparable: runs on the same test data, and runs in the setup of published numbers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Setup", "compare_setup", "data_identity", "data_labels"]
 
-# Sections of a recipe that define what is measured: with any of it changed the paper has no such number.
+# Sections of a recipe that define what is measured: if any is changed, the paper has no comparable number.
 _MEANING = ("data", "tree", "objective")
-# Settings that change no result, or not what is measured.
+# Settings that do not affect results, or not their meaning.
 _FREE = {"name", "scale", "summary", "seeds", "chunk_size", "save_features_every"}
 _FREE |= {"data.workers", "evaluation.batch_size"}
 
@@ -46,10 +46,10 @@ def data_identity(run: Run) -> dict[str, Any]:
 
 
 def data_labels(described: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What to call the data of each run: the name, and what tells it apart where others have the same.
+    """A label for the data of each run: the name, with a detail where different data have the same name.
 
     Args:
-        described: Mappings with what `data_identity` gives; without an id the name counts alone.
+        described: Mappings as returned by `data_identity`; without an id, only the name is compared.
 
     Example:
         >>> one = {"data": "folder", "data_dir": "/pets", "data_id": "4b1d09"}
@@ -88,8 +88,8 @@ class Setup:
     """Settings of a run that differ from the built-in recipe of its data, objective and scale.
 
     Attributes:
-        other: Changes of data, tree or objective, after which the paper has no such number.
-        changed: Changes of the training and of the measuring.
+        other: Changes of data, tree or objective, for which the paper has no comparable number.
+        changed: Changes of training and evaluation.
     """
 
     other: tuple[str, ...] = ()
@@ -97,10 +97,10 @@ class Setup:
 
 
 def compare_setup(result: Mapping[str, Any]) -> Setup:
-    """What was changed in a run on data of the paper.
+    """Compare the settings of a run on data of the paper with those of the built-in recipe.
 
     Args:
-        result: Content of `results.json`; without a recipe nothing is known to differ.
+        result: Content of `results.json`; without a recipe, no differences are returned.
 
     Example:
         >>> from cophenet.recipes import load_recipe
@@ -132,7 +132,7 @@ def _shipped(data: str, scale: Any, objective: str) -> Mapping[str, Any]:
 
 
 def _counted(recipe: Mapping[str, Any], objective: str) -> dict[str, Any]:
-    """The settings that count by dotted key, without empty ones: of the objectives only the chosen one's."""
+    """The settings to compare by dotted key, without empty ones; options of the chosen objective only."""
     options = {objective: recipe["objective"]["options"].get(objective)}
     flat = flatten({**recipe, "objective": {**recipe["objective"], "options": options}})
     return {key: value for key, value in flat.items() if value not in (None, {}) and key not in _FREE}

@@ -1,4 +1,4 @@
-"""How every figure looks: colours and markers for all eyes, and sizes for small screens.
+"""Style of all figures: colours and markers safe for colour blindness, and sizes for small screens.
 
 Figures are made with matplotlib's object interface, without a backend or any global state.
 """
@@ -24,7 +24,7 @@ INK, MUTED, GRID = "#1b1f24", "#59626d", "#d5dae0"
 _SETTINGS: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
-    "text.parse_math": False,  # names may hold dollar signs
+    "text.parse_math": False,  # names may contain dollar signs
     "text.color": INK,
     "axes.labelcolor": MUTED,
     "axes.edgecolor": GRID,
@@ -54,7 +54,7 @@ _Arguments = ParamSpec("_Arguments")
 
 
 def styled(make: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]:
-    """Decorator of a function that makes a figure: everything in it has the style of this module."""
+    """Decorator of a function that makes a figure: applies the style of this module."""
 
     @wraps(make)
     def inside(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Figure:
@@ -65,7 +65,7 @@ def styled(make: Callable[_Arguments, Figure]) -> Callable[_Arguments, Figure]:
 
 
 def look(index: int) -> tuple[str, str]:
-    """Colour and marker of the n-th group; 49 of them differ, and neighbours differ in both.
+    """Colour and marker of the n-th group; 49 distinct pairs, and consecutive ones differ in both.
 
     Example:
         >>> look(0), look(1)
@@ -77,5 +77,5 @@ def look(index: int) -> tuple[str, str]:
 
 
 def show_percent(axis: Axis) -> None:
-    """Write the fractions along an axis as percent."""
+    """Format the tick labels of an axis of fractions as percent."""
     axis.set_major_formatter(PercentFormatter(1.0, decimals=None))

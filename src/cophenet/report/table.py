@@ -1,4 +1,4 @@
-"""The table of numbers that every command prints and every document and page shows."""
+"""Tables of numbers, as printed by commands and shown in documents and reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Cell", "Column", "Layout", "Row", "Table", "Unit", "number", "signed
 Unit = Literal["percent", "level", "seconds", "count", "number"]
 Layout = Literal["comparison", "document"]
 
-# Percent of fractions as in the paper; the sign is left out, as a heading or a legend has it.
+# Fractions are shown as percent, as in the paper; without the sign, which is in a heading or legend.
 _FORMATS: dict[Unit, str] = {
     "percent": ".2%",
     "level": ".3f",
@@ -26,7 +26,7 @@ _FORMATS: dict[Unit, str] = {
 
 
 def number(value: float, unit: Unit) -> str:
-    """A number as it is shown.
+    """Format a number for display.
 
     Args:
         value: The number; a fraction for percent.
@@ -40,7 +40,7 @@ def number(value: float, unit: Unit) -> str:
 
 
 def signed(value: float, digits: int) -> str:
-    """A difference with its sign; what rounds to zero has none.
+    """Format a difference with its sign; a value that rounds to zero has none.
 
     Example:
         >>> signed(1.25, 1), signed(-0.04, 1), signed(-0.04, 2)
@@ -51,7 +51,7 @@ def signed(value: float, digits: int) -> str:
 
 
 def with_spread(mean: float | None, std: float | None, unit: Unit) -> str:
-    """Mean (std) as the paper's tables have it; the mean alone for a single seed, "-" without one.
+    """Format as "mean (std)", as in the paper's tables; without `std` the mean alone, without `mean` "-".
 
     Example:
         >>> with_spread(0.9385, 0.0005, "percent"), with_spread(2.5, None, "seconds")
@@ -64,16 +64,16 @@ def with_spread(mean: float | None, std: float | None, unit: Unit) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """A number with its spread and the published one, or a text.
+    """A number with its standard deviation and the published number, or a text.
 
     Attributes:
         mean: Mean over seeds; None where it is undefined or was not measured.
         std: Standard deviation over seeds, None for a single one.
-        unit: What the number counts; None for a text.
+        unit: Unit of the number; None for a text.
         published: The paper's number in the same setup.
-        best: Whether no comparable cell of the column shows a better one.
-        label: The text, or an integer that is one; None is shown as "-".
-        against: The difference to the run without a tree, with its interval; None where it is not known.
+        best: Whether it is better than all comparable cells of the column by more than noise.
+        label: The text, or an integer shown as text; None is shown as "-".
+        against: The difference to the run without a tree, with its interval; None if it is unknown.
 
     Example:
         >>> Cell(0.75, None, "percent").text, Cell(label="flat").text, Cell().text
@@ -90,14 +90,14 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """Mean and deviation, or the text, as they are shown."""
+        """Mean and standard deviation, or the label, as text."""
         if self.unit is None:
             return "-" if self.label is None else str(self.label)
         return with_spread(self.mean, self.std, self.unit)
 
     @property
     def published_text(self) -> str:
-        """The published number as it is shown; empty without one."""
+        """The published number as text; empty without one."""
         if self.published is None or self.unit is None:
             return ""
         return with_spread(self.published.value, self.published.std, self.unit)
@@ -109,10 +109,10 @@ class Column:
 
     Attributes:
         name: Its heading; for a metric the abbreviation.
-        key: Its key in `results.json`, which CSV has; the name where it is empty.
+        key: Its key in `results.json`, used as the heading in CSV; if empty, the name is used.
         title: A description in words.
-        higher_is_better: Which way is better, None where neither is.
-        tree: The tree whose level it is about, where there are several; empty for any.
+        higher_is_better: Whether higher values are better; None if neither higher nor lower is.
+        tree: Label of the tree whose level it is about, if runs have several trees; else empty.
     """
 
     name: str
@@ -123,21 +123,21 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The name, with an arrow to where it is better."""
+        """The name, with an arrow up if higher is better or down if lower is better."""
         arrow = {None: "", True: " ↑", False: " ↓"}[self.higher_is_better]
         return self.name + f" ({self.tree})" * bool(self.tree) + arrow
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row; one about a run says which.
+    """A row; if it is about a run, with a description of the run.
 
     Attributes:
         cells: One for each column.
-        name: What the run is called.
-        data: Name of its data set, with the folder where others have the same name.
+        name: Name of the run.
+        data: Label of its data set, with the folder if others have the same name.
         objective: Name of its objective.
-        scale: Whether it has the paper's size or one for a laptop.
+        scale: Scale of its recipe: that of the paper or one for a laptop.
         seeds: Its seeds.
     """
 
@@ -151,7 +151,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells by rows and columns, with one writer for each kind of output.
+    """A table of cells, with one method for each output format.
 
     Attributes:
         columns: The columns.
@@ -159,9 +159,9 @@ class Table:
         notes: Remarks below it.
         title: What it shows.
         layout: "comparison" of runs: their names come first, published numbers are in brackets in the cell
-            and a legend explains the signs. "document": published numbers are in a column of their own,
-            and their known errors in numbered remarks.
-        units: Sentence of the legend about units.
+            and a legend explains the signs. "document": published numbers are in a separate column, and their
+            known errors in numbered remarks.
+        units: The part of the legend about units.
 
     Example:
         >>> cell = Cell(0.75, None, "percent", Published(0.7, None, "tab:one", "a misprint"))
@@ -190,7 +190,7 @@ class Table:
         title: str = "",
         notes: Sequence[str] = (),
     ) -> Table:
-        """The table of a document or a command, from cells and plain texts.
+        """Make a table for a document or a command from cells and plain texts.
 
         Args:
             columns: Headings, or columns.
@@ -220,19 +220,19 @@ class Table:
         return replace(self, columns=columns, rows=tuple(rows))
 
     def to_terminal(self, width: int | None = None) -> str:
-        """As text, in blocks of columns that fit a width; None for a single block."""
+        """Format as plain text, in blocks of columns that fit a width; None for a single block."""
         return formats.terminal(self, width)
 
     def to_markdown(self) -> str:
-        """As a Markdown table, best values bold."""
+        """Format as a Markdown table, best values bold."""
         return formats.markdown(self)
 
     def to_csv(self) -> str:
-        """As CSV, in full precision, with columns of their own for deviations and published numbers."""
+        """Format as CSV, in full precision, with separate columns for deviations and published numbers."""
         return formats.comma_separated(self)
 
     def to_columns(self) -> dict[str, list[object]]:
-        """The columns of `to_csv` as lists, which `pandas.DataFrame` and `polars.DataFrame` take.
+        """The columns of `to_csv` as lists, which `pandas.DataFrame` and `polars.DataFrame` accept.
 
         Example:
             >>> table = Table.from_rows(["distance", "cost"], [["l2", "low"], ["emd", "high"]])
@@ -242,17 +242,17 @@ class Table:
         return formats.named_columns(self)
 
     def to_json(self) -> str:
-        """As JSON, in full precision, with the difference to the run without a tree."""
+        """Format as JSON, in full precision, with the difference to the run without a tree."""
         return formats.json_text(self)
 
     def to_latex(self) -> str:
-        """As a LaTeX tabular that needs the package booktabs, best values bold."""
+        """Format as a LaTeX tabular that needs the package booktabs, best values bold."""
         return formats.latex(self)
 
     def to_html(self, kind: str = "") -> str:
-        """As an HTML table element without legend and notes, best values marked by a star.
+        """Format as an HTML table element without legend and notes, best values marked by a star.
 
         Args:
-            kind: Its class, for a style sheet.
+            kind: CSS class of the element; empty for none.
         """
         return formats.html(self, kind)
