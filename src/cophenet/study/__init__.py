@@ -1,7 +1,7 @@
-"""The study room: does a tree help on somebody's data, and what should be used?
+"""Studies: does a tree help on the user's own data, and which objective should be used?
 
-What is trained is in `plan`, the order of the work in `pipeline`; runs, the queue, the estimator, intervals
-and the page are those of the other rooms.
+`plan` defines what is trained, `pipeline` the order of the work; runs, the queue, the estimator, intervals
+and the page come from other packages.
 """
 
 from __future__ import annotations

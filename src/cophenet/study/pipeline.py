@@ -1,4 +1,4 @@
-"""A study from data to answer: objectives are chosen on training samples, and measured on the test part."""
+"""A study from data to conclusion: an objective is chosen on training samples and tested on the test part."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ if TYPE_CHECKING:
 __all__ = ["StudyResult", "run_study"]
 
 Tell = Callable[[str], None]
-# Images of so many numbers are vectors for the estimator.
+# Images with at most this many values are flattened to vectors for the estimator.
 _WIDEST = 4096
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """What a study found.
+    """The result of a study.
 
     Attributes:
         verdict: Whether the tree helps, as in `Answer`.
-        sentences: The answer.
-        chosen: What to train: the name of a candidate.
-        command: The command that trains it for good.
-        page: The page with all numbers.
+        sentences: The conclusion in sentences.
+        chosen: Name of the recommended candidate.
+        command: The command that trains it on all training samples.
+        page: The HTML report with all metrics.
     """
 
     verdict: str
@@ -72,24 +72,24 @@ def run_study(
     estimator: bool = True,
     tell: Tell = print,
 ) -> StudyResult:
-    """Train what is sensible with and without the tree, and say whether it helps.
+    """Train selected objectives with and without the tree, and conclude whether the tree helps.
 
-    First all candidates are trained once, on four fifths of the training samples, and the best on the other
-    fifth is chosen; the test part is not looked at. Then that, Flat, and the same with a shuffled tree are
-    trained with all seeds and measured on the test part; where all classes were trained on, once more on a
-    part of them, to be measured on the others. What is finished is used again, so that the same call goes on
-    after an interruption.
+    First all candidates are trained once on four fifths of the training samples, and the best on the other
+    fifth is chosen; the test part is not used. Then the chosen candidate, Flat, and the chosen candidate with
+    a shuffled tree are trained with all seeds and evaluated on the test part. If the data set is trained on
+    all classes, they are also trained on a part of the classes and evaluated on the others. Finished runs are
+    reused, so the same call continues after an interruption.
 
     Args:
-        data: The data, as `find_data` gives it.
-        output: Folder of runs, page and answer.
-        seeds: Of the runs on the test part.
-        threads: Of the CPU; None for all.
+        data: The data, as returned by `find_data`.
+        output: Folder for runs, report and conclusion.
+        seeds: Seeds of the runs that are evaluated on the test part.
+        threads: Number of CPU threads; None for all.
         estimator: Whether to fit the estimator as well, with its defaults.
-        tell: Gets a line about everything that is done.
+        tell: Called with a line about every step.
 
     Raises:
-        ValueError: If the data is wrong, the folder holds a study of other data, or a run fails.
+        ValueError: If the data is invalid, the folder holds a study of other data, or a run fails.
     """
     data, notes, train, test = _prepared(data, output, tell)
     work = _Work(data, output, threads, tell)
@@ -125,7 +125,7 @@ def run_study(
 
 
 class _Work:
-    """The runs of a study, by the queue, with the time left."""
+    """Trains the runs of a study with a queue, and estimates the remaining time."""
 
     def __init__(self, data: StudyData, output: Path, threads: int | None, tell: Tell) -> None:
         self.data, self.output, self.tell, self.planned = data, output, tell, 0
@@ -133,7 +133,7 @@ class _Work:
         self._queue = Queue(output, data.data_dir, tell, threads=threads, progress=False, begun=self._begun)
 
     def make(self, stage: Stage, tried: Sequence[Candidate], seeds: Sequence[int]) -> dict[str, Run]:
-        """Train and evaluate the runs of a stage; name of a candidate -> its run of all seeds."""
+        """Train and evaluate the runs of a stage; return name of a candidate -> its run of all seeds."""
         wanted = stage_runs(self.data, stage, tried, seeds)
         while not self._queue.advance(wanted):
             time.sleep(self._queue.pause)
@@ -146,7 +146,7 @@ class _Work:
         }
 
     def _begun(self, name: str, word: str) -> None:
-        """Say which run is begun, with the time that the rest would take at the rate so far."""
+        """Report which run begins, with the remaining time estimated from the rate so far."""
         done, new = len(self._queue.report.done), len(self._queue.report.trained)
         rest = (time.monotonic() - self._start) / max(new, 1) * max(self.planned - done, 1)
         left = f", about {format_time(rest)} left" if new else ""
@@ -154,7 +154,7 @@ class _Work:
 
 
 def _join_seeds(folder: Path, recipe: Any, seeds: Sequence[int]) -> Run:
-    """The runs of single seeds in a folder as one run of several."""
+    """Combine the single-seed runs in a folder into one run of several seeds."""
     parts = [Run.open(folder / f"seed{seed}") for seed in seeds]
     info = {key: value for key, value in parts[0].info.items() if key != "seed"}
     write_json(folder / "run.json", {**info, "seeds": list(seeds)})
@@ -165,7 +165,7 @@ def _join_seeds(folder: Path, recipe: Any, seeds: Sequence[int]) -> Run:
 
 
 def _prepared(data: StudyData, output: Path, tell: Tell) -> tuple[StudyData, list[str], Samples, Samples]:
-    """The data with its own tree, or one that is inferred; what is to be said of it; and the two parts."""
+    """Return the data with its own or an inferred tree, notes about the tree, and both sets of samples."""
     recipe = data.load()
     experiment = load_experiment(recipe, data.data_dir)
     train, test = experiment.train, experiment.test
@@ -188,7 +188,7 @@ def _prepared(data: StudyData, output: Path, tell: Tell) -> tuple[StudyData, lis
 
 
 def _keep_to_data(output: Path, described: dict[str, Any]) -> None:
-    """Make the folder of a study for this data, or refuse one of other data, whose runs would be used."""
+    """Create the folder of a study; raise if it is of other data, because its runs would be reused."""
     file = output / "data.json"
     if file.is_file() and read_json(file) != described:
         raise ValueError(f"output {output} holds a study of other data: give another folder with -o")
@@ -197,7 +197,7 @@ def _keep_to_data(output: Path, described: dict[str, Any]) -> None:
 
 
 def _vectors(samples: Samples) -> NDArray[np.float32] | None:
-    """The inputs as vectors, those of the trunk if it is frozen; None if they are large images."""
+    """The inputs as vectors; with a frozen backbone, its features. None if they are large images."""
     if int(np.prod(samples.inputs.shape)) > _WIDEST or (
         len(samples.inputs.shape) > 1 and samples.inputs.shape[-1] > 32
     ):
@@ -207,7 +207,7 @@ def _vectors(samples: Samples) -> NDArray[np.float32] | None:
 
 
 def _infer(vectors: NDArray[np.float32], samples: Samples) -> Hierarchy:
-    """A tree of two levels: as many groups as the square root of the classes, by linkage of class means."""
+    """Infer a two-level tree by Ward linkage of class means, with sqrt(classes) groups but at least two."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     classes, count = samples.tree.classes, samples.tree.num_classes
@@ -242,12 +242,12 @@ def _misplaced(vectors: NDArray[np.float32] | None, samples: Samples) -> list[st
 
 
 def _choose(work: _Work, tried: Sequence[Candidate]) -> tuple[Candidate, str]:
-    """The candidate with the largest mean gain over Flat on samples put aside, and the gains of all."""
+    """The candidate with the largest mean gain over Flat on held-out samples, and all gains in a sentence."""
     runs = work.make("choose", tried, (0,))
     tree, domain = _tree(runs["flat"]), runs["flat"].recipe.data.domain
     results = {name: _measured(run).results for name, run in runs.items()}
     named = aspects(domain, tree)
-    del named[f"{domain}/severity"]  # there may be few mistakes; over all samples it is less noisy
+    del named[f"{domain}/severity"]  # noisy if mistakes are few; the distance over all samples is less so
     keys = [*named, f"{domain}/hierarchical-distance@1"]
     gains = {one: mean_gain(results[one.name], results["flat"], keys, tree.height) for one in tried[1:]}
     chosen = max(gains, key=lambda one: gains[one])
@@ -259,13 +259,13 @@ def _choose(work: _Work, tried: Sequence[Candidate]) -> tuple[Candidate, str]:
 
 
 def mean_gain(one: Mapping[str, Any], other: Mapping[str, Any], keys: Iterable[str], height: float) -> float:
-    """How much better one run is than another: the mean over metrics, lengths as shares of the tree's height.
+    """Mean gain of one run over another over metrics; distances are divided by the height of the tree.
 
     Args:
         one: Content of `results.json`.
         other: The same of the other run.
-        keys: Of metrics.
-        height: Of the tree.
+        keys: Keys of the metrics; those that a run lacks are left out.
+        height: Height of the tree.
 
     Example:
         >>> def run(accuracy, distance):
@@ -299,7 +299,7 @@ def _tree(run: Run) -> Hierarchy:
 
 
 def _answer(runs: Mapping[str, Run], new: Mapping[str, Run], finalists: Sequence[Candidate]) -> Answer:
-    """The answer of the finalists: on the test part, and on new classes where these have own runs."""
+    """The conclusion from the finalists on the test part, and on new classes if there are runs for them."""
     first = runs["flat"]
     tree, details, domain = _tree(first), first.parts[0].details, first.recipe.data.domain
     named, candidates = aspects(domain, tree), list[EvaluatedRun]()
@@ -317,7 +317,7 @@ def _answer(runs: Mapping[str, Run], new: Mapping[str, Run], finalists: Sequence
 
 
 def _estimator(train: Samples, test: Samples, output: Path, seeds: Sequence[int], tell: Tell) -> list[str]:
-    """What the estimator gives with its defaults, with and without the tree; of every seed it is kept."""
+    """Sentences about the estimator with defaults, with and without the tree; results are cached by seed."""
     from cophenet.estimator.comparison import METHODS, measure_method
 
     rows, others = _vectors(train), _vectors(test)
@@ -356,7 +356,7 @@ def _estimator(train: Samples, test: Samples, output: Path, seeds: Sequence[int]
 
 
 def _checksum(tree: Hierarchy, *arrays: NDArray[Any]) -> str:
-    """Of all that the estimator's numbers depend on beside the seed."""
+    """Checksum of a tree and of arrays, to detect results of other data."""
     digest = hashlib.sha256(repr((tree.names, tree.level_names)).encode())
     for values in (tree.parents, tree.edge_weights, tree.leaves, *arrays):
         digest.update(np.ascontiguousarray(values).data)

@@ -1,4 +1,4 @@
-"""What a study trains: somebody's data as a recipe, objectives to try, and the runs of each stage."""
+"""What a study trains: the user's data as a recipe, objectives to try, and the runs of each stage."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ __all__ = [
     "train_command",
 ]
 
-# "choose" tries objectives on a part of the training samples, "final" measures on the test part, "transfer"
-# on classes that were not trained on.
+# "choose" compares objectives on held-out training samples, "final" evaluates on the test part, "transfer" on
+# classes that were not trained on.
 Stage = Literal["choose", "final", "transfer"]
 _VALIDATION = 0.2
 _TREES = ("tree.yaml", "tree.yml", "tree.json", "tree.csv", "tree.tsv", "tree.nwk")
@@ -38,12 +38,12 @@ _TREES = ("tree.yaml", "tree.yml", "tree.json", "tree.csv", "tree.tsv", "tree.nw
 
 @dataclass(frozen=True)
 class Candidate:
-    """An objective at a strength.
+    """An objective with some settings, such as its weight.
 
     Attributes:
-        name: What its runs are called.
+        name: Name of its runs.
         objective: Name of the objective.
-        overrides: Settings that are changed, as `--set` takes them.
+        overrides: Changed settings, in the form of `--set`.
         control: Whether the tree is shuffled.
     """
 
@@ -58,7 +58,7 @@ class Candidate:
         return f"{self.objective} with {', '.join(self.overrides)}" if self.overrides else self.objective
 
     def shuffled(self) -> Candidate:
-        """The same with classes at random places of the tree."""
+        """The same candidate with classes at random places of the tree."""
         return Candidate(
             f"{self.name}-shuffled", self.objective, (*self.overrides, "tree.shuffle_seed=0"), control=True
         )
@@ -75,12 +75,12 @@ CANDIDATES = (
 
 @dataclass(frozen=True)
 class StudyData:
-    """Somebody's data as a recipe.
+    """The user's data as a recipe.
 
     Attributes:
-        name: What it is called.
+        name: Name of the data.
         recipe: Name of the recipe.
-        scale: Its scale; None for the laptop's.
+        scale: Its scale; None for "laptop".
         overrides: Settings that name the files.
         data_dir: Folder of the data.
     """
@@ -92,7 +92,7 @@ class StudyData:
     data_dir: Path | None = None
 
     def load(self, more: Sequence[str | Override] = ()) -> Recipe:
-        """The recipe with further settings."""
+        """Load the recipe with further settings."""
         return load_recipe(self.recipe, self.scale, [*self.overrides, *more])
 
     def with_tree(self, path: Path) -> StudyData:
@@ -109,18 +109,18 @@ def find_data(
     data_dir: Path | None = None,
     overrides: Sequence[Override] = (),
 ) -> StudyData:
-    """Somebody's data by name or path.
+    """Find the user's data by name or path.
 
     Args:
         data: A folder of images, a file of vectors with labels, or the name of a recipe.
-        tree: File of the tree; None for that of the folders, or a file tree.yaml (or .json, .csv, ...) beside
-            the vectors.
-        test: File of the test vectors; None to take a share of every class.
+        tree: File of the tree; None for the tree of the folders, or a file tree.yaml (or .json, .csv, ...)
+            beside the vectors.
+        test: File of the test vectors; None to split off a share of every class.
         data_dir: Folder of the data of a recipe.
         overrides: Further settings.
 
     Raises:
-        ValueError: If there is no such data, or an option is not for it.
+        ValueError: If there is no such data, or an option does not apply to it.
 
     Example:
         >>> find_data("digits").recipe
@@ -158,7 +158,7 @@ def find_data(
 
 def _option(name: str, path: Path | None) -> Override:
     value = None if path is None else str(path.resolve())
-    # In quotes: `--set` reads YAML, to which " #" in a path begins a remark.
+    # In quotes: `--set` reads YAML, where " #" in a path would begin a comment.
     text = f"data.options.{name}={json.dumps(value, ensure_ascii=False)}"
     return Override(("data", "options", name), value, text)
 
@@ -170,9 +170,9 @@ def stage_runs(
 
     Args:
         data: The data.
-        stage: Which stage; the names of its runs begin with it, but for "final".
-        tried: What is trained.
-        seeds: How often.
+        stage: The stage; names of runs begin with it, except for "final".
+        tried: The candidates to train.
+        seeds: The seeds of each.
     """
     more: list[str | Override] = []
     if stage == "choose":
@@ -191,7 +191,7 @@ def stage_runs(
 
 
 def train_command(data: StudyData, chosen: Candidate) -> str:
-    """The command that trains what a study has chosen."""
+    """The command that trains the chosen candidate."""
     words: list[str | Path] = ["train", data.recipe, "--objective", chosen.objective]
     if data.data_dir is not None:
         words += ["--data-dir", data.data_dir]
