@@ -1,4 +1,4 @@
-"""What the paper printed and claims, what must be run for it, its documents, and the verdicts."""
+"""Reproduction of the paper: its numbers and claims, the runs they need, documents, and verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims that the paper does not make: controls, the recommended objective, distances by other yardsticks."""
+"""Claims that the paper does not make: controls, the recommended objective, CPCC by other distances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cophenet.paper.variants import DISTANCES, MEMORY_BATCH_SIZES, ORDER_VARIANT
 __all__ = ["BEYOND_CLAIMS"]
 
 _POINT = 0.01
-# Of the classes that were trained, of the source or all: what the tree may cost, and what it should give.
+# Metrics on the trained classes, source or full: those that the tree must not lower, and those it must raise.
 _UNHURT = [
     f"{domain}/{name}"
     for domain in ("source", "full")

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["pareto_figure", "purposes", "tuning", "tuning_figure", "yardsticks", "yardsticks_figure"]
 
-# Heading, metric on the classes that were trained, and whether of the control.
+# Heading, metric on the trained classes, and whether it is that of the control.
 Purpose: TypeAlias = tuple[str, str, bool]
-# What an objective may be wanted for.
+# The purposes that an objective may have.
 _PURPOSES: tuple[Purpose, ...] = (
     ("fine accuracy", "{}/accuracy/fine", False),
     ("coarse accuracy", "{}/accuracy/coarse", False),
@@ -43,7 +43,7 @@ _CONTROL = "Shuffled: trained with classes at random places of the tree, measure
 
 
 def _by_recipe(observations: Observations) -> Iterator[tuple[str, list[Condition]]]:
-    """Label of each recipe, and what was measured on it with the true tree."""
+    """Yield the label of each recipe with its measured conditions on the true tree."""
     for recipe in observations.recipes:
         measured = [c for c in observations.plain(measured=True) if c.recipe == recipe]
         if measured:
@@ -53,7 +53,7 @@ def _by_recipe(observations: Observations) -> Iterator[tuple[str, list[Condition
 def _cells(
     observations: Observations, condition: Condition, purposes: Sequence[Purpose]
 ) -> list[Cell | None]:
-    """Numbers on the classes that were trained, which are those of the source or all."""
+    """Numbers on the trained classes, which are the source classes or all."""
     cells = []
     for _, metric, control in purposes:
         of = observations.control_of(condition) if control else condition
@@ -63,7 +63,7 @@ def _cells(
 
 
 def _tables(item: Item, document: Document, title: str, purposes: Sequence[Purpose]) -> dict[str, Table]:
-    """For each recipe a table with a row for each condition, without columns of which nothing is known."""
+    """For each recipe a table with a row for each condition, without empty columns."""
     observations, tables = document.observations, {}
     for label, conditions in _by_recipe(observations):
         cells = [_cells(observations, c, purposes) for c in conditions]
@@ -82,17 +82,17 @@ def _tables(item: Item, document: Document, title: str, purposes: Sequence[Purpo
 
 
 def purposes(item: Item, document: Document) -> dict[str, Table]:
-    """What every objective gives for every purpose."""
+    """Metrics of every objective for every purpose."""
     return _tables(item, document, f"{{}}: {item.title}", _PURPOSES)
 
 
 def yardsticks(item: Item, document: Document) -> dict[str, Table]:
-    """TestCPCC of features trained with one distance, by others."""
+    """TestCPCC of features trained with one distance, measured by others."""
     return _tables(item, document, "TestCPCC on {}, by the distance it is measured with", _YARDSTICKS)
 
 
 def tuning(item: Item, document: Document) -> dict[str, Table]:
-    """All trials of every objective, and the one with the best mean of those that have all numbers."""
+    """All trials of every objective; the best mean among those with all numbers is marked."""
     observations, tables = document.observations, {}
     for label, conditions in _by_recipe(observations):
         rows = []
@@ -120,7 +120,7 @@ def _words(condition: Condition) -> str:
 
 
 def pareto_figure(item: Item, document: Document) -> Figures:
-    """Coarse MAP against what it may cost, with the deviation over seeds."""
+    """Coarse MAP against fine metrics that it may lower, with standard deviations over seeds."""
     observations = document.observations
     varied = any(c.setting for c in observations.conditions)
     fine_accuracy, _, fine_map, coarse_map = _TRIED
@@ -156,7 +156,7 @@ def _dots(
 
 
 def yardsticks_figure(item: Item, document: Document) -> Figures:
-    """The matrix as a line for each distance that was trained with."""
+    """TestCPCC by every distance, with a row for each training distance."""
     return _dots(item, document, "{}: TestCPCC", _YARDSTICKS)
 
 

@@ -1,6 +1,6 @@
-"""Items beyond the paper: which objective for which purpose, by which yardstick, and at which settings.
+"""Items beyond the paper: objectives compared by purpose, by measuring distance and by settings.
 
-"all" leaves them out.
+"all" does not include them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _DATA = ("cifar100", "glosses", "cifar10")
 _CIFAR100 = ("cifar100",)
 _OBJECTIVES = (*DISTANCES, "flat", *BASELINES, "cosine")
 
-# Tuning sees a part of the training samples only, in place of the test part.
+# Tuning is evaluated on a part of the training samples instead of the test part.
 TUNED_ON = "data.validation=0.2"
 _RATES = (1e-3, 3e-3)
-# The second setting that is tried of every objective, two values each; objectives without one have the decay.
+# The second setting to tune for each objective, with two values; for objectives not listed the weight decay.
 _SECOND: dict[str, tuple[str, tuple[float, float]]] = {
     **dict.fromkeys(DISTANCES, ("objective.cpcc.weight={}", (0.3, 1.0))),
     "cosine": ("objective.options.cosine={{cpcc: {{weight: {}}}}}", (0.1, 0.3)),
@@ -43,9 +43,9 @@ _DECAY = ("optimizer.weight_decay={}", (1e-2, 1e-1))
 
 _WEIGHTS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _UNIT = "objective.cpcc.normalize=true"
-# Parts of the objective `cosine`, and CPCC with other objectives.
+# Parts of the objective `cosine`, and CPCC combined with other objectives.
 _COMBINATIONS = (
-    # The better rate for Flat, while the recipe has that of the others: see docs/models.md.
+    # The better learning rate for Flat; the recipe has the better one for the others, see docs/models.md.
     Variant("flat", {"variant": "rate 0.001"}, ("optimizer.lr=1e-3",)),
     *(
         Variant("fastft", {"variant": f"unit vectors, weight {w:g}"}, (_UNIT, f"objective.cpcc.weight={w}"))
@@ -86,12 +86,12 @@ _TRAINED_TRUNK = (
 )
 
 
-# Each of the coarse classes has five modes, the fine ones, and no objective is told which.
+# Each coarse class has five modes, its fine classes, whose labels no objective gets.
 _SEVERAL_MODES = ("data.options={classes: coarse}", "data.domain=full", "one_shot=null")
 
 
 def _tuning() -> tuple[Variant, ...]:
-    """Four trials for each objective: two learning rates, two values of a setting of its own."""
+    """Four trials for each objective: two learning rates, each with two values of a second setting."""
     return tuple(
         Variant(
             name,
@@ -114,7 +114,7 @@ def _pareto() -> tuple[Variant, ...]:
 
 
 def _equal_steps(_recipe: str, scale: str) -> tuple[Variant, ...]:
-    """Batches of several sizes, each for as many epochs as make up the same number of steps."""
+    """Batches of several sizes, each for the number of epochs that gives the same number of steps."""
     size, epochs = (128, 20) if scale == "scratch" else (256, 15) if scale == "laptop" else (128, 200)
     settings = [
         ({"batch_size": each}, (f"batch_size={each}", f"epochs={max(1, round(epochs * each / size))}"))
@@ -180,7 +180,7 @@ BEYOND_ITEMS: tuple[Item, ...] = (
         "the backbone trained too",
         recipes=_CIFAR100,
         variants=always(
-            # No setting of its own, so that claims are judged by it beside the frozen backbone.
+            # The setting is empty, so that claims are judged in this regime too, beside the frozen backbone.
             with_controls(varied(("flat", "l2", "fastft", "emd"), [({}, _TRAINED_TRUNK)]))
         ),
         minutes=160.0,

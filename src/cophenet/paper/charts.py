@@ -1,6 +1,6 @@
 """Charts of reproduced items: lines, dots beside published numbers, scatter with fits, matrices and maps.
 
-Every chart is made from plain data, as `figures` gives it.
+Every chart is made from plain data, as returned by `figures`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def lines_figure(data: Mapping[str, Any]) -> Figure:
     Args:
         data: "panels", each with "title", "x", "y" (labels), "log" (whether both axes are logarithmic),
             "percent", and "series" of "name", "x", "y" and "std" (None for no band); x may be text. A series
-            with "of", the name of another one, is its control: thin, dotted and in its colour.
+            with "of", the name of another series, is the control of that: thin, dotted, in the same colour.
     """
     panels = data["panels"]
     width = _WIDTH * len(panels) if len(panels) > 1 else _ALONE
@@ -53,7 +53,7 @@ def lines_figure(data: Mapping[str, Any]) -> Figure:
 def _line(axes: Axes, series: Mapping[str, Any], index: int) -> None:
     color, marker = look(index)
     y = np.array(series["y"], dtype=np.float64)
-    # Colours come again after as many series as there are.
+    # Colours repeat after as many series as there are colours; lines are then dashed.
     style: dict[str, Any] = {"linestyle": "-" if index < len(COLORS) else "--"}
     if "of" in series:
         style = {"linestyle": ":", "linewidth": 1.0, "markerfacecolor": "none"}
@@ -64,14 +64,14 @@ def _line(axes: Axes, series: Mapping[str, Any], index: int) -> None:
 
 
 def _name(axes: Axes, panel: Mapping[str, Any]) -> None:
-    """Title and axes."""
+    """Set the title and the labels of the axes."""
     axes.set_title(panel["title"], loc="left")
     axes.set_xlabel(panel["x"])
     axes.set_ylabel(panel.get("y", ""))
 
 
 def _legend(figure: Figure, **options: Any) -> None:
-    """One legend for all panels: beside the points, names of close ones would lie on each other."""
+    """Draw one legend for all panels: names beside the points would overlap for close points."""
     handles: dict[str, Any] = {}
     for axes in figure.axes:
         handles.update(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
@@ -81,15 +81,15 @@ def _legend(figure: Figure, **options: Any) -> None:
 
 @styled
 def dots_figure(data: Mapping[str, Any]) -> Figure:
-    """Panels of numbers by row: what was measured, with its spread, and below it what was published.
+    """Panels of numbers by row: measured numbers with their spread, and below them published numbers.
 
-    Published numbers have axes of their own: beside those of another scale, the differences between rows
-    would not be seen.
+    Published numbers have separate axes: beside numbers of another scale, the differences between rows could
+    not be seen.
 
     Args:
         data: "panels", each with "title", "x" (label), "percent", "log", "rows" (names), and "series" of
-            "name", "values" and "std", with None where there is no number. A series that is "published" has
-            the colour of that which it is "of", and in a panel that is "together" stays beside it.
+            "name", "values" and "std", with None where there is no number. A series with "published" has the
+            colour of the series named in "of"; in a panel with "together" both are in the same axes.
     """
     panels = [panel for panel in data["panels"] if panel["rows"]]
     lines = [[_part(panel, published) for panel in panels] for published in (False, True)]
@@ -110,7 +110,7 @@ def dots_figure(data: Mapping[str, Any]) -> Figure:
 
 
 def _part(panel: Mapping[str, Any], published: bool) -> dict[str, Any]:
-    """A panel with what was published alone, or without it; what is "together" is all in the latter."""
+    """A panel with only the published series, or without them; with "together", all are in the latter."""
     apart = not panel.get("together")
     series = [s for s in panel["series"] if (apart and s.get("published", False)) == published]
     return {**panel, "title": panel["title"] + ", paper" * published, "series": series}
@@ -119,7 +119,7 @@ def _part(panel: Mapping[str, Any], published: bool) -> dict[str, Any]:
 def _dots_panel(axes: Axes, panel: Mapping[str, Any], names: Sequence[str]) -> None:
     heights = np.arange(len(panel["rows"]))
     for series in panel["series"]:
-        # In the colour of what it is to be compared with.
+        # In the colour of the series to compare it with.
         _dots(axes, series, heights, names.index(series.get("of", series["name"])))
     axes.set_yticks(heights, panel["rows"])
     axes.set_ylim(max(len(heights), 1) - 0.5, -0.5)
@@ -146,12 +146,12 @@ def _dots(axes: Axes, series: Mapping[str, Any], heights: Any, index: int) -> No
 
 @styled
 def scatter_figure(data: Mapping[str, Any]) -> Figure:
-    """Panels of named points with a fitted line each; a name looks the same in all panels.
+    """Panels of named points, each with a fitted line; a name has the same style in all panels.
 
     Args:
         data: "panels", each with "title", "x", "y" (labels), "points" of "name", "x" and "y" (and "x_std" and
-            "y_std" for bars, and "group" for a colour of its own), and "fit" with "slope", "intercept" and
-            "correlation", or None; all are fractions, shown as percent.
+            "y_std" for bars, and "group", whose points share a colour), and "fit" with "slope", "intercept"
+            and "correlation", or None; all are fractions, shown as percent.
     """
     panels = data["panels"]
     columns = min(len(panels), _SCATTER_COLUMNS)
@@ -171,13 +171,13 @@ def scatter_figure(data: Mapping[str, Any]) -> Figure:
         axes.margins(0.12)
         for axis in (axes.xaxis, axes.yaxis):
             show_percent(axis)
-    fitting = 100 // (max(map(len, looks), default=0) + 5)  # columns of the longest name
+    fitting = 100 // (max(map(len, looks), default=0) + 5)  # number of columns that fit the longest name
     _legend(figure, loc="outside lower center", ncols=max(2, min(_LEGEND_COLUMNS, fitting)))
     return figure
 
 
 def _looks(points: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str, str]]:
-    """Colour, marker and filling of every name: those of one group share the colour."""
+    """Colour, marker and filling of every name: names of a group share the colour."""
     groups: dict[str, dict[str, None]] = {}
     for point in points:
         groups.setdefault(point.get("group", ""), {})[point["name"]] = None
@@ -204,7 +204,7 @@ def _fitted(axes: Axes, panel: Mapping[str, Any]) -> None:
 
 
 def _hide_axes(axes: Axes) -> None:
-    """Take away ticks, grid and frame."""
+    """Remove ticks, grid and frame."""
     axes.set_xticks([])
     axes.set_yticks([])
     axes.grid(visible=False)
@@ -227,7 +227,7 @@ def matrices_figure(data: Mapping[str, Any]) -> Figure:
         for j, panel in enumerate(row["panels"]):
             axes = figure.add_subplot(len(rows), columns, i * columns + j + 1)
             matrix = np.array(panel["matrix"], dtype=np.float64)
-            # The zeros of the diagonal, left white, would take most of the colours.
+            # The zeros of the diagonal are left white: they would take up most of the colour range.
             np.fill_diagonal(matrix, np.nan)
             image = axes.imshow(matrix)
             for cut in panel["cuts"]:
@@ -241,7 +241,7 @@ def matrices_figure(data: Mapping[str, Any]) -> Figure:
 
 @styled
 def clouds_figure(data: Mapping[str, Any]) -> Figure:
-    """Features in the plane, coloured by group.
+    """Two-dimensional projections of features, coloured by group.
 
     Args:
         data: "groups" (names), and "panels" of "title", "points" (n, 2) and "group" (n,).
@@ -254,7 +254,7 @@ def clouds_figure(data: Mapping[str, Any]) -> Figure:
         for group in np.unique(groups).tolist():
             (color, marker), (x, y) = look(group), points[groups == group].T
             label = None if place else data["groups"][group]
-            # Pixels instead of thousands of shapes.
+            # Rasterized instead of thousands of vector shapes.
             axes.scatter(x, y, s=7, c=color, marker=marker, linewidths=0, rasterized=True, label=label)
         axes.set_title(panel["title"], loc="left")
         _hide_axes(axes)
@@ -265,7 +265,7 @@ def clouds_figure(data: Mapping[str, Any]) -> Figure:
 
 @styled
 def heat_figure(data: Mapping[str, Any]) -> Figure:
-    """A table whose cells are coloured by where a number stands in its column, from least to most.
+    """A table whose cells are coloured by the place of a number between the extremes of its column.
 
     Args:
         data: "columns", "rows" (names) and "values", (rows, columns) fractions shown as percent, or None.
@@ -275,12 +275,12 @@ def heat_figure(data: Mapping[str, Any]) -> Figure:
     size = (1.6 + 0.85 * len(columns), 0.9 + 0.34 * max(len(rows), 1))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
-    shade = np.full_like(values, np.nan)  # what is missing stays white
+    shade = np.full_like(values, np.nan)  # missing values stay white
     for shades, numbers in zip(shade.T, values.T, strict=True):
         known = np.isfinite(numbers)
         low, high = (numbers[known].min(), numbers[known].max()) if known.any() else (0.0, 0.0)
         shades[known] = (numbers[known] - low) / (high - low) if high > low else 0.5
-    # The darker part of the map is too dark for dark digits.
+    # Only the lighter part of the colour map: the rest is too dark for dark digits.
     if values.size:
         axes.imshow(0.6 + 0.4 * shade, vmin=0.0, vmax=1.0, aspect="auto")
     for (i, j), value in np.ndenumerate(values):

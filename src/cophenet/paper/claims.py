@@ -1,9 +1,9 @@
 """Claims of the paper, as data.
 
-A claim that is measured asks for expressions over the observations of an item (`expressions`), which the
-judge decides on every data set and at every scale (`verdicts`). Thresholds are ours, as the paper has none.
-Those about times and errors of distances are in `cost_claims`, those beyond the paper in `beyond_claims`,
-those that need no measurement in `claims.md`, with which the page of claims begins. To add one, add an entry.
+A measured claim has a criterion over the observations of an item (`expressions`), which is judged on every
+data set and at every scale (`verdicts`). Thresholds are ours, as the paper has none. Claims about times and
+errors of distances are in `cost_claims`, claims beyond the paper in `beyond_claims`, and claims that need no
+measurement in `claims.md`, the beginning of the page of claims. To add a claim, add an entry.
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ COARSE = ("source/accuracy/coarse", "target/accuracy/coarse", "source/map/coarse
 FULL_FINE, FULL_COARSE = "full/accuracy/fine", "full/accuracy/coarse"
 DIAGONAL, FULL = (f"components/{way}" for way in MODES)
 NULL_DIAGONAL, NULL_FULL = (f"components-null/{way}" for way in MODES)
-# The tables of generalisation have the four BREEDS settings as one.
+# The generalisation tables have the four BREEDS settings as one data set.
 TABLES = ("cifar10", "cifar100", "inat21-mini", "breeds")
-# Two points of a metric, or two percent of a size, count as comparable; ten points as far. A block shows if
-# distances inside are 0.8 of others.
+# Differences of two points of a metric, or two percent of a size, count as comparable; ten points count as
+# far. A block is visible if the mean distance inside is below 0.8 of that outside.
 COMPARABLE, FAR, BLOCK = 0.02, 0.1, 0.8
-# Correlations over 14 objectives that are less may be zero.
+# Correlations over 14 objectives that are smaller than this may be zero.
 WEAK_CORRELATION = 2 / 14**0.5
 
 
 def _bounds(bound: str, others: Sequence[str], metrics: Sequence[str]) -> AllOf:
-    """An objective above each of others, in every metric."""
+    """The criterion that an objective is above each of others, in every metric."""
     return AllOf(value(bound, m) > value(other, m) for other in others for m in metrics)
 
 
 def _average_above(other: str, metrics: Sequence[str]) -> AllOf:
-    """The mean of the OT objectives, as the best of them would be above by chance alone."""
+    """The criterion that the mean of the OT objectives is above; the best would be above by chance alone."""
     return AllOf(average_of(OT, m) > value(other, m) for m in metrics)
 
 
 def _trends(cpcc: str) -> AllOf:
-    """Coarse metrics that grow with CPCC over objectives, and fine ones that fall."""
+    """The criterion that coarse metrics grow with CPCC over objectives, and fine ones fall."""
     coarse, fine = (value("", f"correlation/{cpcc}/{level}") for level in ("coarse", "fine"))
     return AllOf([(coarse > 0.0).with_floor(WEAK_CORRELATION), (fine < 0.0).with_floor(WEAK_CORRELATION)])
 
@@ -239,12 +239,12 @@ _OBJECTIVES: tuple[Claim, ...] = (
 
 
 def _ordered(name: str, values: Iterable[Any]) -> AllOf:
-    """FastFT > EMD > l2, each by its own distance, at every value of a setting."""
+    """The criterion that FastFT > EMD > l2, each by its own distance, at every value of a setting."""
     return AllOf(chain(("fastft", "emd", "l2"), OWN, {name: each}) for each in values)
 
 
 def _steady(metric: str, name: str, values: Sequence[Any], limit: float) -> AllOf:
-    """A metric that differs by less than a limit between any two values of a setting."""
+    """The criterion that a metric differs by less than a limit between any two values of a setting."""
     return AllOf(
         value(objective, metric, {name: a}) > value(objective, metric, {name: b}) - limit
         for objective in STUDIED
@@ -253,7 +253,7 @@ def _steady(metric: str, name: str, values: Sequence[Any], limit: float) -> AllO
 
 
 def _trade(objective: str, scheme: str) -> AllOf:
-    """A scheme of flow weights above uniform in the mean target metric, below it in the source one."""
+    """The criterion that flow weights by a scheme raise mean target metrics and lower mean source metrics."""
     changed, uniform = ({"flow_weights": name} for name in (scheme, "uniform"))
     target, source = "mean/target", "mean/source"
     return AllOf(
@@ -265,12 +265,12 @@ def _trade(objective: str, scheme: str) -> AllOf:
 
 
 def _advantage(objective: str, size: int) -> Expression:
-    """What an objective has above l2 at a batch size."""
+    """The expression of the advantage of an objective over l2 at a batch size."""
     return value(objective, OWN, {"batch_size": size}) - value("l2", OWN, {"batch_size": size})
 
 
 def _blocks() -> AllOf:
-    """Distances inside the groups of every level clearly below those outside, whatever the depth."""
+    """The criterion that distances inside groups of every level are below those outside, at any depth."""
     return AllOf(
         value(name, f"blocks/{level}", {"depth": depth}) < BLOCK
         for name in STUDIED
@@ -378,7 +378,7 @@ class Proof(NamedTuple):
     verdict: str
 
 
-# What the page begins with: how claims are judged, and those that are proved.
+# The beginning of the page: how claims are judged, and the claims that can be proved.
 HEAD = tuple(Path(__file__).with_suffix(".md").read_text(encoding="utf-8").splitlines())
 _PROVED = HEAD[HEAD.index("|:--|:--|:--|:--|:--|") + 1 :]
 PROOFS = tuple(Proof(*row.removeprefix("| ").removesuffix(" |").split(" | ")) for row in _PROVED)

@@ -1,4 +1,4 @@
-"""Claims about what distances cost and how close they come to EMD; to add one, add an entry here."""
+"""Claims about the cost of distances and how well they approximate EMD; to add one, add an entry here."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from cophenet.paper.variants import MODE_BY_MODE
 __all__ = ["COST_CLAIMS"]
 
 TIMED = ("cifar10", "inat21-mini")
-# Powers of n in the paper's table of complexities, logarithms left out, and how much more is allowed. That
-# 0.75 to 1.25 counts as linear was settled after first pilots of the time study were seen.
+# Powers of n in the paper's table of complexities, without logarithms, and the allowed excess. That 0.75 to
+# 1.25 counts as linear was decided after the first pilots of the timing study had been seen.
 BOUNDS = {"l2": 1, "fastft": 1, "swd": 1, "ft": 1, "twd": 2, "sinkhorn": 2, "emd": 3}
 SLACK = 0.25
-# Powers of n that differ by less may be the same.
+# Powers of n that differ by less than this may be the same.
 SAME_POWER = 0.1
 CLOSE, PROHIBITIVE, LITTLE_SLOWER = 0.1, 100, 1.1
 APPROXIMATIONS = ("swd", "ft", "twd", "sinkhorn", "emd")

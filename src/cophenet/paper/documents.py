@@ -30,28 +30,28 @@ __all__ = [
 ]
 
 FORMAT = 3
-# An absolute path up to its last part; slashes inside of words and addresses are no such.
+# The folders of an absolute path; slashes inside words and URLs do not match.
 _FOLDERS = re.compile(r"(?<![\w/:.~-])/(?:[^\s/'\"]+/)+")
 
 
 @dataclass(frozen=True)
 class Document:
-    """What is known of an item.
+    """The results of an item, and how they were made.
 
     Attributes:
-        item: Its name.
+        item: Name of the item.
         title: What it shows.
         paper: Labels in the paper.
         scale: Size of the experiments.
-        recipes: Recipes that were asked for; empty for the paper's data.
-        seeds: Seeds that were asked for; empty for those of the item.
+        recipes: The given recipes; empty for the paper's data.
+        seeds: The given seeds; empty for those of the item.
         settings: Settings that were changed in every recipe.
-        setup: Recipe -> what was trained, in a sentence.
+        setup: Recipe -> a sentence about the training.
         runs: Names of the finished runs.
-        missing: Name of a run -> why it is not there.
-        arrays: What figures draw beside single numbers, such as distance matrices.
-        study: What a study without runs returned.
-        observations: What was measured.
+        missing: Name of a run -> why it is missing.
+        arrays: Arrays that figures draw besides single numbers, such as distance matrices.
+        study: The result of a study without runs.
+        observations: The observations.
     """
 
     item: str
@@ -70,7 +70,7 @@ class Document:
 
     @property
     def command(self) -> str:
-        """The command that makes the item as it is here.
+        """The command that makes the item with these settings.
 
         Example:
             >>> Document("rank", recipes=("digits",), seeds=(7,), settings=("schedule={every: 2}",)).command
@@ -80,21 +80,21 @@ class Document:
         for recipe in self.recipes:
             words += ["--recipe", recipe]
         if self.seeds:
-            # The comma makes a single one a list, not a number of seeds.
+            # The comma makes a single seed a list; without it, it would be the number of seeds.
             words += ["--seeds", ",".join(map(str, self.seeds)) + "," * (len(self.seeds) == 1)]
         for setting in self.settings:
             words += ["--set", setting]
         return command(*words)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; observations of a study are in what it returned."""
+        """Plain data; observations of a study are left out, because they are made from its result."""
         parts = {name: value for name, value in self.__dict__.items() if name != "observations"}
         plain = {name: list(v) if isinstance(v, tuple) else v for name, v in parts.items()}
         return {"format": FORMAT, **plain, "observations": [] if self.study else self.observations.to_json()}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Document:
-        """The document that `to_json` gave."""
+        """Make the document from the output of `to_json`."""
         parts: dict[str, Any] = {
             name: tuple(v) if isinstance(v, list) else v for name, v in content.items() if name != "format"
         }
@@ -107,7 +107,7 @@ class Document:
 
 
 def document_path(folder: Path, name: str) -> Path:
-    """Where the document of an item is.
+    """Path of the document of an item.
 
     Example:
         >>> document_path(Path("results"), "rank").as_posix()
@@ -117,10 +117,10 @@ def document_path(folder: Path, name: str) -> Path:
 
 
 def read_document(folder: Path, name: str) -> Document | None:
-    """The document of an item; None if there is none that this version understands.
+    """Read the document of an item; None if there is none that this version can read.
 
     Args:
-        folder: Where items were written to.
+        folder: Output folder of the items.
         name: Name of the item.
 
     Example:
@@ -133,9 +133,9 @@ def read_document(folder: Path, name: str) -> Document | None:
 
 
 def read_study(folder: Path, name: str) -> dict[str, Any] | None:
-    """What a study without runs has measured before; None if nothing.
+    """Read the saved result of a study without runs; None if there is none.
 
-    Whatever else a document has or lacks: what was measured is not measured again.
+    The result is used even if this version cannot read the rest of the document: it is never measured again.
 
     Raises:
         ValueError: If there is a document of another format.
@@ -151,10 +151,10 @@ def read_study(folder: Path, name: str) -> dict[str, Any] | None:
 
 
 def unreadable(folder: Path) -> dict[Path, str]:
-    """Files that lie where documents are and are none that this version understands, each with the reason.
+    """Files at the paths of documents that this version cannot read, each with the reason.
 
     Args:
-        folder: Where items were written to.
+        folder: Output folder of the items.
 
     Example:
         >>> unreadable(Path("/nowhere"))
@@ -166,7 +166,7 @@ def unreadable(folder: Path) -> dict[Path, str]:
 
 
 def _read(path: Path, name: str) -> tuple[dict[str, Any], str]:
-    """The content of a document, and what is wrong with it; "" if nothing is."""
+    """Read the content of a document, and why it cannot be used; "" if it can."""
     try:
         content = read_json(path)
     except ValueError:
@@ -185,8 +185,8 @@ def write_document(document: Document, output: Path) -> list[Path]:
     """Write all files of an item: its document as JSON, its tables as text, its figures as SVG and PNG.
 
     Args:
-        document: What is known of the item.
-        output: Where items are written to; each has a folder there, made if needed.
+        document: The document.
+        output: Output folder of the items; each has a subfolder, created if needed.
 
     Returns:
         The files, the JSON first.
@@ -208,16 +208,16 @@ def write_document(document: Document, output: Path) -> list[Path]:
 
 
 def choose_document(document: Document, queue: Queue, output: Path) -> Document:
-    """The document to write: the old one if runs or data behind it are gone, else the new one.
+    """Choose the document to write: the old one if runs or data behind it are gone, else the new one.
 
     Args:
-        document: The new one.
-        queue: What runs there are.
-        output: Where items are written to.
+        document: The new document.
+        queue: The queue, with the status of all runs.
+        output: Output folder of the items.
 
     Raises:
-        ValueError: If the one that is there must stay but cannot be drawn, or was made with other settings
-            while new ones were asked for.
+        ValueError: If the old document must be kept but cannot be read, or is of another command while runs
+            may be trained.
     """
     path = document_path(output, document.item)
     if not path.is_file():
@@ -238,7 +238,7 @@ def choose_document(document: Document, queue: Queue, output: Path) -> Document:
 
 
 def _lost(document: Document, runs: Sequence[str], known: Document | None, queue: Queue) -> str:
-    """What would be lost with a document that rests on some runs; nothing if it may be replaced."""
+    """What would be lost with the old document, which is of some runs; "" if it may be replaced."""
     failing = {*queue.report.lacking, *queue.report.failed}
     gone = [name for name in runs if name in failing or not (queue.folder / name / "results.json").is_file()]
     if gone and (queue.only_finished or len(document.runs) < len(runs)):
@@ -251,7 +251,7 @@ def _lost(document: Document, runs: Sequence[str], known: Document | None, queue
 
 
 def without_folders(text: str) -> str:
-    """Text that is shown to others: of a path only the last part.
+    """Remove the folders of paths from a text that may be published.
 
     Example:
         >>> without_folders("cannot read /home/me/data/train.bin: 3/4 of it")

@@ -1,7 +1,7 @@
-"""A claim, and what it asks for: expressions over observations, as data.
+"""Claims and their criteria: expressions over observations, as data.
 
-`value("fastft", "cpcc/own") > value("flat", "cpcc/own") + 0.1` is a comparison; `AllOf` and `AnyOf` put
-several together.
+`value("fastft", "cpcc/own") > value("flat", "cpcc/own") + 0.1` is a comparison; `AllOf` and `AnyOf` combine
+several.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Term:
-    """A metric of an objective, or of several taken together.
+    """A metric of an objective, or of several objectives combined.
 
     Attributes:
-        metric: As in `Observation`.
+        metric: Its key, as in `Observation`.
         objectives: Names of objectives; those that are not trained on a data set are left out there.
-        setting: What is changed, as pairs of name and value.
-        control: Whether of the shuffled tree.
+        setting: The changed settings, as pairs of name and value.
+        control: Whether it is that of the control with a shuffled tree.
         recipe: The data set; "" for the one that is judged.
-        best: Whether of several objectives that with the highest mean counts, instead of their mean.
+        best: Whether to use the objective with the highest mean, instead of the mean over objectives.
     """
 
     metric: str
@@ -54,7 +54,7 @@ class Term:
     best: bool = False
 
     def __str__(self) -> str:
-        """As it is called in a verdict."""
+        """The text in verdicts."""
         names = [label_of(name) or "measured" for name in self.objectives]
         joined = f"{'best' if self.best else 'mean'} of {', '.join(names)}" if len(names) > 1 else names[0]
         more = (setting_text(dict(self.setting)), "shuffled tree" * self.control, self.recipe)
@@ -63,7 +63,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Expression:
-    """A sum of terms, each times a factor, and of a constant.
+    """A weighted sum of terms plus a constant.
 
     Example:
         >>> print(2 * value("emd", "cpcc/own") + 0.1 > value("l2", "cpcc/own"))
@@ -89,15 +89,15 @@ class Expression:
         return self + _expression(other) * -1.0
 
     def __gt__(self, other: Expression | float) -> Comparison:
-        """The comparison that asks for this side to be above the other."""
+        """The comparison that requires this side to be above the other."""
         return Comparison(self, _expression(other))
 
     def __lt__(self, other: Expression | float) -> Comparison:
-        """The comparison that asks for this side to be below the other."""
+        """The comparison that requires this side to be below the other."""
         return Comparison(_expression(other), self)
 
     def text(self, unit: Unit) -> str:
-        """As it is called in a verdict, a constant in the unit of the metric."""
+        """The text in verdicts, with constants in the unit of the metric."""
         parts = [f"{'' if factor == 1 else f'{factor:g} x '}{term}" for factor, term in self.terms]
         if self.constant or not parts:
             parts.append(shown(self.constant, unit))
@@ -116,28 +116,28 @@ def value(
     control: bool = False,
     recipe: str = "",
 ) -> Expression:
-    """A metric of an objective, to be compared."""
+    """The expression of a metric of an objective."""
     return Expression(((1.0, Term(metric, (objective,), tuple((setting or {}).items()), control, recipe)),))
 
 
 def average_of(objectives: Sequence[str], metric: str) -> Expression:
-    """The mean of a metric over several objectives, for every seed."""
+    """The expression of the mean of a metric over several objectives, for every seed."""
     return Expression(((1.0, Term(metric, tuple(objectives))),))
 
 
 def best_of(objectives: Sequence[str], metric: str) -> Expression:
-    """The metric of that one of several objectives which has the highest mean over seeds."""
+    """The expression of the metric of the objective with the highest mean over seeds, among several."""
     return Expression(((1.0, Term(metric, tuple(objectives), best=True)),))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """That one expression is above another.
+    """The criterion that one expression is above another.
 
     Attributes:
-        above: The side that has to be the larger one.
+        above: The side that must be larger.
         below: The other side.
-        floor: A difference that may be nothing however often it is seen; half of the interval is at least it.
+        floor: Least half-width of the interval: smaller differences never decide, however often measured.
     """
 
     above: Expression
@@ -145,7 +145,7 @@ class Comparison:
     floor: float = 0.0
 
     def __str__(self) -> str:
-        """In words, with the metrics."""
+        """The comparison in words, with the metrics."""
         metrics = dict.fromkeys(term.metric for _, term in (*self.above.terms, *self.below.terms))
         unit = unit_of(next(iter(metrics), ""))
         return f"{self.above.text(unit)} above {self.below.text(unit)} ({', '.join(metrics)})"
@@ -156,39 +156,39 @@ class Comparison:
         return (self.above - self.below).terms
 
     def with_floor(self, floor: float) -> Comparison:
-        """The same, with another floor."""
+        """The same comparison with another floor."""
         return replace(self, floor=floor)
 
 
 class _Several:
     def __init__(self, parts: Iterable[Criterion]) -> None:
-        """From any iterable."""
+        """Store the criteria."""
         self.parts = tuple(parts)
 
 
 class AllOf(_Several):
-    """That all of several criteria hold."""
+    """The criterion that all of several criteria hold."""
 
 
 class AnyOf(_Several):
-    """That at least one of several criteria holds."""
+    """The criterion that at least one of several criteria holds."""
 
 
 Criterion: TypeAlias = Comparison | AllOf | AnyOf
 
 
 def each_above(names: Iterable[str], other: str, metrics: Sequence[str], margin: float = 0.0) -> AllOf:
-    """Each objective above another one by a margin, in every metric."""
+    """The criterion that each objective is above another one by a margin, in every metric."""
     return AllOf(value(name, m) > value(other, m) + margin for name in names for m in metrics)
 
 
 def chain(names: Sequence[str], metric: str, setting: Mapping[str, Any] | None = None) -> AllOf:
-    """Each objective above the next one."""
+    """The criterion that each objective is above the next one."""
     return AllOf(value(a, metric, setting) > value(b, metric, setting) for a, b in pairwise(names))
 
 
 def near(expression: Expression, number: float, limit: float) -> AllOf:
-    """An expression closer to a number than a limit."""
+    """The criterion that an expression differs from a number by less than a limit."""
     return AllOf([expression > number - limit, expression < number + limit])
 
 
@@ -198,15 +198,15 @@ class Claim:
 
     Attributes:
         text: What is claimed, in our words.
-        where: Its place in the paper; "-" for what is beyond it.
+        where: Its place in the paper; "-" for claims beyond it.
         item: Name of the item whose observations decide.
-        requires: What must hold on every data set of the item.
-        data: The data sets that it is about, if about several.
-        most: Whether most of the data sets are enough.
+        requires: The criterion that must hold on every data set of the item.
+        data: The data sets that it is about, if there are several.
+        most: Whether it is enough that the criterion holds on most of the data sets.
         across: Whether it compares data sets with each other, and so is judged once.
-        untrained: Whether it can be told by networks that have hardly learned, as times can.
-        gpu: What of it a laptop cannot measure, if anything; "all" for the whole.
-        also_shown: What is shown too and decides nothing, by what it is.
+        untrained: Whether networks that have hardly learned can decide it, as for times.
+        gpu: The part that a laptop cannot measure, if any; "all" for the whole claim.
+        also_shown: Other criteria that are shown but decide nothing, by label.
     """
 
     text: str
@@ -222,7 +222,7 @@ class Claim:
 
 
 def shown(number: float, unit: Unit, sign: str = "") -> str:
-    """A number in its unit; with the sign "+" also above zero.
+    """Format a number in its unit; with `sign` "+", positive numbers have a sign too.
 
     Example:
         >>> shown(0.123, "percent"), shown(0.123, "seconds", "+")

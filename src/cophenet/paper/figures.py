@@ -40,10 +40,10 @@ def item_figures(document: Document) -> Figures:
 
 
 def checksum(figure: Mapping[str, Any]) -> str:
-    """What stands in the files of a figure, so that it can be seen whether they are of its data.
+    """Checksum of a figure's data, which is stored in its files to tell whether they are of this data.
 
     Args:
-        figure: As for `draw`; the same from Python and from a JSON file.
+        figure: As for `draw`; data from Python and from a JSON file has the same checksum.
 
     Example:
         >>> checksum({"kind": "heat", 1: (2, 3)}) == checksum({"1": [2, 3], "kind": "heat"})
@@ -54,17 +54,18 @@ def checksum(figure: Mapping[str, Any]) -> str:
 
 
 def draw(figure: Mapping[str, Any]) -> dict[str, bytes]:
-    """A figure as files, by their ending; each says in its description of which data it is.
+    """Draw a figure; return the content of its files by ending, each with the checksum of the data in it.
 
     Args:
-        figure: "kind" and its data, as the function "<kind>_figure" of `charts` takes it.
+        figure: "kind" and its data, as accepted by the function "<kind>_figure" of `charts`.
     """
     import matplotlib
 
     from cophenet.paper import charts
 
     drawn = getattr(charts, f"{figure['kind']}_figure")(figure)
-    # Once for both files, for it takes as long as drawing; with any layout, each file is drawn twice.
+    # The layout is computed once for both files, because it takes as long as drawing; with a layout engine,
+    # each file would be drawn twice.
     drawn.get_layout_engine().execute(drawn)
     with matplotlib.rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
         drawn.set_layout_engine(None)
@@ -79,10 +80,10 @@ def draw(figure: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def dots_panel(title: str, rows: Sequence[str], series: Mapping[str, Cells], **look: Any) -> dict[str, Any]:
-    """A panel of numbers by row; where cells have a published number, that is shown too.
+    """A panel of numbers by row; published numbers of cells are shown too.
 
     Args:
-        title: Of the panel.
+        title: Title of the panel.
         rows: Names of the rows.
         series: Name -> a cell for each row.
         **look: "x", "percent", "log", "together".
@@ -111,7 +112,7 @@ def _panel(
     numbers: Mapping[str, Number],
     **look: Any,
 ) -> dict[str, Any]:
-    """A panel with a row for each condition, which has a name, and a series for each number."""
+    """A panel with a row for each named condition, and a series for each number."""
     cells = [number_cells(list(numbers.values()), observations, condition) for _, condition in rows]
     series = {name: [row[place] for row in cells] for place, name in enumerate(numbers)}
     return dots_panel(title, [name for name, _ in rows], series, **look)
@@ -127,15 +128,15 @@ def by_number(
     control: str = "",
     **look: Any,
 ) -> Figures:
-    """A panel for each number of an item, with a row for each condition on data that was measured.
+    """A panel for each number of an item, with a row for each condition on measured data sets.
 
     Args:
         item: The item.
         document: Its document.
-        title: Of a panel; "{}" for the heading of its number.
-        row: Name of a row; "{0}" for the condition.
-        series: Name of the numbers.
-        control: Name of those of the shuffled tree; "" to leave them out.
+        title: Title of a panel; "{}" stands for the heading of its number.
+        row: Name of a row; "{0}" stands for the condition.
+        series: Name of the series of numbers.
+        control: Name of the series of controls; "" to leave them out.
         **look: As for `dots_panel`.
     """
     observations = document.observations
@@ -153,7 +154,7 @@ def by_number(
 
 
 def cpcc(item: Item, document: Document, title: str = "") -> Figures:
-    """A panel for each data set: TestCPCC, beside the published one, and that of the control."""
+    """A panel for each data set: TestCPCC with the published numbers, and that of the controls."""
     observations = document.observations
     own, _, shuffled, _ = item.numbers
     shown = [c for c in observations.plain() if any(number_cells(item.numbers, observations, c))]
@@ -200,10 +201,10 @@ def _fit(points: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
 
 
 def _line(name: str, points: Mapping[str, Cell | None], *, control: bool = False) -> list[dict[str, Any]]:
-    """A series of a figure, if there is any number: by setting, all of them, for their order in the picture.
+    """A list with a series by setting, empty if it has no number; all settings are in it, for their order.
 
     Args:
-        name: Of the series, or of that which it is the control of.
+        name: Name of the series, or of the series that it is the control of.
         points: Setting -> mean and standard deviation.
         control: Whether it is a control.
     """
@@ -215,7 +216,7 @@ def _line(name: str, points: Mapping[str, Cell | None], *, control: bool = False
 
 
 def curves(item: Item, document: Document, label: str, y: str = "TestCPCC") -> Figures:
-    """TestCPCC by the setting that is varied; `y` is the name of that axis."""
+    """TestCPCC by the varied setting; `y` is the label of the y axis."""
     lines = curve_points(document.observations).items()
     series = [line for (name, control), points in lines for line in _line(name, points, control=control)]
     panel = {"title": "TestCPCC", "x": label, "y": y, "percent": True, "series": series}
@@ -251,7 +252,7 @@ def modes(item: Item, document: Document) -> Figures:
     """Mixture components over epochs, a panel for each way of counting."""
     observations = document.observations
     measured = observations.plain(measured=True)
-    # Over epochs for one data set: where there are several objectives, if anywhere.
+    # Over epochs for one data set only: if possible, one with other objectives than l2.
     chosen = {c.recipe for c in sorted(measured, key=lambda c: c.objective == "l2")[:1]}
     panels = []
     for way in MODES:
@@ -267,7 +268,7 @@ def modes(item: Item, document: Document) -> Figures:
 
 
 def umap(item: Item, document: Document) -> Figures:
-    """Test features in the plane, coloured by group."""
+    """Two-dimensional projections of test features, coloured by group."""
     panels = [
         {
             "title": f"{label_of(one['objective'])}-CPCC, {one['method']}, seed {one['seed']}",

@@ -1,4 +1,4 @@
-"""Straight lines through points, also of logarithms: how one number follows another."""
+"""Least-squares lines, also of logarithms: how one number depends on another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class LineFit:
     """A least-squares line.
 
     Attributes:
-        slope: What y gains when x grows by one.
+        slope: Change of y per unit of x.
         intercept: y at x = 0.
         correlation: Pearson's r; NaN where one side is constant.
     """
@@ -52,7 +52,7 @@ def fit_line(x: Sequence[float], y: Sequence[float]) -> LineFit:
 
 
 def growth_exponent(sizes: Sequence[float], costs: Sequence[float], last: int = 4) -> float:
-    """The power of the size that a cost grows with, from the largest sizes, where overhead counts least.
+    """The exponent p of a cost that grows as size^p, from the largest sizes, where overhead matters least.
 
     Args:
         sizes: Positive, ascending.

@@ -1,4 +1,4 @@
-"""Studies of time in a process of their own, with one thread."""
+"""Timing studies in a separate process with one thread."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from cophenet.paper.timing import time_steps
 __all__ = ["run_isolated"]
 
 _HUGE = str(1 << 40)
-# A C library that gives large blocks back to the system makes every call pay for fresh pages, in steps that
-# have nothing to do with the work: glibc is told to keep them. Others do not read these.
+# If the C library returns large blocks to the system, every call pays for fresh pages, which makes times jump
+# regardless of the work. These settings make glibc keep the blocks; other libraries ignore them.
 _ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": _HUGE,
     "MALLOC_TRIM_THRESHOLD_": _HUGE,
@@ -25,7 +25,7 @@ _ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
 }
 _RESULT = "= "
-# Modules are looked for where this process does: not in the current folder, which may be anyone's.
+# Modules are searched where this process searches them, not in the current folder, which may be untrusted.
 _START = (
     "import sys; sys.path[:] = sys.argv.pop(1).split(chr(10)); "
     "from cophenet.paper.isolated import _main; _main(*sys.argv[1:])"
@@ -39,18 +39,18 @@ _RUNNERS: dict[str, Callable[[dict[str, Any], Callable[[str], None]], dict[str, 
 def run_isolated(
     study: str, settings: Mapping[str, Any] | None = None, tell: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Run a study of time in a new process with one thread.
+    """Run a timing study in a new process with one thread.
 
     Args:
         study: "synthetic" for `synthetic_study`, "steps" for `time_steps`.
-        settings: Its settings by name; None for its own.
-        tell: Gets a line about every step.
+        settings: Its settings by name; None for its defaults.
+        tell: Called with a line about every step.
 
     Returns:
         What the study returns.
 
     Raises:
-        RuntimeError: If the process fails; says why.
+        RuntimeError: If the process fails; the message says why.
         ValueError: If there is no such study.
 
     Example:
@@ -82,9 +82,9 @@ def run_isolated(
 
 
 def _main(study: str, settings: str) -> None:
-    """The study in the new process: lines about what is done, and the result as a line of JSON.
+    """Run the study in the new process; print a line about every step, and the result as a line of JSON.
 
-    Each begins with a mark, for a package may say something at any time, also while the process ends.
+    Each line begins with a marker, because packages may print at any time, even while the process ends.
     """
     result = _RUNNERS[study](json.loads(settings), lambda line: print(f"- {line}", flush=True))
     print(_RESULT + json.dumps(result, allow_nan=False), flush=True)

@@ -1,4 +1,4 @@
-"""What an item of the paper room is: what it trains, measures and shows, as data."""
+"""Items to reproduce, as data: what each of them trains, measures and shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Figures: TypeAlias = dict[str, dict[str, Any]]
 
 
 def later(module: str, name: str, **options: Any) -> Callable[..., Any]:
-    """A function of this room, imported when it is called."""
+    """A function of this package, imported when it is called."""
 
     def call(*arguments: Any) -> Any:
         return getattr(import_module(f"cophenet.paper.{module}"), name)(*arguments, **options)
@@ -37,10 +37,10 @@ class Number:
     """A metric as tables and figures show it.
 
     Attributes:
-        heading: Its name there.
-        metric: As in `Observation`.
-        paper: Whether the published number stands beside it.
-        control: Whether it is that of the shuffled tree.
+        heading: Its name in tables and figures.
+        metric: Its key, as in `Observation`.
+        paper: Whether the published number is shown beside it.
+        control: Whether it is that of the control with a shuffled tree.
     """
 
     heading: str
@@ -51,11 +51,11 @@ class Number:
 
 @dataclass(frozen=True)
 class TimingStudy:
-    """A study of time, which needs no runs.
+    """A timing study, which needs no runs.
 
     Attributes:
-        name: As `run_isolated` has it.
-        observations: What was measured, from what the study returned.
+        name: Its name in `run_isolated`.
+        observations: Converts the result of the study to observations.
     """
 
     name: str
@@ -64,28 +64,28 @@ class TimingStudy:
 
 @dataclass(frozen=True)
 class Item:
-    """Something to reproduce.
+    """A part of the paper to reproduce, or a study beyond it.
 
     Attributes:
-        name: What it is called on the command line.
+        name: Its name on the command line.
         title: What it shows.
-        labels: Labels in the paper; none for what is beyond it.
-        recipes: The data sets, by their recipes.
-        variants: What is trained, by recipe and scale.
-        minutes: What it computes beside the runs takes on a laptop.
-        fixed: Whether it makes sense on its own recipes only.
-        numbers: What its tables and figures show of every condition.
+        labels: Labels in the paper; empty for items beyond it.
+        recipes: The recipes of its data sets.
+        variants: Returns the variants to train, from recipe and scale.
+        minutes: Minutes on a laptop of what it computes besides the runs.
+        fixed: Whether it is only meaningful on its own recipes.
+        numbers: Metrics that its tables and figures show for every condition.
         heading: Title of its table with a row for each condition; "" if it has none.
         leading: Columns of that table before the numbers.
-        notes: Remarks below it.
-        tables: Its other tables by name.
-        figures: Its figures by name, as data.
-        measure: What is measured on the runs beside their results: from the observations, the planned runs
-            and their folder, the observations with more rows, and arrays for figures.
-        study: The study of time behind it, if it needs no runs.
-        count: What is counted of data sets, without runs: from recipes, scale, data folder and a function
-            that gets messages.
-        alone: Whether it is made only by its own name, and not with "all".
+        notes: Notes below that table.
+        tables: Returns its other tables by name.
+        figures: Returns its figures by name, as data.
+        measure: Measures more on the runs: takes the observations, the planned runs and their folder, and
+            returns the observations with more rows, and arrays for figures.
+        study: Its timing study, if it needs no runs.
+        count: Counts properties of data sets, without runs: takes recipes, scale, data folder and a function
+            for messages.
+        alone: Whether it is made only if it is named, and not with "all".
     """
 
     name: str

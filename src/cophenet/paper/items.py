@@ -1,7 +1,7 @@
 """The items of the paper, and some beyond it, as data: what each trains, measures and shows.
 
-To add an item, add an entry to `ITEMS`. The list is read wherever an item is named, so nothing heavy is
-imported with it: functions of other files are named here and imported when they are called.
+To add an item, add an entry to `ITEMS`. The list is loaded wherever items are looked up by name, so it
+imports nothing heavy: functions of other modules are given by name and imported when they are called.
 """
 
 from __future__ import annotations
@@ -361,7 +361,7 @@ def item_names() -> tuple[str, ...]:
 
 
 def find_items(names: tuple[str, ...]) -> tuple[Item, ...]:
-    """Items by name, in the order of the list; "all" stands for all but those that are made alone.
+    """Items by name, in the order of the list; "all" means all except those with `alone` set.
 
     Raises:
         ValueError: If there is no such item.

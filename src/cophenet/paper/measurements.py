@@ -1,7 +1,7 @@
-"""What is measured beside the results of runs: modes, maps, orders, blocks of matrices, correlations, sizes.
+"""Measurements besides the results of runs: modes, maps, orders, blocks of matrices, correlations, sizes.
 
-Functions on runs take the observations of an item with the runs they are of, and give the observations with
-more rows, and the arrays that a figure draws, which are of the first seed.
+Functions on runs take the observations of an item and its runs, and return the observations with more rows,
+and arrays for figures, which are of the first seed.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Measured = tuple[Observations, list[dict[str, Any]]]
-# Orders in which Fast FlowTree takes samples, with its options.
+# Orders of the samples in Fast FlowTree, with the options for them.
 ORDERS: dict[str, dict[str, Any]] = {
     "batch order": {},
     "principal order": {"order": "principal"},
     "three principal orders": {"order": "principal", "n_orders": 3},
 }
-# As in the paper: Rank is an outlier, which would decide a fit alone.
+# As in the paper: Rank is an outlier, which alone would determine a fit.
 OUTLIER = "rank"
-# Printed sizes are rounded; with fewer samples than this share of them, a part of the data is missing.
+# Published sizes are rounded; with fewer samples than this share of them, a part of the data is missing.
 _WHOLE = 0.98
 _FEWEST_POINTS = 4
 _MOST = 10
@@ -71,7 +71,7 @@ _CHECKSUMS = "features"
 def _runs(
     observations: Observations, planned: Sequence[VariantRuns], folder: Path
 ) -> Iterator[tuple[Condition, int, Run, bool]]:
-    """Condition, seed and run of all that is finished but controls, and whether it is the first seed."""
+    """Yield condition, seed and run of all finished runs but controls, and whether it is the first seed."""
     for condition, runs in zip(observations.conditions, planned, strict=True):
         if not condition.control:
             for place, seed in enumerate(observations.seeds(condition)):
@@ -90,7 +90,7 @@ def _arrays(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def modes(observations: Observations, planned: Sequence[VariantRuns], folder: Path) -> Measured:
-    """Mixture components per class: "components/<way>" at the end, "components/<way>@<epoch>" of a seed.
+    """Mixture components per class: "components/<way>", and for the first seed "components/<way>@<epoch>".
 
     "components-null/<way>" is the same count on samples of one Gaussian for each class.
     """
@@ -112,7 +112,7 @@ def modes(observations: Observations, planned: Sequence[VariantRuns], folder: Pa
 def _run_modes(run: Run, *, over_epochs: bool) -> dict[str, dict[str, Any]]:
     """Modes of the saved features, after epochs and at the end; counted once and saved in the run folder.
 
-    With the checksums of the features: those of a network that was trained again are counted again.
+    Checksums of the features are saved too: if a network was trained again, its modes are counted again.
     """
     path = run.path / "modes.json"
     saved = read_json(path) if path.is_file() else {}
@@ -132,13 +132,13 @@ def _run_modes(run: Run, *, over_epochs: bool) -> dict[str, dict[str, Any]]:
             features, labels = _arrays(file)
             saved[when] = {way: asdict(count_modes(features, labels, **o)) for way, o in MODES.items()}
             measured_on[when] = now
-            # At once: it takes minutes, and may be interrupted.
+            # Written at once: counting takes minutes, and may be interrupted.
             write_json(path, {**saved, _CHECKSUMS: measured_on})
     return saved
 
 
 def umap(observations: Observations, planned: Sequence[VariantRuns], folder: Path) -> Measured:
-    """Test features in the plane, and "map/between-groups": the variance between the coarsest groups."""
+    """Projections of test features, and "map/between-groups": share of variance between coarsest groups."""
     rows, arrays = [], []
     for condition, seed, run, first in _runs(observations, planned, folder):
         if not _features(run).is_file():
@@ -192,19 +192,19 @@ def orders(observations: Observations, planned: Sequence[VariantRuns], folder: P
 def order_study(
     features: Tensor, labels: Tensor, tree: Hierarchy, repeats: int = 5, seed: int = 0
 ) -> dict[str, dict[str, float]]:
-    """Distances by Fast FlowTree in each kind of order, against the exact EMD, over random orders of samples.
+    """Compare Fast FlowTree in each kind of order with the exact EMD, over random orders of the samples.
 
     Args:
         features: (N, d) floating point.
-        labels: (N,) positions in the tree's classes.
+        labels: (N,) class indices of the tree.
         tree: The label tree.
-        repeats: Random orders of the samples.
-        seed: Of these orders.
+        repeats: Number of random orders of the samples.
+        seed: Seed of these orders.
 
     Returns:
         By kind of order: "error", the mean of value / EMD - 1 over pairs and orders; "spread", the standard
         deviation over orders relative to the mean, averaged over pairs; "cpcc" and "cpcc_spread", mean and
-        standard deviation of the CPCC over orders. Under "emd" its own "cpcc".
+        standard deviation of the CPCC over orders. Under "emd", the "cpcc" of EMD.
 
     Example:
         >>> import torch
@@ -242,7 +242,7 @@ def order_study(
 
 
 def matrices(observations: Observations, planned: Sequence[VariantRuns], folder: Path) -> Measured:
-    """Class distances in the order of the tree, and how much its blocks show in them.
+    """Class distances in the order of the tree, and how visible its blocks are in them.
 
     "blocks/<depth>": as in `_block_ratios`, for each level but the classes; "block-share": as in
     `_block_share`, of the subtree that one study changes.
@@ -276,14 +276,15 @@ def matrices(observations: Observations, planned: Sequence[VariantRuns], folder:
 
 
 def _cuts(groups: NDArray[Any]) -> list[int]:
-    """Where the next group begins."""
+    """Positions at which a new group begins."""
     return [int(place) + 1 for place in np.flatnonzero(groups[1:] != groups[:-1])]
 
 
 def _block_ratios(matrix: Floats, tree: Hierarchy) -> dict[int, float]:
-    """Mean distance inside the blocks of a level over that outside of them, level by level.
+    """Mean distance inside the blocks of each level, divided by the mean distance outside of them.
 
-    Outside, but in the same block of the next higher level; levels without pairs of both kinds are left out.
+    Only pairs in the same block of the next higher level count; levels without pairs of both kinds are left
+    out.
 
     Args:
         matrix: (k, k) distances in the order of the tree's classes.
@@ -310,7 +311,7 @@ def _block_ratios(matrix: Floats, tree: Hierarchy) -> dict[int, float]:
 
 
 def _block_share(matrix: Floats, members: NDArray[np.bool_]) -> float:
-    """Mean distance between some classes over the mean of the whole matrix.
+    """Mean distance between some classes, divided by the mean of the whole matrix.
 
     Example:
         >>> distances = np.array([[0, 2, 4], [2, 0, 4], [4, 4, 0.0]])
@@ -322,9 +323,9 @@ def _block_share(matrix: Floats, members: NDArray[np.bool_]) -> float:
 
 
 def correlations(observations: Observations, _planned: Sequence[VariantRuns], _folder: Path) -> Measured:
-    """Adds "correlation/<cpcc>/<level>": Pearson's r over objectives, for seeds that all have.
+    """Add "correlation/<cpcc>/<level>": Pearson's r over objectives, for seeds that all objectives have.
 
-    Of CPCC by l2 and by the distance trained with, and of the means of coarse and fine metrics.
+    Between CPCC, by l2 and by the distance trained with, and the means of coarse and fine metrics.
     """
     conditions, rows = [], []
     for recipe in observations.recipes:
@@ -345,7 +346,7 @@ def correlations(observations: Observations, _planned: Sequence[VariantRuns], _f
 def _by_seed(
     first: Sequence[Mapping[int | None, float | None]], second: Sequence[Mapping[int | None, float | None]]
 ) -> Iterator[tuple[int | None, tuple[list[float], list[float]]]]:
-    """Points of every seed that all have, where they are enough for a line."""
+    """Yield the points of every seed that all objectives have, if they are enough for a line."""
     if len(first) < _FEWEST_POINTS:
         return
     common = set.intersection(*(set(values) for values in (*first, *second)))
@@ -360,7 +361,7 @@ def _by_seed(
 def data_sizes(
     recipes: Sequence[str], scale: Scale, data_dir: Path | None, tell: Callable[[str], None]
 ) -> Observations:
-    """Samples and classes of the data sets that are there, and "<count>/of-printed" by the paper's table."""
+    """Count samples and classes of available data sets; "<count>/of-printed" is relative to the paper."""
     conditions, rows = [], []
     for recipe in recipes:
         source = load_recipe(recipe, scale).data.create_source()

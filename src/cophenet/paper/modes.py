@@ -1,7 +1,7 @@
-"""How many modes the features of a class have: the Gaussian mixture that Akaike's criterion likes best.
+"""Number of modes in the features of a class: that of the Gaussian mixture with the lowest AIC.
 
-The criterion also finds several components in samples of a single Gaussian, the more the wider they are. So
-the same is counted on such samples (a null model), and only what exceeds it shows modes.
+The criterion also selects several components for samples of a single Gaussian, more in more dimensions. So
+the same is counted on such samples (a null model), and only an excess over it indicates modes.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ MODES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class ModeCounts:
-    """The best numbers of components of all classes.
+    """The selected numbers of components of all classes.
 
     Attributes:
         components: One for each class present, in the order of labels.
         mean: Their mean.
         null: Mean of the same count on samples of one Gaussian for each class, see `one_gaussian`.
-        unconverged: Fits that reached the limit of iterations; their criterion counts all the same.
+        unconverged: Number of fits that reached the limit of iterations; they are compared all the same.
     """
 
     components: tuple[int, ...]
@@ -51,11 +51,11 @@ def best_components(
     Args:
         rows: (n, d) samples.
         covariance: Form of the components' covariances.
-        most: Largest number tried; no more than there are samples.
-        seed: Of the fits' starts.
+        most: Largest number to try; the number of samples is a limit too.
+        seed: Seed of the initialization of the fits.
 
     Returns:
-        The number, and how many of the fits did not converge.
+        The number of components, and the number of fits that did not converge.
 
     Raises:
         ValueError: If there are fewer than two samples or an argument is wrong.
@@ -79,7 +79,7 @@ def best_components(
     for count in range(1, min(most, len(rows)) + 1):
         mixture = GaussianMixture(count, covariance_type=covariance, random_state=seed)
         with warnings.catch_warnings():
-            # Counted and given back instead; few distinct samples also make k-means, the start, warn.
+            # Counted and returned instead; k-means, the initialization, also warns of few distinct samples.
             warnings.simplefilter("ignore", ConvergenceWarning)
             mixture.fit(values)
         unconverged += not mixture.converged_
@@ -95,15 +95,15 @@ def count_modes(
     most: int = 10,
     seed: int = 0,
 ) -> ModeCounts:
-    """The best number of mixture components for every class.
+    """Select the number of mixture components of every class.
 
     Args:
         features: (N, d).
         labels: (N,) integers.
         covariance: Form of the components' covariances.
-        project: Principal components of all features to keep first; None for the raw features.
-        most: Largest number tried.
-        seed: Of the fits' starts.
+        project: Number of principal components to project all features to; None for the raw features.
+        most: Largest number to try.
+        seed: Seed of the null model and of the initialization of the fits.
 
     Raises:
         ValueError: If a class has fewer than two samples or an argument is wrong.
@@ -140,9 +140,9 @@ def count_modes(
 
 
 def one_gaussian(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-    """As many samples of one Gaussian with the mean and the covariance of the given ones.
+    """Draw as many samples from one Gaussian with the mean and the covariance of the given samples.
 
-    Where features are rectified (never negative, and zero for some samples), the new ones are, too.
+    Features that are rectified (never negative, and zero for some samples) are rectified in the result, too.
 
     Args:
         rows: (n, d).
@@ -158,7 +158,7 @@ def one_gaussian(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray
         (3.0, 2.0)
     """
     mean = rows.mean(axis=0)
-    # Mixtures of centred samples have their covariance, without a matrix of it.
+    # Random combinations of the centred samples have their covariance, without computing its matrix.
     drawn: NDArray[np.float64] = mean + rng.normal(size=(len(rows), len(rows))) @ (rows - mean) / np.sqrt(
         len(rows)
     )
@@ -170,7 +170,7 @@ def one_gaussian(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray
 def _project(
     values: NDArray[np.float64], others: NDArray[np.float64], count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both in the leading principal components of the first."""
+    """Project both arrays to the leading principal components of the first."""
     from sklearn.decomposition import PCA
 
     components = PCA(min(count, *values.shape), random_state=0).fit(values)

@@ -1,7 +1,7 @@
-"""Observations: whatever was measured for an item as one table, a row for each number.
+"""Observations: all measurements of an item as one table, with a row for each number.
 
-Tables, figures and verdicts are readers of it. It is made from `results.json` files in `run_observations`;
-studies add their rows (`measurements`, `synthetic`, `timing`).
+Tables, figures and verdicts read this table. `run_observations` makes it from `results.json` files; studies
+add their rows (`measurements`, `synthetic`, `timing`).
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
 __all__ = ["STEADY", "Condition", "Observation", "Observations", "unit_of", "with_breeds"]
 
 Pretrained = Literal["", "frozen", "fine-tuned"]
-# Units of the metrics that studies add, by their first part; others are in the unit of the metric's card.
+# Units of the metrics that studies add, by the first part of the key; others have the unit of their card.
 _UNITS: dict[str, Unit] = {
     **dict.fromkeys(("seconds", "seconds_per_epoch", "seconds_per_batch"), "seconds"),
     **dict.fromkeys(("power", "best-power", "power-d", "power-k", "correlation", "blocks"), "number"),
     **dict.fromkeys(("components", "components-null", "times-fastft", "times-l2", "over-l2"), "number"),
     **dict.fromkeys(("components/unconverged", "samples", "classes", "threads", "steps"), "count"),
 }
-# Repetitions on an idle machine differ by a tenth of their mean, which the interval shows; what differs by
-# more than this says how the load changed meanwhile, which it does not show.
+# Repetitions on an idle machine differ by a tenth of their mean, which the interval accounts for; a larger
+# deviation than this share means that the load changed meanwhile, which the interval does not account for.
 STEADY = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """What a number is measured under: a variant on a data set.
+    """The condition of a measurement: a variant on a data set.
 
     Attributes:
-        recipe: Name of the recipe; of studies without runs, "".
+        recipe: Name of the recipe; "" in studies without runs.
         data: Name of the data set.
         objective: Name of the objective; in studies of distances, of the distance.
-        setting: What is changed, by name.
+        setting: The changed settings by name.
         control: Whether the tree was shuffled.
-        comparable: Whether a number of the paper means the same: data, tree and objective are those of the
-            library's recipe, but for what the setting names.
-        batch_size: Of the training.
-        scale: Size of the experiment; of studies without runs, "".
-        pretrained: What became of a backbone that has learned from ImageNet before; "" if there is none.
+        comparable: Whether numbers of the paper are comparable: data, tree and objective are those of the
+            library's recipe, except for the setting.
+        batch_size: Batch size of the training.
+        scale: Size of the experiment; "" in studies without runs.
+        pretrained: How a backbone pretrained on ImageNet is used; "" if there is none.
         differs: Why it is not comparable, in words.
     """
 
@@ -76,7 +76,7 @@ class Condition:
 
     @cached_property
     def regime(self) -> str:
-        """What claims are judged apart by: the scale, and what became of a pretrained backbone.
+        """The regime, in which claims are judged separately: the scale, and the use of a pretrained backbone.
 
         Example:
             >>> Condition("cifar10", "cifar10", "l2", scale="laptop", pretrained="frozen").regime
@@ -87,26 +87,26 @@ class Condition:
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """What tells it from others."""
+        """Identifies the condition."""
         return *self.place, self.regime
 
     @cached_property
     def place(self) -> tuple[Any, ...]:
-        """What tells it from others of its regime."""
+        """Identifies the condition within its regime."""
         return self.recipe, self.objective, tuple(sorted(self.setting.items())), self.control
 
 
 @dataclass(frozen=True)
 class Observation:
-    """A number that was measured: a row of the table.
+    """A measured number: a row of the table.
 
     Attributes:
         condition: Data set, objective, setting, and whether it is a control.
-        seed: Of the run, or the number of the repetition; None for what does not vary, such as a count.
-        metric: Its key. As in `results.json`, with "fine" and "coarse" for the names of those levels, and
+        seed: Seed of the run, or number of the repetition; None for numbers that do not vary, such as counts.
+        metric: Its key: as in `results.json`, with "fine" and "coarse" for the names of those levels, and
             "cpcc/own" (by the distance trained with, else l2) and "cpcc/l2" for CPCC on the trained classes.
-        value: The number; None where it is undefined.
-        doubt: Why no claim can be judged by it, such as too few samples; usually "".
+        value: The number; None if it is undefined.
+        doubt: Why claims cannot be judged by it, such as too few samples; usually "".
     """
 
     condition: Condition
@@ -118,11 +118,11 @@ class Observation:
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """The table, with the conditions that were to be measured, whether they were or not.
+    """The table of measurements, with all planned conditions, measured or not.
 
     Attributes:
-        conditions: In the order of the item.
-        rows: What was measured.
+        conditions: The planned conditions, in the order of the item.
+        rows: The measured numbers.
 
     Example:
         >>> flat = Condition("digits", "digits", "flat")
@@ -182,15 +182,15 @@ class Observations:
     def find(
         self, recipe: str, objective: str, setting: Setting | None = None, *, control: bool = False
     ) -> Condition | None:
-        """A condition, if it was to be measured; of several regimes that of the first."""
+        """Find a planned condition, in the first of several regimes; None if there is none."""
         return self._places.get(Condition(recipe, "", objective, setting or {}, control).place)
 
     def control_of(self, condition: Condition) -> Condition | None:
-        """What differs from a condition in the shuffled tree alone."""
+        """The control of a condition, which differs only in the shuffled tree; None if there is none."""
         return self._conditions.get(replace(condition, control=True).key)
 
     def measured(self, condition: Condition) -> bool:
-        """Whether anything is known of a condition."""
+        """Whether a condition has any measurements."""
         return condition.key in self._index
 
     def seeds(self, condition: Condition) -> list[int | None]:
@@ -199,23 +199,23 @@ class Observations:
         return list(dict.fromkeys(seed for rows in metrics for seed in rows))
 
     def plain(self, *, measured: bool = False) -> list[Condition]:
-        """Conditions of an objective with the true tree: the measured ones, or all of their recipes."""
+        """Conditions of objectives with the true tree: all on measured recipes, or only measured ones."""
         recipes = set(self.recipes)
         chosen = (c for c in self.conditions if c.objective and not c.control and c.recipe in recipes)
         return [c for c in chosen if self.measured(c) or not measured]
 
     @property
     def recipes(self) -> list[str]:
-        """Names of the recipes of which something was measured."""
+        """Names of the recipes with measurements."""
         return list(dict.fromkeys(c.recipe for c in self.conditions if self.measured(c)))
 
     @property
     def regimes(self) -> list[str]:
-        """The regimes of which something was measured."""
+        """The regimes with measurements."""
         return list(dict.fromkeys(c.regime for c in self.conditions if self.measured(c)))
 
     def at(self, regimes: Iterable[str]) -> Observations:
-        """What is of some regimes."""
+        """The part of the table in some regimes."""
         wanted = set(regimes)
         conditions = tuple(c for c in self.conditions if c.regime in wanted)
         return Observations(conditions, tuple(row for row in self.rows if row.condition.regime in wanted))
@@ -239,7 +239,7 @@ class Observations:
 
     @classmethod
     def from_json(cls, entries: Sequence[Mapping[str, Any]]) -> Observations:
-        """The table that `to_json` gave.
+        """Make the table from the output of `to_json`.
 
         Example:
             >>> table = Observations((Condition("digits", "digits", "flat", {"batch_size": 8}),))
@@ -259,7 +259,7 @@ class Observations:
 
 
 def unit_of(metric: str) -> Unit:
-    """What the numbers of a metric count.
+    """Unit of the numbers of a metric.
 
     Example:
         >>> unit_of("seconds_per_epoch"), unit_of("cpcc/own"), unit_of("power"), unit_of("source/map/fine")
@@ -274,9 +274,9 @@ def unit_of(metric: str) -> Unit:
 
 
 def with_breeds(observations: Observations) -> Observations:
-    """The table with the mean over the four BREEDS settings, for variants that all four have.
+    """Add the means over the four BREEDS settings, for variants that all four have.
 
-    The mean is taken for every seed that all have, so that a spread is that over seeds, as for other data.
+    Means are computed for every seed that all four have, so that the spread is over seeds, as for other data.
     """
     groups: dict[tuple[Any, ...], list[Condition]] = {}
     for condition in observations.conditions:

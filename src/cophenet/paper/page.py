@@ -1,4 +1,4 @@
-"""The pages of what was reproduced, in Markdown, from documents: claims, what they mean, and each item."""
+"""Markdown pages made from documents: the claims, an overview of results, and each item."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from cophenet.report.table import with_spread
 
 __all__ = ["claims_page", "evidence", "item_page", "results_page"]
 
-# Data sets that a laptop trains on in minutes; the others have large images, or too many.
+# Data sets that a laptop trains on in minutes; the others have large images, or too many images.
 _ON_A_LAPTOP = ("cifar10", "cifar100")
 _SHOWN = 4
 
 
 def _read_documents(folder: Path) -> list[Document]:
-    """The documents of all items, and those in folders below that have the name of a scale.
+    """Read the documents of all items in a folder and in its subfolders named after a scale.
 
     Args:
-        folder: Where items were written to.
+        folder: Output folder of the items.
 
     Example:
         >>> _read_documents(Path("/nowhere"))
@@ -46,10 +46,10 @@ def _read_documents(folder: Path) -> list[Document]:
 
 
 def evidence(claim: Claim, documents: Sequence[Document]) -> Observations:
-    """What decides a claim: the observations of its item, and of others at scales that it lacks."""
+    """Observations that decide a claim: those of its item, and of others in regimes that it lacks."""
     own, others = (_joined(d for d in documents if (d.item == claim.item) == its) for its in (True, False))
     more = others.at({*filter(None, others.regimes)} - {*own.regimes})
-    # Not of data that the item is not about, on which most of what a claim names was never to be trained.
+    # Only on data sets of the item: on others, most of the conditions that a claim names are not planned.
     (item,) = find_items((claim.item,))
     conditions = (c for c in more.conditions if c.recipe in item.recipes)
     rows = (row for row in more.rows if row.condition.recipe in item.recipes)
@@ -69,7 +69,7 @@ def claims_page(folder: Path) -> str:
     """The page of claims, judged by the observations of items.
 
     Args:
-        folder: Where items were written to.
+        folder: Output folder of the items.
 
     Example:
         >>> "FastFT takes time linear in n." in claims_page(Path("/nowhere"))
@@ -89,7 +89,7 @@ def claims_page(folder: Path) -> str:
 
 
 def _judged(claim: Claim, documents: Sequence[Document]) -> tuple[str, str]:
-    """What was measured, and the verdicts in words."""
+    """The measured numbers and the verdicts, in words."""
     observations = evidence(claim, documents)
     verdicts = judge_claim(claim, observations)
     if not verdicts:
@@ -126,7 +126,7 @@ def _metrics(criterion: Criterion) -> Iterator[str]:
 
 
 def _numbers(judgement: Judgement, shown: int = _SHOWN) -> str:
-    """The comparisons that decide with their numbers; of many, how many have which verdict."""
+    """The deciding comparisons with their numbers; if there are many, also their number by verdict."""
     total = sum(judgement.counts.values())
     texts = "; ".join(judgement.texts[:shown])
     if total <= shown:
@@ -137,7 +137,7 @@ def _numbers(judgement: Judgement, shown: int = _SHOWN) -> str:
 
 
 def _coverage(claim: Claim, verdict: RegimeVerdict) -> str:
-    """On which of the data sets that a claim is about; what is left."""
+    """Which data sets of a claim were judged, and what remains; "" if nothing does."""
     if claim.gpu and claim.gpu != "all" and verdict.scale != "paper":
         return f"; the rest ({claim.gpu}) needs a GPU"
     known = [name for name in claim.data if name in verdict.data]
@@ -154,11 +154,11 @@ def _coverage(claim: Claim, verdict: RegimeVerdict) -> str:
     return f"{text})"
 
 
-# Written by hand, and left as it is.
+# Written by hand, and never changed here.
 _INTRODUCTION = "reading.md"
-# Items with a picture of what objectives give for what, the fullest first.
+# Items with a figure that compares objectives by purpose, the most complete first.
 _PICTURES = ("pareto", "objectives", "scatter", "coarse")
-# What somebody may want, by the metric that shows it on the classes that were trained.
+# What a user may want, and the metric that shows it on the trained classes.
 _PURPOSES = {
     "the right class": "{}/accuracy/fine",
     "the right coarse class": "{}/accuracy/coarse",
@@ -171,13 +171,13 @@ _PURPOSES = {
 
 
 def results_page(folder: Path) -> str:
-    """The page that a reader sees first: what holds, what does not, what to use, and links to everything.
+    """The start page: what holds, what does not, what to use, and links to everything.
 
-    Begins with what is written in `reading.md`, if that is there: numbers can so be written again at any time
-    without the loss of what is said about them.
+    It begins with the content of `reading.md`, if that exists: so the page can be written again at any time
+    without losing the text written by hand.
 
     Args:
-        folder: Where items were written to.
+        folder: Output folder of the items.
 
     Example:
         >>> print(results_page(Path("/nowhere")).splitlines()[0])
@@ -225,7 +225,7 @@ def _claim_line(claim: Claim, one: RegimeVerdict) -> str:
 
 
 def _picture(names: Sequence[str], there: dict[str, Document]) -> list[str]:
-    """A figure of the first of some items that has one."""
+    """Lines with a figure of the first of some items that has one; empty if none has."""
     for document in (there[name] for name in names if name in there):
         for figure in item_figures(document):
             return [f"![{_heading(document)}]({document.item}/{figure}.svg)", ""]
@@ -233,9 +233,9 @@ def _picture(names: Sequence[str], there: dict[str, Document]) -> list[str]:
 
 
 def _compared(documents: Sequence[Document]) -> Iterator[tuple[str, Observations, list[Condition]]]:
-    """For every recipe that several objectives were trained on: its name, what was measured, the objectives.
+    """Yield name, observations and conditions of every recipe that several objectives were trained on.
 
-    Of several scales that with the most objectives; objectives as the recipe has them.
+    Of several regimes, the one with the most objectives is used; conditions with settings are left out.
     """
     table = _joined(documents)
     for recipe in filter(None, table.recipes):
@@ -249,7 +249,7 @@ def _compared(documents: Sequence[Document]) -> Iterator[tuple[str, Observations
 
 
 def _uses(documents: Sequence[Document]) -> str:
-    """What is best for which purpose on each data set, with all that is as good within noise."""
+    """A table of the best objective for each purpose and data set, with all that are as good within noise."""
     columns = {}
     for recipe, table, conditions in _compared(documents):
         columns[recipe_label(recipe)] = [_best(table, conditions, metric) for metric in _PURPOSES.values()]
@@ -292,7 +292,7 @@ def item_page(document: Document) -> str:
     """The page of an item: how it was made, its figures and tables.
 
     Args:
-        document: What is known of it.
+        document: Its document.
     """
     where = ", ".join(f"`{label}`" for label in document.paper) or "beyond the paper"
     lines = [f"# {_heading(document)}", "", f"`{document.command}`; {where}. {_runs(document)}".rstrip(), ""]
@@ -305,7 +305,7 @@ def item_page(document: Document) -> str:
 
 
 def _runs(document: Document) -> str:
-    """How many runs it rests on, and why others are not there."""
+    """The number of runs behind a document, and why others were left out."""
     number = len(document.runs)
     text = f"{number} {'run' if number == 1 else 'runs'}." if number else ""
     missing = document.missing.values()

@@ -48,12 +48,12 @@ __all__ = ["Outcome", "observe", "reproduce"]
 
 @dataclass
 class Outcome:
-    """What was reproduced.
+    """The result of `reproduce`.
 
     Attributes:
         files: Item -> the files that were written.
-        failed: Item or run -> what went wrong.
-        report: What became of the runs.
+        failed: Item or run -> the error.
+        report: The status of the runs.
     """
 
     files: dict[str, list[Path]] = field(default_factory=dict)
@@ -73,27 +73,28 @@ def reproduce(
     tell: Callable[[str], None] = print,
     progress: bool | None = None,
 ) -> Outcome:
-    """Run what items need, as far as it is not there, and write their tables and figures.
+    """Train the missing runs of items, and write tables and figures.
 
-    Runs that are finished are used, interrupted ones continued. What cannot be run, because data is missing
-    or something fails, is said and left out; the rest is made all the same. A document that rests on runs
-    which are no longer there is drawn again, never replaced by one that knows less.
+    Finished runs are reused, interrupted ones continued. Runs that are not possible, because data is missing
+    or an error occurs, are reported and left out; everything else is made. If runs behind an existing
+    document are gone, its tables and figures are drawn again from it; it is not replaced by one with less
+    data.
 
     Args:
         items: Names of items; "all" for every one.
         runs: Folder of the runs, shared by all items.
-        output: Folder to write to: one folder for each item, the page of claims, and a page of all.
-        settings: Scale, recipes, seeds and overrides; None for the laptop's.
+        output: Folder to write to: one folder for each item, the page of claims, and a page of all items.
+        settings: Scale, recipes, seeds and overrides; None for the defaults at laptop scale.
         data_dir: Folder of the data.
-        only_finished: Train and time nothing: write what is there.
-        threads: Of the CPU for a run that begins now; None for all. Several processes that share `runs` are
-            quickest with one each.
-        tell: Gets a line about every step.
+        only_finished: Train and time nothing: write what is available.
+        threads: Number of CPU threads for a new run; None for all. Several processes that share `runs` are
+            fastest with one each.
+        tell: Called with a line about every step.
         progress: As for `train`.
 
     Raises:
-        ValueError: If there is no such item, recipe or setting.
-        KeyboardInterrupt: If it was asked to stop; what runs is saved, and the same call goes on with it.
+        ValueError: If an item, recipe or setting is invalid.
+        KeyboardInterrupt: If it was stopped; the current run is saved, and the same call continues it.
     """
     settings = settings or Settings("laptop")
     chosen = possible_items(find_items(tuple(items)), settings, tell)
@@ -104,7 +105,7 @@ def reproduce(
     work.output.mkdir(parents=True, exist_ok=True)
     left = [(item, planned) for item in chosen if (planned := work.plan(item)) is not None]
     while left:
-        # Once through everything before anything is waited for.
+        # Go through all items once before waiting for any.
         busy = [(item, planned) for item, planned in left if not work.make(item, planned)]
         if len(busy) == len(left):
             time.sleep(work.queue.pause)
@@ -117,15 +118,15 @@ def reproduce(
 def observe(
     item: Item, planned: Sequence[VariantRuns], folder: Path
 ) -> tuple[Observations, Sequence[Mapping[str, Any]]]:
-    """What the finished runs of an item give.
+    """Make the observations of an item from its finished runs.
 
     Args:
         item: The item.
         planned: Its runs.
-        folder: Where runs are stored.
+        folder: Folder of the runs.
 
     Returns:
-        The observations, and arrays that its figures draw.
+        The observations, and arrays for its figures.
     """
     observations = read_runs(planned, folder)
     return item.measure(observations, planned, folder) if item.measure else (observations, [])
@@ -133,7 +134,7 @@ def observe(
 
 @dataclass
 class _Work:
-    """One call: where to, how, and what became of it."""
+    """The state of one call of `reproduce`."""
 
     queue: Queue
     output: Path
@@ -141,7 +142,7 @@ class _Work:
     outcome: Outcome
 
     def plan(self, item: Item) -> list[VariantRuns] | None:
-        """What an item wants trained; None if it does not go with a recipe."""
+        """The runs that an item needs; None if they cannot be planned, which is reported."""
         try:
             return plan_runs(item, self.settings)
         except ValueError as error:
@@ -149,10 +150,10 @@ class _Work:
             return None
 
     def make(self, item: Item, planned: list[VariantRuns]) -> bool:
-        """Run and write an item, unless another process has locked something that it needs.
+        """Train and write an item, unless another process has locked something that it needs.
 
         Returns:
-            Whether that is all; otherwise try again later.
+            Whether the item is finished or has failed; if not, call again later.
         """
         if not self.queue.advance(planned):
             return False
@@ -161,19 +162,19 @@ class _Work:
         except InUseError:
             self.queue.say(f"{item.name}: waiting, another process is timing", again=True)
             return False
-        except Exception as error:  # one item must not keep the others from being made
+        except Exception as error:  # an error in one item must not stop the others
             self._fail(item.name, error)
         return True
 
     def write_pages(self) -> None:
-        """The pages of claims and of all items; documents of other versions are left out of them."""
+        """Write the pages of claims and of all items, without documents of other versions."""
         for path, problem in unreadable(self.output).items():
             self.queue.tell(f"left out of the page: {path} {problem}")
         for name, page in (("claims.md", claims_page), ("README.md", results_page)):
             path = self.output / name
             try:
                 write_text(path, page(self.output))
-            except Exception as error:  # one page must not keep the other from being made
+            except Exception as error:  # an error in one page must not stop the other
                 self._fail(name, error)
 
     def _fail(self, name: str, error: Exception) -> None:
@@ -182,8 +183,8 @@ class _Work:
 
     def _write(self, item: Item, planned: list[VariantRuns]) -> None:
         timed = item.study is not None and not self.queue.only_finished
-        # Two studies of time at once would measure each other. What is measured is written before the next
-        # process looks.
+        # Two timing studies at the same time would disturb each other. The result is written inside the lock,
+        # before the next process checks for it.
         alone = timed and read_study(self.output, item.name) is None
         with locked(self.output, ".timing.lock", what="the timing in") if alone else nullcontext():
             document = choose_document(self._document(item, planned), self.queue, self.output)
@@ -194,7 +195,7 @@ class _Work:
         self.queue.tell(f"{item.name}: wrote {files[0]}")
 
     def _study(self, item: Item, name: str) -> dict[str, Any]:
-        """What a study of time returns, which is measured once."""
+        """The result of a timing study: that in its document, else measured now."""
         queue = self.queue
         study = read_study(self.output, item.name)
         if study is not None:
@@ -236,13 +237,13 @@ class _Work:
 def _setup_sentences(
     item: Item, planned: Sequence[VariantRuns], done: Iterable[str], folder: Path
 ) -> dict[str, str]:
-    """What was trained: one sentence for each recipe that has finished runs.
+    """Sentences about the training, one for each recipe that has finished runs.
 
     Args:
-        item: What is reproduced.
+        item: The item.
         planned: Its runs.
         done: Names of the finished runs.
-        folder: Where runs are stored.
+        folder: Folder of the runs.
     """
     finished = set(done)
     trained: dict[str, list[tuple[Recipe, Path]]] = {}
@@ -275,7 +276,7 @@ def _described(recipes: Sequence[Recipe]) -> str:
 
 
 def _listed(values: Iterable[Any]) -> str:
-    """Different values, in the order of the variants: "64", "64 and 128" or "64, 128 and 512"."""
+    """Distinct values in order of appearance, as text: "64", "64 and 128" or "64, 128 and 512"."""
     known = [str(value) for value in dict.fromkeys(values)]
     return known[0] if len(known) == 1 else f"{', '.join(known[:-1])} and {known[-1]}"
 
@@ -287,7 +288,7 @@ def _samples(paths: Iterable[Path]) -> str:
 
 
 def _paper_recipes(item: Item, name: str) -> list[Recipe]:
-    """The paper's own recipes of an item; none for data that the paper does not have."""
+    """The recipes of an item at the paper's scale; none for data that the paper does not have."""
     if name not in recipe_names():
         return []
     try:
@@ -296,7 +297,7 @@ def _paper_recipes(item: Item, name: str) -> list[Recipe]:
         return []
     recipes = []
     for variant in item.variants(name, "paper"):
-        # Fewer epochs, where times are measured, are ours.
+        # The smaller number of epochs for time measurements is not that of the paper.
         own = (override for override in variant.overrides if parse_override(override)[0] != EPOCHS)
         recipes.append(load_recipe(name, "paper", (f"objective.name={variant.objective}", *own)))
     return recipes

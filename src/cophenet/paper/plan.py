@@ -1,4 +1,4 @@
-"""What must be run for items: recipes with their settings, names of run folders, and what it costs."""
+"""The runs that items need: recipes with their settings, names of run folders, and costs."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ __all__ = [
     "wanted",
 ]
 
-# From scratch a run costs as much as fifteen on vectors.
+# Largest number of seeds by scale: a run from scratch costs as much as fifteen runs on vectors.
 _MOST_SEEDS = {"paper": 3, "scratch": 3, "laptop": 5}
 EPOCHS = ("epochs",)
-# Features over the epochs, for studies; it changes nothing of the training, and so not the name.
+# Epochs between saved features, for studies; this affects neither the training nor the name of a run.
 _SAVED = {"paper": 20, "scratch": 1, "laptop": 5}
 FEATURES_EVERY = "save_features_every"
-# Minutes of an epoch and of an evaluation on one core. With a frozen backbone, vectors apart: CIFAR and
-# glosses by the processor time of runs on a busy machine; the others estimated from them by their number of
-# images. From scratch, CIFAR-100: of real runs (epochs of 10.6 s at best); CIFAR-10 has the same network and
-# as many images. The others: images per second of the best steps on made-up files (as
-# benchmarks/reproduce_costs.py does), by the clock on busy cores, and so rather too high: a CIFAR-100 step
-# took 2.8 times as long there as in real runs.
+# Minutes per epoch and per evaluation on one core. With a frozen backbone, without computing its vectors:
+# CIFAR and glosses from the processor time of runs on a busy machine; the others estimated from these by
+# their number of images. From scratch, CIFAR-100: from real runs (epochs of 10.6 s at best); CIFAR-10 has the
+# same network and as many images. The others: from images per second of the best steps on made-up files (as
+# in benchmarks/reproduce_costs.py), in wall-clock time on busy cores, and so rather too high: a CIFAR-100
+# step took 2.8 times as long there as in real runs.
 _MINUTES = {
     "cifar10": {"laptop": (0.006, 0.03), "scratch": (0.18, 0.33)},
     "cifar100": {"laptop": (0.014, 0.03), "scratch": (0.18, 0.33)},
@@ -67,8 +67,8 @@ class Settings:
 
     Attributes:
         scale: Size of the experiments.
-        recipes: On these recipes instead of the paper's data; empty for the paper's.
-        seeds: Instead of those of the items; empty for theirs.
+        recipes: Recipes to use instead of the paper's data; empty for the paper's.
+        seeds: Seeds to use instead of those of the items; empty for theirs.
         overrides: Settings changed in every recipe.
     """
 
@@ -80,14 +80,14 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class VariantRuns:
-    """A variant on a recipe: the runs of its seeds.
+    """The runs of a variant on a recipe, one for each seed.
 
     Attributes:
         recipe_name: The recipe it starts from.
         variant: What is changed.
-        recipe: All settings, without a seed.
+        recipe: All settings; `of_seed` sets the seed.
         name: Folder of the runs, the same for the same settings.
-        seeds: What is wanted.
+        seeds: The wanted seeds.
     """
 
     recipe_name: str
@@ -97,7 +97,7 @@ class VariantRuns:
     seeds: tuple[int, ...]
 
     def path(self, folder: Path, seed: int) -> Path:
-        """Where the run of a seed is."""
+        """Folder of the run of a seed."""
         return folder / self.name / f"seed{seed}"
 
     def of_seed(self, seed: int) -> Recipe:
@@ -106,7 +106,7 @@ class VariantRuns:
 
 
 def recipes_of(item: Item, settings: Settings) -> tuple[str, ...]:
-    """The recipes an item is made on: its own that have the scale, or those that are given if it allows.
+    """The recipes to use for an item: its own that exist at the scale, or the given ones if it allows them.
 
     Example:
         >>> from cophenet.paper.items import find_items
@@ -124,7 +124,7 @@ def recipes_of(item: Item, settings: Settings) -> tuple[str, ...]:
 def possible_items(
     items: Sequence[Item], settings: Settings, message: Callable[[str], None]
 ) -> tuple[Item, ...]:
-    """Items without those that make sense on other recipes only, which is said in a message.
+    """Filter out items that are only meaningful on other recipes, with a message about each.
 
     Raises:
         ValueError: If none is left.
@@ -146,15 +146,15 @@ def possible_items(
 
 
 def check_settings(items: Iterable[Item], settings: Settings) -> None:
-    """Refuse settings that are wrong in themselves, and those that an item varies.
+    """Check that settings are valid, and that no item varies them itself.
 
     Args:
-        items: What is to be reproduced.
-        settings: How.
+        items: The items to reproduce.
+        settings: How to reproduce them.
 
     Raises:
-        FileNotFoundError: If a recipe is no file.
-        ValueError: If a recipe or setting is wrong, or an item would say one value of it and have another.
+        FileNotFoundError: If the file of a recipe does not exist.
+        ValueError: If a recipe or setting is invalid, or an item varies it: its labels would be wrong.
 
     Example:
         >>> from cophenet.paper.items import find_items
@@ -176,7 +176,7 @@ def check_settings(items: Iterable[Item], settings: Settings) -> None:
         for item, recipes in used.items():
             varied = {key for name in recipes for key in _varied(item.variants(name, settings.scale))}
             for key in sorted(varied):
-                # Also a whole group of settings in which something is varied, or something in such a group.
+                # Also refuse a group of settings with a varied one in it, and a setting in a varied group.
                 if key[: len(keys)] == keys[: len(key)]:
                     raise ValueError(
                         f"--set {text}: {item.name} varies {'.'.join(key)} itself, leave out one of the two"
@@ -184,7 +184,7 @@ def check_settings(items: Iterable[Item], settings: Settings) -> None:
 
 
 def _varied(variants: Iterable[Variant]) -> set[tuple[str, ...]]:
-    """Keys of the settings in which variants differ, whose values rows are named after."""
+    """Keys of the settings in which variants differ; rows are labelled by their values."""
     changed = [dict(parse_override(text) for text in variant.overrides) for variant in variants]
     keys = {key for settings in changed for key in settings}
     different = {key for key in keys if len({repr(settings.get(key)) for settings in changed}) > 1}
@@ -192,7 +192,7 @@ def _varied(variants: Iterable[Variant]) -> set[tuple[str, ...]]:
 
 
 def wanted(item: Item, settings: Settings) -> list[tuple[str, Variant, tuple[int, ...]]]:
-    """Recipe, variant and seeds of all that an item wants trained; quick, as no recipe is read.
+    """Recipe, variant and seeds of all runs that an item needs; fast, because no recipe is read.
 
     Example:
         >>> from cophenet.paper.items import find_items
@@ -213,10 +213,10 @@ def wanted(item: Item, settings: Settings) -> list[tuple[str, Variant, tuple[int
 def epochs_of(
     entries: Iterable[tuple[str, Variant, tuple[int, ...]]], scale: Scale, overrides: Sequence[str] = ()
 ) -> int:
-    """Epochs of all these runs together; curricula are counted like the others.
+    """Total number of epochs of runs; curricula are counted like other objectives.
 
     Args:
-        entries: Recipe, variant and seeds, as `wanted` gives them.
+        entries: Recipe, variant and seeds, as returned by `wanted`.
         scale: Size of the experiments.
         overrides: Settings changed in every recipe.
     """
@@ -236,14 +236,14 @@ def laptop_minutes(
     overrides: Sequence[str] = (),
     scale: Scale = "laptop",
 ) -> float | None:
-    """Minutes of all these runs together on one core, trained and evaluated one after the other.
+    """Total minutes to train and evaluate runs one after the other on one core.
 
-    All variants of a recipe are taken to cost the same, as with its own objective.
+    All variants of a recipe are assumed to cost the same as its own objective.
 
     Args:
-        entries: Recipe, variant and seeds, as `wanted` gives them.
-        overrides: Settings changed in every recipe, of which the epochs count.
-        scale: Size of the experiments: "scratch", or anything else for the laptop's.
+        entries: Recipe, variant and seeds, as returned by `wanted`.
+        overrides: Settings changed in every recipe; only the number of epochs matters.
+        scale: Size of the experiments: "scratch"; anything else counts as "laptop".
 
     Returns:
         The minutes; None if a recipe is not one of the paper's.
@@ -266,10 +266,10 @@ def laptop_minutes(
 
 
 def plan_runs(item: Item, settings: Settings) -> list[VariantRuns]:
-    """All that an item wants trained, with the resolved recipes.
+    """All runs that an item needs, with resolved recipes.
 
     Raises:
-        ValueError: If a recipe or an override is wrong, or does not go with what a variant changes.
+        ValueError: If a recipe or an override is invalid, or conflicts with the changes of a variant.
     """
     return [
         _resolved(recipe, variant, seeds, settings.scale, settings.overrides)
@@ -291,7 +291,7 @@ def _resolved(
     name: str, variant: Variant, seeds: tuple[int, ...], scale: Scale, more: tuple[str, ...]
 ) -> VariantRuns:
     changes = tuple(dict.fromkeys((*variant.overrides, *more)))
-    # An override that only repeats the recipe does not make another run.
+    # An override that only repeats the recipe does not make a different run.
     plain = _dump(name, scale)
     whole = apply_overrides(plain, changes)
     changing = [o for o in changes if apply_overrides(plain, (c for c in changes if c != o)) != whole]
@@ -301,25 +301,25 @@ def _resolved(
         recipe = load_recipe(name, scale, (*base, *changes))
     except ValueError as error:
         about = ", ".join(filter(None, (variant.objective, setting_text(variant.setting))))
-        # Without the settings that nobody gave.
+        # Only the problem: the whole message also names settings that the user did not give.
         problem = error.problem if isinstance(error, RecipeError) else error
         raise ValueError(f"{about} on {name}: {problem}") from error
     folder = f"{_runs_prefix(name)}-{scale}-{variant.objective}"
     if changing:
-        # Only settings count, not what an item calls them: studies share the runs that are the same.
+        # The name depends on settings only, not on labels of an item, so that items share equal runs.
         folder += f"-{'shuffled' if variant.control else _words(changing)}-{_digest(changing)}"
     return VariantRuns(name, variant, recipe, folder, seeds)
 
 
 def _words(overrides: Sequence[str]) -> str:
-    """Changed settings as a part of a name: "batch_size=64" as "batch_size-64", of long ones the start."""
+    """Changed settings as a part of a name: "batch_size-64" for "batch_size=64", cut at 40 characters."""
     parts = (override.partition("=") for override in overrides)
     short = sorted(f"{key.rpartition('.')[2]}-{value}" for key, _, value in parts)
     return re.sub(r"[^A-Za-z0-9_.]+", "-", "-".join(short))[:40].strip("-")
 
 
 def recipe_label(recipe: str) -> str:
-    """A recipe without the folder and the ending of its file.
+    """Name of a recipe; for a file, its name without folder and ending.
 
     Example:
         >>> recipe_label("cifar100"), recipe_label("mine/new.yaml")
@@ -329,7 +329,7 @@ def recipe_label(recipe: str) -> str:
 
 
 def _runs_prefix(name: str) -> str:
-    """What names of runs begin with; files of one name in two folders differ by their content."""
+    """The prefix of run names; for a file it has a digest of the content, as files may share a name."""
     if name in recipe_names():
         return name
     content = json.dumps(parse_yaml(read_text(name, RECIPE_BYTES)), sort_keys=True, default=str)

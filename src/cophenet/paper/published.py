@@ -1,4 +1,4 @@
-"""What the paper printed, by the names that observations have, and cells with both numbers."""
+"""Numbers of the paper by metric names of observations, and cells with measured and published numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TRANSFER", "cell", "is_transfer", "printed", "published_notes"]
 
-# Beside numbers of target classes by a pretrained backbone.
+# Note on numbers of target classes with a pretrained backbone.
 TRANSFER = (
     "The backbone was trained on ImageNet, whose labelled classes include near relatives of the target's."
 )
@@ -28,13 +28,13 @@ TRANSFER = (
 def printed(
     data: str, objective: str | None, metric: str, setting: Mapping[str, Any] | None = None
 ) -> Published | None:
-    """A number of the paper.
+    """Find a number of the paper.
 
     Args:
         data: Name of a data set, or "breeds" for the mean of its settings.
-        objective: Name of an objective; None for what is about the data alone.
-        metric: As in `Observation`.
-        setting: What is changed; None for the main setup.
+        objective: Name of an objective; None for numbers about the data alone.
+        metric: Its key, as in `Observation`.
+        setting: The changed settings; None for the main setup.
 
     Returns:
         The cell of the most detailed table; None if the paper has none.
@@ -47,7 +47,7 @@ def printed(
     """
     wanted = dict(setting or {})
     for key, cell in _cells().get((data, objective, metric), ()):
-        # Tables of other settings name the batch size too, which is as in the recipe.
+        # Tables of other settings also give the batch size, which is that of the recipe.
         if all(key.get(name) == value for name, value in wanted.items()) and (
             set(key) - set(wanted) <= {"batch_size"}
         ):
@@ -56,7 +56,7 @@ def printed(
 
 
 def _printed_under(condition: Condition, metric: str) -> Published | None:
-    """What the paper printed, if it means the same as a number under a condition."""
+    """The published number that is comparable to a metric under a condition; None if there is none."""
     if not condition.comparable or condition.control:
         return None
     data, objective, setting = condition.data, condition.objective or None, condition.setting
@@ -66,7 +66,7 @@ def _printed_under(condition: Condition, metric: str) -> Published | None:
     if metric == "seconds_per_epoch":
         setting = {**setting, "batch_size": condition.batch_size}
     if metric == "seconds_per_batch" and objective and objective.startswith("bures"):
-        # What the paper timed is the dense form.
+        # The paper timed the dense form.
         objective = "bures" if objective == "bures-dense" else ""
     return printed(data, objective, metric, setting)
 
@@ -74,7 +74,7 @@ def _printed_under(condition: Condition, metric: str) -> Published | None:
 def cell(
     observations: Observations, condition: Condition | None, metric: str, *, paper: bool = False
 ) -> Cell | None:
-    """A number over seeds, beside what was published if that is wanted; None if there is neither."""
+    """A number over seeds, with the published one if `paper` is set; None if there is neither."""
     measured = observations.summary(condition, metric)
     published = _printed_under(condition, metric) if paper and condition else None
     if measured is None and published is None:
@@ -86,12 +86,12 @@ def cell(
 def published_notes(
     conditions: Sequence[Condition], numbers: Sequence[Number], observations: Observations
 ) -> list[str]:
-    """Why published numbers are absent beside measured ones, and what else must be known of the numbers.
+    """Notes on why published numbers are missing beside measured ones, and on what numbers are about.
 
     Args:
-        conditions: Those that a table shows.
+        conditions: The conditions in a table.
         numbers: Its columns.
-        observations: What was measured.
+        observations: The observations.
     """
     measured = [c for c in conditions if observations.measured(c)]
     wanted = [n for n in numbers if n.paper and not n.control]
@@ -111,7 +111,7 @@ def published_notes(
 
 
 def is_transfer(metric: str) -> bool:
-    """Whether classes that were not trained on are in a metric."""
+    """Whether a metric includes classes that were not trained on."""
     return metric.startswith(("target/", "mean/")) and metric != "mean/source"
 
 

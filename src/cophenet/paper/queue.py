@@ -1,4 +1,4 @@
-"""A queue of runs that can be interrupted at any time: finished ones are used, the others continued."""
+"""A queue of runs that can be interrupted at any time: finished runs are reused, the others continued."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = ["Queue", "Report", "State", "different_settings", "missing_data", "st
 
 State = Literal["missing", "interrupted", "trained", "done"]
 Tell = Callable[[str], None]
-# What is done with a run that is in a state.
+# What is done with a run in each state.
 _WORDS: dict[State, str] = {"missing": "train", "interrupted": "continue", "trained": "evaluate"}
-# Seconds after which it is said once more what is waited for.
+# Seconds after which a message about waiting is repeated.
 _AGAIN = 180.0
 
 
 @dataclass
 class Report:
-    """What became of the runs.
+    """The status of the runs of a queue.
 
     Attributes:
         done: Names of runs that are finished and evaluated.
-        trained: Names of those that were trained or continued in this call.
-        lacking: Name of a run -> why it cannot be had here: its data or weights are missing, or it was not to
-            be run.
-        failed: Name of a run -> what went wrong.
+        trained: Names of runs that this queue has trained, continued or evaluated.
+        lacking: Name of a run -> why it is not available: its data or weights are missing, or it is not
+            finished and nothing is to be trained.
+        failed: Name of a run -> the error.
     """
 
     done: list[str] = field(default_factory=list)
@@ -48,10 +48,10 @@ class Report:
 
 
 def state_of(path: Path) -> State:
-    """How far a run has come; a folder that is not yet whole counts as none.
+    """The state of a run folder; an incomplete folder counts as missing.
 
     Raises:
-        ValueError: If it, or the folder of all seeds, is a link.
+        ValueError: If the folder, or its parent folder of all seeds, is a link.
     """
     for place in (path.parent, path):
         check_real_folder(place)
@@ -64,18 +64,18 @@ def state_of(path: Path) -> State:
 
 
 def different_settings(path: Path, recipe: Recipe) -> list[str]:
-    """Keys of the settings in which a run folder differs from a recipe, as far as they matter."""
+    """Keys of the relevant settings in which a run folder differs from a recipe."""
     run = Run.open(path)
-    if not run.is_single:  # the recipes of its seeds may be any
+    if not run.is_single:  # the recipes of its seeds may be different
         return ["seeds"]
     there, here = (flatten(r.model_dump(exclude={FEATURES_EVERY, "summary"})) for r in (run.recipe, recipe))
     return sorted(key for key in {*there, *here} if there.get(key) != here.get(key))
 
 
 def missing_data(source: DataSource, data_dir: Path | None) -> str:
-    """What of the data is not there; "" if nothing is missing.
+    """A message about the first missing file of the data; "" if nothing is missing.
 
-    Without the folder of the data: documents that say it are shown to others.
+    The path is without the data folder, because documents that contain the message may be published.
     """
     missing = [need.path for need in source.requirements(data_dir) if not need.found]
     if not missing:
@@ -88,20 +88,20 @@ def missing_data(source: DataSource, data_dir: Path | None) -> str:
 
 @dataclass
 class Queue:
-    """Runs one after the other, each at most once, whatever happens to the others.
+    """Trains runs one after the other, each at most once; a failed run does not stop the others.
 
     Several processes may work through the same runs: each skips those that another one has locked.
 
     Attributes:
-        folder: Where runs are stored.
-        data_dir: Where data is.
-        tell: Gets a line about every run.
-        only_finished: Whether to train nothing.
-        threads: Of the CPU for a run; None for all.
+        folder: Folder of the runs.
+        data_dir: Folder of the data.
+        tell: Called with a line about every run.
+        only_finished: Whether to use finished runs only and train nothing.
+        threads: Number of CPU threads for a run; None for all.
         progress: As for `train`.
-        pause: Seconds between two looks at runs that other processes have locked.
-        begun: Gets the name of every run that is begun, and what is done with it, in place of a line.
-        report: What became of the runs so far.
+        pause: Seconds between two attempts at runs that other processes have locked.
+        begun: Called with the name of every run that begins and what is done with it, instead of `tell`.
+        report: The status of the runs so far.
     """
 
     folder: Path
@@ -119,7 +119,7 @@ class Queue:
         """Train and evaluate all runs that no other process has locked, as far as possible.
 
         Returns:
-            Whether it is now known of every run what became of it; otherwise try again later.
+            Whether every run is now done, unavailable or failed; if not, call again later.
         """
         from cophenet.runs.loaded_data import shared_data
 
@@ -135,13 +135,13 @@ class Queue:
                 except InUseError:
                     self.say(f"{name}: another process is running it", again=True)
                     settled = False
-                except Exception as error:  # one run must not keep the others from being made
+                except Exception as error:  # an error in one run must not stop the others
                     known.failed[name] = one_line(error)
                     self.tell(f"{name} failed: {known.failed[name]}")
         return settled
 
     def say(self, line: str, *, again: bool = False) -> None:
-        """Tell something once, or again after some minutes, so that a wait does not look like an end."""
+        """Send a message once; with `again`, repeat it after some minutes, so that a wait is not silent."""
         now = time.monotonic()
         if line not in self._said or (again and now - self._said[line] >= _AGAIN):
             self._said[line] = now
@@ -165,7 +165,7 @@ class Queue:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path.parent, f"{path.name}.lock", what=f"{path.name} of"):
-            # Again: another process may have finished it just now.
+            # Check again: another process may have finished it in the meantime.
             if not self._is_done(runs, seed):
                 state = state_of(path)
                 if self.begun is None:
@@ -189,7 +189,7 @@ class Queue:
         from cophenet.evaluation import evaluate
         from cophenet.runs import resume, train
 
-        # Its settings are those of the caller's recipe (see `_is_done`), so it names the caller's own code.
+        # Its settings equal those of the caller's recipe (see `_is_done`), so any code it names is trusted.
         options = {"loggers": ("csv",), "progress": self.progress, "data_dir": self.data_dir}
         if state == "missing":
             train(runs.of_seed(seed), path, threads=self.threads, **options)  # type: ignore[arg-type]
@@ -198,7 +198,7 @@ class Queue:
         evaluate(path, data_dir=self.data_dir, trust=True)
 
     def _missing_weights(self, runs: VariantRuns) -> str:
-        """What a network begins with and is not there; nothing if all is."""
+        """A message about missing initial weights of the network; "" if nothing is missing."""
         from cophenet.runs.loaded_data import find_weights
 
         try:

@@ -1,4 +1,4 @@
-"""What runs have measured, as observations: from `results.json` files, here and nowhere else."""
+"""Observations of runs; the only module that converts `results.json` files to observations."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def _wanted(level: str, sides: Sequence[str] = _SIDES) -> list[str]:
     return [f"{side}/{metric}/{level}" for metric in ("accuracy", "map") for side in sides]
 
 
-# What means of several metrics are of, as far as a run has them.
+# The metrics that means are over, as far as a run has them.
 _MEANS = {level: _wanted(level) for level in ("fine", "coarse")} | {
     side: [*_wanted("fine", (side,)), *_wanted("coarse", (side,))] for side in _SIDES
 }
 
 
 def read_runs(planned: Sequence[VariantRuns], folder: Path) -> Observations:
-    """What finished runs have measured; a folder with other settings counts as not there.
+    """Observations of finished runs; a folder with other settings counts as missing.
 
     Args:
         planned: The runs of an item.
-        folder: Where runs are stored.
+        folder: Folder of the runs.
     """
     conditions, rows = [], []
     for runs in planned:
@@ -62,7 +62,7 @@ def read_runs(planned: Sequence[VariantRuns], folder: Path) -> Observations:
 
 
 def _steps(run: Run) -> dict[str, float]:
-    """Updates of the weights in the training."""
+    """Number of weight updates in training, as a metric; empty if it is unknown."""
     count = run.info.get("samples", {}).get("train", {}).get("count")
     if count is None:
         return {}
@@ -72,7 +72,7 @@ def _steps(run: Run) -> dict[str, float]:
 def _condition(runs: VariantRuns) -> Condition:
     recipe, variant = runs.recipe, runs.variant
     differs = _differs(runs)
-    # At the paper's scale such weights are a part of its own setup.
+    # At the paper's scale, such weights are part of the paper's setup.
     pretrained = recipe.scale != "paper" and recipe.model.weights == PRETRAINED
     return Condition(
         runs.recipe_name,
@@ -89,7 +89,7 @@ def _condition(runs: VariantRuns) -> Condition:
 
 
 def _differs(runs: VariantRuns) -> str:
-    """Why no number of the paper means the same, as far as data, tree and objective tell; "" if one may."""
+    """Why numbers of the paper are not comparable, by data, tree and objective; "" if they may be."""
     recipe, variant = runs.recipe, runs.variant
     if recipe.data.name not in PAPER_DATA:
         return f"the paper has no {recipe.data.name}"
@@ -107,15 +107,15 @@ def _meaning(recipe: Recipe) -> tuple[str, ...]:
 
 @cache
 def _own_meaning(data: str, scale: Scale, objective: str, overrides: tuple[str, ...]) -> tuple[str, ...]:
-    """What a variant itself changes in the library's recipe."""
+    """How data, tree and objective of a variant itself differ from those of the library's recipe."""
     return _meaning(load_recipe(data, scale, (f"objective.name={objective}", *overrides)))
 
 
 def observed_names(key: str, objective: str | None, levels: Sequence[str]) -> list[str]:
-    """What `Observation` calls a key of `results.json` or of a published table.
+    """Metric names in `Observation` for a key of `results.json` or of a published table.
 
     Args:
-        key: As `split_key` reads it.
+        key: A key that `split_key` can read.
         objective: Name of the objective that was trained.
         levels: Names of the tree's levels, the classes last.
 
@@ -137,7 +137,7 @@ def observed_names(key: str, objective: str | None, levels: Sequence[str]) -> li
 
 
 def _run_metrics(results: Results) -> dict[str, float | None]:
-    """Numbers of a run of one seed by metric, as `Observation` names them.
+    """Numbers of a single-seed run, by metric name in `Observation`.
 
     Args:
         results: The content of its `results.json`.
@@ -162,14 +162,14 @@ def _run_metrics(results: Results) -> dict[str, float | None]:
 
 
 def mean_metric(results: Sequence[Results], key: str) -> dict[str, Any] | None:
-    """A metric over runs that differ in their seed.
+    """Summarize a metric over runs that differ in their seed.
 
     Args:
         results: Contents of their `results.json`.
         key: A metric's key.
 
     Returns:
-        "mean", "std" (None for one seed) and "values"; None if no run knows the metric.
+        "mean", "std" (None for one seed) and "values"; None if no run has the metric.
 
     Example:
         >>> runs = [{"metrics": {"source/cpcc/l2": {"values": [v]}}} for v in (0.5, 0.75, 1.0)]
@@ -181,7 +181,7 @@ def mean_metric(results: Sequence[Results], key: str) -> dict[str, Any] | None:
 
 
 def _coarse_level(levels: Sequence[str]) -> str:
-    """Name of the level that tables call coarse: the one of that name above the classes, else the coarsest.
+    """Name of the coarse level: the one named "coarse" above the classes, else the coarsest.
 
     Example:
         >>> _coarse_level(["coarser", "coarse", "fine"]), _coarse_level(["shape", "digit"])
@@ -193,9 +193,10 @@ def _coarse_level(levels: Sequence[str]) -> str:
 
 
 def metric_average(results: Sequence[Results], level: str) -> dict[str, Any] | None:
-    """The mean of a level's accuracies and precisions on both sides of the split, for every seed.
+    """Summarize over seeds the mean of a level's accuracies and precisions on source and target classes.
 
-    A seed that lacks one of the numbers has no mean, for it would be of other things.
+    Metrics that a run lacks are left out. A seed with an undefined value has no mean, because that would be
+    over different metrics.
 
     Args:
         results: Contents of `results.json` of runs that differ in their seed.
@@ -214,6 +215,6 @@ def metric_average(results: Sequence[Results], level: str) -> dict[str, Any] | N
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """Of all values; None if there are none, or one is undefined."""
+    """Mean of all values; None if there are none, or one is undefined."""
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known and len(known) == len(values) else None

@@ -25,10 +25,10 @@ __all__ = ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_observations", "
 _PAIR = Hierarchy.from_paths([("first",), ("second",)])
 Problem = tuple[Tensor, Tensor, Hierarchy]
 _FIRST_CALLS = 64
-# Powers that times grow with, by the part of the study that shows them, and a part without a distance.
+# Metric of a growth exponent -> part of the study that it is fitted to; and the entry of a missing distance.
 _POWERS = {"power": "times", "power-d": "widths", "power-k": "classes"}
 _NOTHING: Mapping[str, Any] = {"sizes": [], "seconds": []}
-# Means of the modes of either cloud, in every coordinate; all have deviation one.
+# Means of the modes of both clouds, in every coordinate; all modes have standard deviation one.
 CLOUDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "gaussian": ((1.0,), (4.0,)),
     "mixture": ((0.0, 5.0), (2.0, 3.0)),
@@ -38,19 +38,19 @@ CLOUDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
 
 @dataclass(frozen=True)
 class StudySettings:
-    """How large the study is; as it stands, the paper's.
+    """Size of the study; the defaults are those of the paper.
 
     Attributes:
         width: Dimension of the features, d.
-        repeats: New clouds for every measurement.
+        repeats: Number of repeats of every measurement, each with new clouds.
         sizes: Samples of each cloud, for the times.
         error_sizes: Samples of each cloud, for the errors.
         widths: Dimensions of two clouds, for the times.
         classes: Numbers of clouds, for the times.
-        fixed: Samples of each cloud where dimension or number grow.
-        budget: Seconds that a distance may take at one size: it stops before the size where, by its growth
-            so far, all repeats would take longer.
-        seed: Of the clouds.
+        fixed: Samples of each cloud where the dimension or the number of clouds varies.
+        budget: Seconds that all repeats of a distance may take at one size: measuring stops before the size
+            where they would take longer, by the growth so far.
+        seed: Seed of the clouds.
     """
 
     width: int = 128
@@ -64,17 +64,17 @@ class StudySettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are none."""
+        """Check the settings."""
         check_whole("width", self.width, 1)
         check_whole("repeats", self.repeats, 1)
         check_number("budget", self.budget, least=False)
 
 
 def draw_clouds(kind: str, size: int, width: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Two clouds of one size.
+    """Draw two clouds of equal size.
 
-    Modes have equal shares. Samples come in random order, except in "mixture, mode by mode", where those of
-    the lower mode come first in both clouds: an order that happens to suit a greedy plan.
+    Modes have equal shares. Samples are in random order, except in "mixture, mode by mode", where those of
+    the lower mode come first in both clouds: an order that happens to favour a greedy plan.
 
     Args:
         kind: One of `CLOUDS`.
@@ -115,15 +115,15 @@ def synthetic_study(
     Args:
         settings: Sizes and repeats; None for the paper's.
         variants: The distances.
-        tell: Gets a line about every step.
+        tell: Called with a line about every step.
 
     Returns:
         "settings"; "times": by label, "sizes" with the "seconds" of every repeat, their "mean" and "best",
-        and the "exponent" of the size that the best time grows with (None with fewer than two sizes);
-        "widths" and "classes": the same by d and by k in place of the size; "build": for each repeat, the
-        share of FlowTree's time that goes into building its tree, at the largest of its sizes;
-        "errors": by kind of clouds and label, "sizes" with the "values" of value / EMD - 1 of every repeat,
-        their "mean" and "std", and under "EMD" the exact value.
+        and the "exponent" of the growth of the best time with the size (None with fewer than two sizes);
+        "widths" and "classes": the same by d and by k instead of the size; "build": for each repeat, the
+        share of FlowTree's time for building its tree, at the largest of its sizes; "errors": by kind of
+        clouds and label, "sizes" with the "values" of value / EMD - 1 of every repeat, their "mean" and
+        "std", and under "EMD" the exact value.
 
     Example:
         >>> tiny = StudySettings(4, 2, sizes=(8, 16), error_sizes=(8,), widths=(4, 8), classes=(2, 4))
@@ -140,7 +140,7 @@ def synthetic_study(
         "classes": (settings.classes, lambda k, g: _draw_classes(k, settings, g)),
     }
     study: dict[str, Any] = {"settings": asdict(settings)}
-    with torch_threads(1), torch.no_grad():  # so that the growth of time shows the work alone
+    with torch_threads(1), torch.no_grad():  # one thread, so that times grow with the work alone
         for what, (sizes, draw) in draws.items():
             study[what] = {}
             for variant in variants:
@@ -157,7 +157,7 @@ def synthetic_study(
 
 
 def _draw_classes(count: int, settings: StudySettings, generator: torch.Generator) -> Problem:
-    """Several classes of few samples each, around means of their own."""
+    """Draw several classes of few samples each, around random means."""
     labels = torch.arange(count).repeat_interleave(settings.fixed)
     means = torch.randn(count, settings.width, generator=generator)
     features = means[labels] + torch.randn(len(labels), settings.width, generator=generator)
@@ -170,7 +170,7 @@ def _times(
     possible: Sequence[int],
     draw: Callable[[int, torch.Generator], Problem],
 ) -> dict[str, Any]:
-    """Seconds by size, as far as the budget goes."""
+    """Measure seconds by size, as far as the budget allows."""
     generator = torch.Generator().manual_seed(settings.seed)
     sizes: list[int] = []
     seconds: list[list[float]] = []
@@ -190,7 +190,7 @@ def _times(
 
 
 def _expected(sizes: list[int], bests: list[float], size: int) -> float:
-    """Seconds at the next size, by the growth from the last two."""
+    """Expected seconds at the next size, by the growth between the last two."""
     power = growth_exponent(sizes, bests, last=2) if len(sizes) > 1 else 1.0
     return bests[-1] * float((size / sizes[-1]) ** max(power, 1.0))
 
@@ -200,7 +200,7 @@ def _seconds(variant: DistanceVariant, problem: Problem) -> float:
 
 
 def _build_shares(settings: StudySettings, flow_trees: Sequence[DistanceVariant]) -> list[float]:
-    """The share of FlowTree's time in which its tree is built, for every repeat."""
+    """The share of FlowTree's time for building its tree, for every repeat."""
     generator = torch.Generator().manual_seed(settings.seed)
     shares = []
     for variant in flow_trees:
@@ -215,7 +215,7 @@ def _build_shares(settings: StudySettings, flow_trees: Sequence[DistanceVariant]
 
 def _errors(kind: str, variants: tuple[DistanceVariant, ...], settings: StudySettings) -> dict[str, Any]:
     exact = DistanceVariant("emd")
-    # The dense form gives the value of Bures, and POT's solver that of the other.
+    # Left out: the dense form has the values of Bures, and POT's solver those of EMD.
     compared = [v for v in variants if v.distance not in ("", "emd")]
     errors: dict[str, Any] = {
         v.label: {"sizes": [], "values": [], "mean": [], "std": []} for v in (exact, *compared)
@@ -241,11 +241,12 @@ def _add(entry: dict[str, list[Any]], size: int, values: Tensor) -> None:
 def synthetic_observations(study: Mapping[str, Any]) -> Observations:
     """Observations of `synthetic_study`; the seed is the number of the repeat.
 
-    For every distance: "seconds@<n>", "power" of n that they grow with and "best-power" of the best repeats,
-    "power-d" and "power-k" of the dimension and of the number of classes, "times-fastft" its time over that
-    of FastFT at the largest n of both, and for FlowTree "build-share". By kind of clouds:
-    "error/<kind>@<n>" against EMD, and at the largest n "abs-error/<kind>", "over-l2/<kind>" its value over
-    that of l2, "from-l2/<kind>" how far that is from one, and "gap-l2/<kind>" the difference of both errors.
+    For every distance: "seconds@<n>"; "power", the exponent of their growth with n, and "best-power", that of
+    the best repeats; "power-d" and "power-k", the exponents for the dimension and the number of classes;
+    "times-fastft", its time divided by that of FastFT at the largest n of both; and for FlowTree
+    "build-share". By kind of clouds: "error/<kind>@<n>" against EMD, and at the largest n "abs-error/<kind>",
+    "over-l2/<kind>", its value divided by that of l2, "from-l2/<kind>", the difference of this ratio from
+    one, and "gap-l2/<kind>", the difference of both errors.
     """
     parts = {part: _by_name(study[part]) for part in _POWERS.values()}
     times = parts["times"]
@@ -276,13 +277,13 @@ def synthetic_observations(study: Mapping[str, Any]) -> Observations:
 
 
 def _by_name(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries of a study, which are by label, by the names of distances."""
+    """Entries of a study by the names of distances instead of their labels."""
     names = {variant.label: variant.name for variant in VARIANTS}
     return {names.get(label, label): entry for label, entry in entries.items()}
 
 
 def _powers(entry: Mapping[str, Any]) -> list[float]:
-    """The power of the size that time grows with, for every repeat; none with fewer than two sizes."""
+    """The exponent of the growth of time with size, for every repeat; empty with fewer than two sizes."""
     if len(entry["sizes"]) < 2:
         return []
     return [growth_exponent(entry["sizes"], seconds) for seconds in zip(*entry["seconds"], strict=True)]
@@ -299,7 +300,7 @@ def _compared(errors: Mapping[str, Any], name: str) -> dict[str, list[float]]:
         own, l2 = (_last_errors(entries, each) for each in (name, "l2"))
         numbers[f"abs-error/{kind}"] = [abs(error) for error in own]
         if l2:
-            # An error is value / EMD - 1, so that two values have the ratio of their errors plus one.
+            # An error is value / EMD - 1, so the ratio of two values is that of their errors plus one.
             ratios = [(1 + a) / (1 + b) for a, b in zip(own, l2, strict=True)]
             numbers[f"over-l2/{kind}"] = ratios
             numbers[f"from-l2/{kind}"] = [abs(ratio - 1) for ratio in ratios]
@@ -308,6 +309,6 @@ def _compared(errors: Mapping[str, Any], name: str) -> dict[str, list[float]]:
 
 
 def _last_errors(entries: Mapping[str, Any], name: str) -> list[float]:
-    """Errors at the largest size; for EMD the study has the exact value, whose own error is zero."""
+    """Errors at the largest size; zero for EMD, for which the study holds the exact values instead."""
     values = entries[name]["values"][-1] if name in entries else []
     return [0.0 for _ in values] if name == "emd" else list(values)

@@ -37,7 +37,7 @@ def item_tables(document: Document) -> Tables:
 
 
 def setting_name(setting: Mapping[str, Any]) -> str:
-    """A setting as tables of one item name it, where the item says what is varied.
+    """A short name of a setting for the tables of one item, where it is known which setting is varied.
 
     Example:
         >>> setting_name({"batch_size": 64}), setting_name({"lambda": 0.5}), setting_name({"depth": 4})
@@ -49,7 +49,7 @@ def setting_name(setting: Mapping[str, Any]) -> str:
 
 
 def condition_name(condition: Condition) -> str:
-    """Objective and setting in one."""
+    """Objective and setting as one name."""
     return ", ".join(filter(None, (condition.label, setting_name(condition.setting))))
 
 
@@ -87,9 +87,9 @@ def _condition_table(
     observations: Observations,
     notes: Sequence[str] = (),
 ) -> Table:
-    """A row for each condition of which anything was measured or published, on data that was.
+    """A table with a row for each condition with measured or published numbers.
 
-    Notes say what was trained, and why published numbers are absent; all are about data of this table.
+    Notes say what was trained, and why published numbers are missing, for the data in this table only.
     """
     (item,) = find_items((document.item,))
     rows, shown = [], []
@@ -109,14 +109,14 @@ def _condition_table(
 
 
 def _drawn_only(item: Item) -> list[str]:
-    """Why no published number stands beside those of an item whose numbers the paper does not print."""
+    """A note that the paper shows an item only as a picture, without numbers; none beyond the paper."""
     return [f"The paper shows this as a picture, without numbers ({', '.join(item.labels)})."] * bool(
         item.labels
     )
 
 
 def _by_condition(item: Item, document: Document) -> Table:
-    """The table with a row for each condition; threads are a note where all runs had as many."""
+    """The table with a row for each condition; the number of threads is a note if all runs had the same."""
     observations = document.observations
     leading, notes = list(item.leading), list(item.notes)
     if "threads" in leading:
@@ -128,7 +128,7 @@ def _by_condition(item: Item, document: Document) -> Table:
 
 
 def generalisation(item: Item, document: Document) -> Tables:
-    """Numbers of a level: means, with the spread over seeds, and of each BREEDS setting."""
+    """Numbers of a level: means, means with the spread over seeds, and those of each BREEDS setting."""
     observations = with_breeds(document.observations)
     title, leading = f"Generalisation on the {item.name} level", ("data", "objective", "seeds")
     settings = [c for c in observations.plain() if c.data in BREEDS]
@@ -146,11 +146,11 @@ def _without_std(cell: Cell) -> Cell:
 
 
 def curve_points(observations: Observations) -> dict[tuple[str, bool], dict[str, Cell | None]]:
-    """TestCPCC by the setting that is varied, the first of several, for every objective and its control.
+    """TestCPCC by the varied setting (the first of several), for every objective and its control.
 
     Returns:
-        Label, with the other settings, and whether it is the control -> a cell for each value of the setting
-        of which anything was measured.
+        Label with the other settings, and whether it is the control -> a cell for each measured value of the
+        setting.
     """
     lines: dict[tuple[str, bool], dict[str, Cell | None]] = {}
     measured = [c for c in observations.conditions if observations.measured(c)]
@@ -169,7 +169,7 @@ def _varied(condition: Condition) -> str:
 
 
 def curves(item: Item, document: Document, label: str, notes: Sequence[str]) -> Tables:
-    """TestCPCC with a column for each value of the setting that is varied."""
+    """TestCPCC with a column for each value of the varied setting."""
     lines = curve_points(document.observations)
     settings = next(iter(lines.values()), {})
     rows = [

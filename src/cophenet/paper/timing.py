@@ -1,4 +1,4 @@
-"""The distances whose time is studied, and what each costs in a training step."""
+"""The distances of the timing studies, and the cost of each in a training step."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class DistanceVariant:
     """A distance with its settings.
 
     Attributes:
-        distance: Its registered name; "" for the dense form of Bures, which is no distance of the library.
-        options: Its own options.
-        largest: Samples per class beyond which it is not tried, for its memory grows as their square.
-        complexity: What the paper's table says of it, for k classes of n samples; "" if nothing.
-        note: What its label says beside its name.
+        distance: Its registered name; "" for the dense form of Bures, which is not a distance of the library.
+        options: Its options.
+        largest: Largest number of samples per class to try, as memory may grow with its square.
+        complexity: Its complexity in the paper's table, for k classes of n samples; "" if it has none.
+        note: Addition to the name in its label.
     """
 
     distance: str
@@ -52,12 +52,12 @@ class DistanceVariant:
 
     @property
     def label(self) -> str:
-        """What results call it."""
+        """Its name in results."""
         return ", ".join(filter(None, (label_of(self.name), self.note)))
 
     @property
     def name(self) -> str:
-        """What observations call it: the distance, with what tells variants of it apart.
+        """Its name in observations: the distance, with the options that distinguish its variants.
 
         Example:
             >>> [variant.name for variant in VARIANTS[-4:]]
@@ -72,7 +72,7 @@ class DistanceVariant:
 
         Args:
             features: (B, d) floating point.
-            labels: (B,) positions in the tree's classes.
+            labels: (B,) class indices of the tree.
             tree: The label tree, for distances that need it.
         """
         if not self.distance:
@@ -99,22 +99,22 @@ VARIANTS: tuple[DistanceVariant, ...] = (
 
 
 def _root(matrix: Tensor) -> Tensor:
-    """Square root of a symmetric matrix without negative eigenvalues but for rounding."""
+    """Square root of a positive semidefinite matrix; negative eigenvalues due to rounding become zero."""
     values, vectors = torch.linalg.eigh(matrix)
     root: Tensor = (vectors * values.clamp(min=0).sqrt()) @ vectors.T
     return root
 
 
 def dense_bures(features: Tensor, labels: Tensor, pairs: int | None = None, ridge: float = 0.0) -> Tensor:
-    """Bures-Wasserstein distances by covariance matrices and their square roots, as the paper describes it.
+    """Bures-Wasserstein distances by covariance matrices and their square roots, as the paper describes.
 
-    Only to measure what it costs, O(n d^2 + d^3) for each pair of classes: `cophenet.transport.Bures` gives
-    the same without any (d, d) matrix.
+    Only to measure its cost, O(n d^2 + d^3) for each pair of classes: `cophenet.transport.Bures` computes the
+    same without any (d, d) matrix.
 
     Args:
         features: (B, d) floating point.
         labels: (B,) integers.
-        pairs: Only that many of the pairs, in the order of `itertools.combinations`; None for all.
+        pairs: Number of pairs to compute, in the order of `itertools.combinations`; None for all.
         ridge: Added to the diagonals of the covariances: without it the gradient of a root of a singular
             matrix is not finite.
 
@@ -145,10 +145,10 @@ def _moments(rows: Tensor, ridge: float) -> tuple[Tensor, Tensor]:
     return mean, centred.T @ centred / len(rows) + ridge * torch.eye(rows.shape[1]).to(rows)
 
 
-# What a study of steps calls the dense form of Bures.
+# Name of the dense form of Bures in a study of steps.
 _DENSE = "bures, dense"
 _RIDGE = 1e-3
-# Calls that a time is the best of, and for how long new ones begin.
+# Largest number of calls of which the best time counts, and seconds after which no new call begins.
 _CALLS, _CALLS_SECONDS = 5, 0.2
 
 
@@ -161,22 +161,22 @@ def time_steps(
     dense_pairs: int = 8,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Seconds of the loss `1 - CPCC` and its gradient on random features, by class distance.
+    """Measure seconds of the loss `1 - CPCC` and its gradient on random features, by class distance.
 
-    The network's own time is not in it. The dense form of Bures, by d x d square roots, is timed on a few
-    pairs of classes and multiplied by how many there are.
+    The time of a network is not included. The dense form of Bures, with d x d square roots, is timed on a few
+    pairs of classes and scaled to all pairs.
 
     Args:
-        batch_size: Samples, B.
-        classes: Classes that labels are drawn from, in groups of five.
+        batch_size: Number of samples, B.
+        classes: Number of classes that labels are drawn from, in groups of five.
         width: Dimension of the features, d.
         distances: Names of class distances.
-        repeats: New batches for every distance.
-        dense_pairs: Pairs that the dense form is timed on; 0 to leave it out.
-        tell: Gets a line about every distance.
+        repeats: Number of batches for every distance.
+        dense_pairs: Number of pairs that the dense form is timed on; 0 to leave it out.
+        tell: Called with a line about every distance.
 
     Returns:
-        The settings, and under "seconds" the times of every repeat by distance; "bures, dense" is projected.
+        The settings, and under "seconds" the times of every repeat by distance; "bures, dense" is scaled.
 
     Example:
         >>> study = time_steps(16, 10, 4, ["l2", "fastft"], repeats=2, dense_pairs=1)
@@ -209,7 +209,7 @@ def time_steps(
 
 
 def best_seconds(call: Callable[[], object]) -> float:
-    """Seconds of a call: the best of five, or of as many as begin within a fifth of a second.
+    """Seconds of a call: the best of at most five calls, of which none begins after a fifth of a second.
 
     Example:
         >>> best_seconds(lambda: time.sleep(0.01)) >= 0.01
@@ -237,7 +237,7 @@ def _timed(loss: Callable[[Tensor, Tensor], Tensor], features: Tensor, labels: T
 
 
 def _projected(features: Tensor, labels: Tensor, pairs: int) -> float:
-    """Time of some pairs, times the number of all; the correlation of the distances is not in it."""
+    """Time of the dense form on some pairs, scaled to all pairs; without the correlation of distances."""
     present = len(torch.unique(labels))
     total = present * (present - 1) // 2
     pairs = min(pairs, total)
@@ -249,7 +249,7 @@ def _projected(features: Tensor, labels: Tensor, pairs: int) -> float:
 
 
 def busy(times: Sequence[Sequence[float]]) -> str:
-    """Why powers and ratios of times tell nothing: what is compared was timed while the load changed.
+    """Why growth exponents and ratios of times cannot be used: the load changed during the measurements.
 
     Args:
         times: Seconds of the repeats, at each of some sizes.
@@ -267,7 +267,7 @@ def busy(times: Sequence[Sequence[float]]) -> str:
 
 
 def step_observations(study: Mapping[str, Any]) -> Observations:
-    """Observations of `time_steps`: "seconds_per_batch", and "times-l2" the time over that with l2."""
+    """Observations of `time_steps`: "seconds_per_batch", and "times-l2", the time divided by that with l2."""
     conditions, rows = [], []
     l2 = study["seconds"].get("l2")
     for name, seconds in study["seconds"].items():

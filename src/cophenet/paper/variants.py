@@ -45,7 +45,7 @@ __all__ = [
     "with_controls",
 ]
 
-# What a variant changes, by name; names and values are those of the paper's tables where it has them.
+# Changed settings by name; names and values are those of the paper's tables, if it has them.
 Setting: TypeAlias = Mapping[str, str | int | float]
 
 BREEDS = ("living17", "nonliving26", "entity13", "entity30")
@@ -56,7 +56,7 @@ CORE = ("flat", *DISTANCES)
 MORE_DISTANCES = ("twd", "ft", "bures")
 BASELINES = ("mtl", "curriculum", "sumloss", "hxe", "soft", "quadruplet", "shc", "gc", "rank")
 
-# The values that studies of a setting compare; claims are about the same.
+# The values that studies of a setting compare; claims use the same values.
 BATCH_SIZES = (64, 128, 512, 1024)
 MEMORY_BATCH_SIZES = (64, 128, 512)
 CPCC_WEIGHTS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0)
@@ -65,16 +65,16 @@ SUBTREE_WEIGHTS = (1, 2, 4)
 FLOW_WEIGHTS = ("uniform", "distance", "inverse")
 _UNCHANGED = "as in the recipe"
 _VISION_TRANSFORMERS = ("vit_b_16", "vit_l_16")
-# The kind of synthetic clouds whose samples come sorted.
+# The kind of synthetic clouds whose samples are sorted by mode.
 MODE_BY_MODE = "mixture, mode by mode"
 BACKBONES = {
     "laptop": (_UNCHANGED, "efficientnet-lite1", "efficientnet-lite2"),
     "scratch": ("resnet10-w16", _UNCHANGED, "resnet18-w16"),
     "paper": ("resnet18", "resnet34", "resnet50", *_VISION_TRANSFORMERS),
 }
-# What the authors' code does where the recipe does otherwise: Rank has a target of its own.
+# Overrides where the authors' code differs from the recipe: its Rank has another target.
 AS_PUBLISHED = {"rank": ("objective.options.rank.target=published",)}
-# The coarse class of CIFAR-100 whose classes the study of tree weights wants farther apart.
+# The coarse class of CIFAR-100 whose classes are moved apart in the study of tree weights.
 SUBTREE = "aquatic_mammals"
 _FULL = ("data.domain=full", "one_shot=null")
 
@@ -98,7 +98,7 @@ _LABELS = {
     "shc": "SHC",
     "gc": "GC",
     "rank": "Rank",
-    # Variants of distances in the studies of time.
+    # Variants of distances in the timing studies.
     "fastft-principal": "FastFT, principal order",
     "emd-pot": "EMD by POT",
     "bures-dense": "Bures, dense",
@@ -111,10 +111,10 @@ class Variant:
 
     Attributes:
         objective: Name of the objective.
-        setting: What is changed; empty for nothing. A control has that of what it controls.
-        overrides: The changed settings, as `--set` takes them.
-        seeds: How many seeds at laptop scale; at others at most three, one for a control at the paper's.
-        control: Whether it has a shuffled tree.
+        setting: The changed settings by name; empty for none. A control has the setting of what it controls.
+        overrides: The changed settings, in the form of `--set`.
+        seeds: Number of seeds at laptop scale; at most three at others, one for a control at paper scale.
+        control: Whether the tree is shuffled.
     """
 
     objective: str
@@ -162,7 +162,7 @@ def varied(
 
     Args:
         objectives: Names.
-        settings: What is changed, with the overrides that do so.
+        settings: The changed settings by name, with the overrides that change them.
 
     Example:
         >>> sizes = [({"batch_size": n}, (f"batch_size={n}",)) for n in (64, 128)]
@@ -174,7 +174,7 @@ def varied(
 
 
 def with_controls(variants: Iterable[Variant]) -> tuple[Variant, ...]:
-    """Variants, and those that have CPCC once more with a tree in which classes have changed places.
+    """Variants, followed by those with CPCC once more with a shuffled tree, as controls.
 
     Example:
         >>> variants = with_controls(varied(["flat", "l2"], [({}, ("batch_size=64",))]))
@@ -199,10 +199,10 @@ def sweep(
 
     Args:
         objectives: Names.
-        name: What the setting is called.
+        name: Name of the setting.
         values: Its values.
-        override: How it is changed, with "{}" for the value.
-        *always: Overrides that all have.
+        override: Override that changes it, with "{}" for the value.
+        *always: Overrides of all variants.
 
     Example:
         >>> [variant.overrides for variant in sweep(["flat"], "batch_size", (64, 128), "batch_size={}")]
@@ -212,7 +212,7 @@ def sweep(
     return with_controls(varied(objectives, settings))
 
 
-# What an item trains, by recipe and scale.
+# Returns the variants that an item trains, from recipe and scale.
 Variants: TypeAlias = Callable[[str, str], tuple[Variant, ...]]
 
 
@@ -222,7 +222,7 @@ def always(variants: tuple[Variant, ...]) -> Variants:
 
 
 def core(recipe: str, _scale: str) -> tuple[Variant, ...]:
-    """The objectives of the main tables; the paper has no EMD on BREEDS, for its cost."""
+    """The objectives of the main tables; without EMD on BREEDS, which the paper left out for its cost."""
     return plain(name for name in CORE if not (recipe in BREEDS and name == "emd"))
 
 
@@ -232,12 +232,12 @@ def core_with_controls(recipe: str, scale: str) -> tuple[Variant, ...]:
 
 
 def l2_or_core(recipe: str, scale: str) -> tuple[Variant, ...]:
-    """The objectives of the main tables; on the paper's data sets other than CIFAR-100 l2 alone."""
+    """The objectives of the main tables; on the paper's data sets other than CIFAR-100 only l2."""
     return plain(["l2"]) if recipe in PAPER_DATA and recipe != "cifar100" else core(recipe, scale)
 
 
 def three_epochs(recipe: str, _scale: str) -> tuple[Variant, ...]:
-    """The objectives of the main tables for as many epochs as times need."""
+    """The objectives of the main tables for three epochs, which are enough to measure times."""
     batch = ("batch_size=128",) if recipe == "cifar10" else ()
     return varied(CORE, [({}, ("epochs=3", *batch))])
 
@@ -247,7 +247,7 @@ def backbones(_recipe: str, scale: str) -> tuple[Variant, ...]:
 
     def overrides(name: str) -> tuple[str, ...]:
         if name in _VISION_TRANSFORMERS:
-            # ImageNet weights of these names are looked for beside the run, as in the recipe of iNaturalist.
+            # ImageNet weights are read from files of these names, as in the recipe of iNaturalist.
             return f"model={{backbone: {name}, weights: {name}.pth}}", "data.image_size=224"
         return () if name == _UNCHANGED else (f"model.backbone={name}",)
 
@@ -256,7 +256,7 @@ def backbones(_recipe: str, scale: str) -> tuple[Variant, ...]:
 
 
 def subtree_weights() -> tuple[Variant, ...]:
-    """Longer distances between the classes of one coarse class, which are then those of no tree."""
+    """Longer tree distances between the classes of one coarse class; they are then not those of any tree."""
     factors = {w: (f"objective.cpcc.inside_factors.{SUBTREE}={w}.0",) for w in SUBTREE_WEIGHTS[1:]}
     changes: dict[int, tuple[str, ...]] = {SUBTREE_WEIGHTS[0]: (), **factors}
     settings = [({"weight": w}, (*_FULL, "batch_size=1024", *more)) for w, more in changes.items()]
@@ -269,7 +269,7 @@ def tree_depths() -> tuple[Variant, ...]:
 
 
 def memory_sizes() -> tuple[Variant, ...]:
-    """Batches of several sizes, without a memory of earlier ones and with it."""
+    """Batches of several sizes, without and with a memory of earlier batches."""
     settings = [
         ({"batch_size": size, "memory": memory}, (f"batch_size={size}", f"objective.cpcc.memory={memory}"))
         for size in MEMORY_BATCH_SIZES
@@ -278,7 +278,7 @@ def memory_sizes() -> tuple[Variant, ...]:
     return with_controls(varied(["fastft", "emd"], settings))
 
 
-# The last one, without overrides, has the target of the library.
+# The last one, without overrides, uses the target of the library.
 RANK_VARIANTS = (*plain(["flat", "rank"]), Variant("rank", {"target": "mean"}))
 _PRINCIPAL = "objective.options.fastft.order=principal"
 _THREE_ORDERS = (_PRINCIPAL, "objective.options.fastft.n_orders=3")

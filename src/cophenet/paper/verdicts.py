@@ -1,17 +1,18 @@
-"""The judge of claims: one rule that says whether an expression over observations holds.
+"""Verdicts on claims: one rule decides whether a criterion over observations holds.
 
-A claim asks for comparisons, such as `value("fastft", "cpcc/own") > value("flat", "cpcc/own") + 0.1`. Each is
+A claim requires comparisons, such as `value("fastft", "cpcc/own") > value("flat", "cpcc/own") + 0.1`. Each is
 judged on every data set by the differences of its two sides, paired over seeds. With d the mean and s the
 standard deviation of n differences, the 95 % interval of Student's t is
 
     d ± t(0.975, n - 1) s / sqrt(n)
 
-Above zero the comparison holds, below zero it does not, and otherwise it cannot be told. Nor can it be told
-with fewer than three seeds, from networks below half of the paper's accuracy or of very few steps, from times
-of a busy machine, or from numbers that are doubtful themselves, for example because of too few samples. A
-backbone that has learned the classes of BREEDS from ImageNet decides nothing about them.
+If it is above zero, the comparison holds; if it is below zero, the comparison does not hold; otherwise it
+cannot be told. It cannot be told either with fewer than three seeds, from networks below half of the paper's
+accuracy or trained for very few steps, from times of a busy machine, or from numbers that are marked as
+doubtful, for example because of too few samples. A backbone pretrained on ImageNet has learned the classes of
+BREEDS, and decides nothing about them.
 
-Scales, and frozen and fine-tuned backbones (`Condition.regime`), are judged apart.
+Scales, and frozen and fine-tuned backbones (`Condition.regime`), are judged separately.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["SEEDS_NEEDED", "Judgement", "RegimeVerdict", "Verdict", "judge", "judge_claim", "most"]
 
 Verdict = Literal["holds", "does not hold", "cannot be told"]
-# As few seeds as may decide.
+# The least number of seeds that may decide.
 SEEDS_NEEDED = 3
 _ENOUGH = 0.5
 _STEPS = 100
@@ -44,13 +45,13 @@ _ACCURACIES = ("source/accuracy/fine", "full/accuracy/fine")
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was decided, and why.
+    """A verdict with its reasons.
 
     Attributes:
         verdict: One of three.
         reasons: Why it cannot be told; empty otherwise.
-        texts: The comparisons it rests on with their numbers: those that decide first.
-        counts: How many comparisons have which verdict.
+        texts: The comparisons behind it with their numbers; deciding ones come first.
+        counts: Number of comparisons by verdict.
     """
 
     verdict: Verdict
@@ -65,13 +66,13 @@ def judge(
     """Judge a criterion on a data set.
 
     Args:
-        criterion: What a claim asks for.
-        observations: What was measured.
-        recipe: The data set, by the recipe; "" for studies without one.
-        untrained: Whether it is about what networks show that have hardly learned, such as times.
+        criterion: The criterion of a claim.
+        observations: The observations.
+        recipe: The data set, by its recipe; "" for studies without one.
+        untrained: Whether networks that have hardly learned can decide it, as for times.
 
     Returns:
-        The judgement; None if it does not apply here, as nothing of it is to be measured on the data set.
+        The judgement; None if the criterion does not apply, as none of it is planned on the data set.
 
     Example:
         >>> from cophenet.paper.expressions import value
@@ -94,7 +95,7 @@ _ORDER: tuple[Verdict, ...] = ("does not hold", "cannot be told", "holds")
 
 
 def _combine(parts: Sequence[Judgement], choose: Callable[[Iterable[int]], int] = min) -> Judgement:
-    """One judgement of several: by default that all hold.
+    """Combine several judgements into one: by default, that all hold.
 
     Example:
         >>> _combine([Judgement("holds"), Judgement("cannot be told", ("1 seed",))]).verdict
@@ -110,7 +111,7 @@ def _combine(parts: Sequence[Judgement], choose: Callable[[Iterable[int]], int] 
 
 
 def most(parts: Sequence[Judgement]) -> Judgement:
-    """The judgement that more than half of several hold.
+    """Combine several judgements into one: that more than half hold.
 
     Example:
         >>> held, lost = Judgement("holds"), Judgement("does not hold")
@@ -126,14 +127,14 @@ def most(parts: Sequence[Judgement]) -> Judgement:
 
 @dataclass(frozen=True)
 class RegimeVerdict:
-    """What was decided about a claim at one scale.
+    """The verdict on a claim in one regime.
 
     Attributes:
-        regime: What it is called, see `Condition.regime`; "" for studies without runs.
+        regime: Name of the regime, see `Condition.regime`; "" for studies without runs.
         scale: Size of the experiments.
-        judgement: What was decided.
-        data: The data sets it rests on.
-        pretrained: Whether the networks began with weights from ImageNet.
+        judgement: The verdict with its reasons.
+        data: The data sets behind it.
+        pretrained: Whether training started from ImageNet weights.
     """
 
     regime: str
@@ -144,14 +145,14 @@ class RegimeVerdict:
 
 
 def judge_claim(claim: Claim, observations: Observations) -> list[RegimeVerdict]:
-    """Judge a claim on every data set that was measured, at each scale alone.
+    """Judge a claim on every measured data set, separately in each regime.
 
     Args:
-        claim: What is claimed.
-        observations: What was measured.
+        claim: The claim.
+        observations: The observations.
 
     Returns:
-        A verdict for each regime; empty if nothing was measured that it is about.
+        A verdict for each regime; empty if nothing that it is about was measured.
     """
     verdicts = []
     for regime in observations.regimes:
@@ -174,7 +175,7 @@ def _judge_data(claim: Claim, observations: Observations) -> dict[str, Judgement
     parts = {}
     for recipe in recipes:
         part = judge(claim.requires, table, recipe, untrained=claim.untrained)
-        # Of a part without numbers nothing was measured.
+        # A claim across data sets is left out if nothing of it was measured.
         if part is not None and (part.texts or not claim.across):
             several = len(recipes) > 1 and bool(recipe)
             texts = tuple(f"{recipe_label(recipe)}: {text}" for text in part.texts) if several else part.texts
@@ -184,7 +185,7 @@ def _judge_data(claim: Claim, observations: Observations) -> dict[str, Judgement
 
 @dataclass(frozen=True)
 class _Series:
-    """A term with its numbers by seed."""
+    """The numbers of a term by seed, with its conditions and problems."""
 
     conditions: tuple[Condition, ...]
     values: Mapping[int | None, float]
@@ -194,7 +195,7 @@ class _Series:
 def _compare(
     comparison: Comparison, observations: Observations, recipe: str, untrained: bool
 ) -> Judgement | None:
-    """One comparison; None if it does not apply."""
+    """Judge one comparison; None if it does not apply."""
     series: dict[Term, _Series] = {}
     for _, term in comparison.terms:
         one = _series(term, observations, term.recipe or recipe)
@@ -249,7 +250,7 @@ def _series(term: Term, observations: Observations, recipe: str) -> _Series | No
 
 
 def _busy(observations: Observations, condition: Condition, metric: str) -> list[str]:
-    """Times that vary too much."""
+    """The problem that times vary too much; empty for other metrics and steady times."""
     spread = observations.summary(condition, metric) if unit_of(metric) == "seconds" else None
     if not spread or spread["std"] is None or spread["std"] <= STEADY * spread["mean"]:
         return []
@@ -258,7 +259,7 @@ def _busy(observations: Observations, condition: Condition, metric: str) -> list
 
 
 def _unfit(observations: Observations, condition: Condition) -> str:
-    """Why a network can decide nothing; "" if it can, or if nothing is known against it."""
+    """Why a network cannot decide claims; "" if it can, or if nothing is known against it."""
     if condition.pretrained and condition.data in (*BREEDS, "breeds"):
         return "the backbone has learned the classes of BREEDS, source and target, from ImageNet"
     steps = observations.summary(condition, "steps")
@@ -277,7 +278,7 @@ def _unfit(observations: Observations, condition: Condition) -> str:
 
 
 def _side(side: Expression, series: Mapping[Term, _Series]) -> dict[int | None, float]:
-    """A side of a comparison by seed; a constant has every seed of the other side."""
+    """Values of one side of a comparison by seed; a constant has every seed of the other side."""
     columns = [(factor, series[term].values) for factor, term in side.terms]
     if not columns:
         seeds = dict.fromkeys(seed for one in series.values() for seed in one.values)
