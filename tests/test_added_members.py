@@ -91,7 +91,7 @@ import numpy as np
 import torch
 
 from cophenet.data.dataset import ArrayInputs, DataSet, Samples
-from cophenet.data.source import DataSource
+from cophenet.data.registry import DataSource
 from cophenet.tree import Hierarchy
 
 

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 import cophenet
 from cophenet.cli import app
-from cophenet.data.source import SOURCES
+from cophenet.data.registry import SOURCES
 from cophenet.models.registry import BACKBONES
 from cophenet.objectives.registry import OBJECTIVES
 from cophenet.transport.base import DISTANCES

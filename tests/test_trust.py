@@ -19,7 +19,7 @@ import yaml
 from cophenet import HierarchicalEmbedder
 from cophenet._common.trust import TrustError
 from cophenet.cli import main
-from cophenet.data.source import SOURCES, DataSource, register_source
+from cophenet.data.registry import SOURCES, DataSource, register_source
 from cophenet.evaluation import evaluate
 from cophenet.objectives import Flat
 from cophenet.objectives.registry import OBJECTIVES, register

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from cophenet.data.dataset import ArrayInputs, DataSet, Samples
-from cophenet.data.source import DataSource, register_source
+from cophenet.data.registry import DataSource, register_source
 from cophenet.tree import Hierarchy
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cophenet.data.breeds import Entity13, Entity30, Living17, NonLiving26, breeds_classes, breeds_tree
-from cophenet.data.source import create_source
+from cophenet.data.registry import create_source
 from data.pictures import fill
 from support import SHARED, needs_shared
 

@@ -8,7 +8,7 @@ import pytest
 
 from cophenet.data import Cifar10, FashionMnist
 from cophenet.data.download import RemoteFile, download, fetch
-from cophenet.data.source import SOURCES
+from cophenet.data.registry import SOURCES
 
 CONTENT = bytes(range(256)) * 4000
 

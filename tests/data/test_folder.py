@@ -9,7 +9,7 @@ from cophenet.data.breeds import Living17
 from cophenet.data.image_folders import ImageFolder
 from cophenet.data.inat import INat21Mini
 from cophenet.data.loader import Loader
-from cophenet.data.source import create_source
+from cophenet.data.registry import create_source
 from data.pictures import fill
 
 CLASSES = ("animal/cat", "animal/dog", "animal/fox", "vehicle/bus", "vehicle/car", "vehicle/van")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from cophenet.data.inat import RANKS, INat21Mini, lineage, taxonomy_paths
-from cophenet.data.source import create_source
+from cophenet.data.registry import create_source
 from data.pictures import fill
 
 # The paper's table: phylum, source classes, target classes; then two phyla that its rule leaves out.

@@ -1,7 +1,7 @@
 import pytest
 
 from cophenet.data import DataSource, create_source, register_source, source_names, source_summaries
-from cophenet.data.source import SOURCES
+from cophenet.data.registry import SOURCES
 
 
 @pytest.fixture

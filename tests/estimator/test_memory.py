@@ -12,7 +12,7 @@ import pytest
 
 from cophenet import HierarchicalEmbedder
 from cophenet.estimator import samples, search
-from cophenet.estimator.files import index_file, predict_file, search_file, write_answers
+from cophenet.estimator.vector_files import index_file, predict_file, search_file, write_answers
 from cophenet.vectors import formats, map_rows, write_vectors
 from estimator.vectors import TREE
 

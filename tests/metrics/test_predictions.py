@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, top_k_accuracy_score
 from torchmetrics.functional.classification import multiclass_calibration_error
 
 from cophenet import Hierarchy, metrics
-from cophenet.tree.tables import tree_tables
+from cophenet.tree.lookup_tables import tree_tables
 from support import DEVICE
 
 FLAT = Hierarchy.from_paths([(f"class{c}",) for c in range(7)])

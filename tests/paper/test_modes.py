@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from cophenet.paper import best_components, count_modes
-from cophenet.paper.modes import MODES, one_gaussian
+from cophenet.paper.mixture_modes import MODES, one_gaussian
 
 
 def clouds(modes, size=250, width=4, seed=0):

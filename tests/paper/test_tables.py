@@ -14,7 +14,7 @@ from cophenet.paper.charts import lines_figure
 from cophenet.paper.documents import Document
 from cophenet.paper.figures import item_figures
 from cophenet.paper.measurements import data_sizes
-from cophenet.paper.modes import ModeCounts
+from cophenet.paper.mixture_modes import ModeCounts
 from cophenet.paper.pipeline import observe
 from cophenet.paper.plan import Settings
 from cophenet.paper.tables import item_tables

@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 from safetensors.numpy import save_file
 
-from cophenet.data.source import create_source
+from cophenet.data.registry import create_source
 from cophenet.paper import find_items, reproduce
 from cophenet.paper.documents import Document
 from cophenet.paper.observations import Condition, Observation, Observations

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from cophenet._common.checks import check_whole
 from cophenet.data.digits import Digits
-from cophenet.data.source import SOURCES, create_source, source_names
+from cophenet.data.registry import SOURCES, create_source, source_names
 from cophenet.recipes import load_recipe
 from cophenet.recipes.errors import recipe_error
 from cophenet.recipes.options import Member, check_member_options

@@ -11,7 +11,7 @@ from cophenet.cli import main
 from cophenet.cli.compare import complete_metrics
 from cophenet.recipes.load import load_recipe, recipe_names
 from cophenet.report import compare, make_table, published_tables
-from cophenet.report.setups import Setup, compare_setup
+from cophenet.report.comparability import Setup, compare_setup
 from cophenet.tree import Hierarchy
 
 from .made_runs import DIGITS, accuracies, make_run, result

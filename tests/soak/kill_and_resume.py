@@ -75,7 +75,7 @@ def import_all(names: list[str]) -> None:
     """Import what the commands will, so that killed processes were at work, not at importing."""
     modules = ["lightning.pytorch.loggers", "torch.utils.tensorboard", "cophenet.runs.callbacks"]
     if COMMANDS.keys() & names:
-        modules += ["cophenet.estimator.files", "cophenet.evaluation.protocol", "safetensors.torch"]
+        modules += ["cophenet.estimator.vector_files", "cophenet.evaluation.protocol", "safetensors.torch"]
     if {"report", "reproduce"} & {*names}:
         modules += ["cophenet.paper.pipeline", "cophenet.report.page_data", "sklearn.manifold", "umap"]
     for module in modules:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cophenet._common.places import is_temporary
+from cophenet._common.safe_paths import is_temporary
 from cophenet.cli import main as cophenet
 
 # File -> its content; of text with times, the content without them.

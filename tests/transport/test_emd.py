@@ -22,7 +22,7 @@ from cophenet.transport.base import create_distance
 from cophenet.transport.emd import EMD
 from cophenet.transport.fastft import FastFlowTree
 from cophenet.transport.grouping import group_by_class
-from cophenet.transport.solvers import compiled, library, machine_code
+from cophenet.transport.solvers import dispatch, library, machine_code
 from cophenet.transport.warm_up import warm_up
 
 GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden"
@@ -162,8 +162,8 @@ def test_strips_and_threads_change_nothing(solver, weighted, monkeypatch):
     whole, whole_plan = EMD(solver).with_plan(batch)
     for name, value in (("_STRIP_ROWS", 50), ("_STRIP_ELEMENTS", 5000), ("_THREAD_ELEMENTS", 1)):
         monkeypatch.setattr(emd_module, name, value)
-    monkeypatch.setattr("cophenet.transport.solvers.compiled._CALL_PRODUCTS", 1000)
-    for module in ("cophenet.transport.emd", "cophenet.transport.solvers.compiled"):
+    monkeypatch.setattr("cophenet.transport.solvers.dispatch._CALL_PRODUCTS", 1000)
+    for module in ("cophenet.transport.emd", "cophenet.transport.solvers.dispatch"):
         monkeypatch.setattr(f"{module}.thread_count", lambda: 2)
     narrow, narrow_plan = EMD(solver).with_plan(batch)
     torch.testing.assert_close(narrow, whole, rtol=1e-12, atol=1e-12)
@@ -374,7 +374,7 @@ def test_the_first_use_does_not_wait_for_the_compiler(never_compiled):
     assert emd_module._load("auto") is library.solve  # without another word or process
     assert len(begun) == 1
     marker.touch()
-    assert emd_module._load("auto") is compiled.solve
+    assert emd_module._load("auto") is dispatch.solve
 
 
 def test_a_compiler_that_still_runs_at_exit_is_no_leak():

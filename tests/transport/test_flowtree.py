@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from cophenet.transport import flowtree
 from cophenet.transport.base import create_distance
+from cophenet.transport.bottom_up_flow import bottom_up_flow
 from cophenet.transport.centroid import L2
 from cophenet.transport.flowtree import FlowTree
 from cophenet.transport.grouping import group_by_class
 from cophenet.transport.quadtree import quadtree_cells
-from cophenet.transport.tree_flow import bottom_up_flow
 from support import DEVICE, double, pair_loop, random_batch, random_weights
 
 SIZES = st.lists(st.integers(1, 7), min_size=2, max_size=5)

@@ -14,11 +14,11 @@ pytest.importorskip("numba")
 from cophenet.cpcc import CPCCLoss
 from cophenet.transport.base import class_distances, create_distance
 from cophenet.transport.centroid import L2
+from cophenet.transport.class_layout import ClassLayout
 from cophenet.transport.grouping import group_by_class
-from cophenet.transport.layout import ClassLayout
 from cophenet.transport.means import ClassShares, class_means
 from cophenet.transport.solvers import host_loops, machine_code
-from cophenet.transport.solvers.matching import match_pairs
+from cophenet.transport.solvers.flowtree_kernel import match_pairs
 from cophenet.transport.warm_up import warm_up
 from cophenet.tree import Hierarchy
 from support import random_batch, random_weights

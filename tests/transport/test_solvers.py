@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cophenet.transport.solvers import compiled, library
+from cophenet.transport.solvers import dispatch, library
 from cophenet.transport.solvers.kernels import remove_cycles
 from cophenet.transport.solvers.problem import WHOLE, CostStrip, PairProblems, integer_shares, run_all
 
-SOLVERS = {"numba": compiled.solve, "pot": library.solve}
+SOLVERS = {"numba": dispatch.solve, "pot": library.solve}
 
 
 def solve_pair(solve, cost, a=None, b=None):
@@ -102,7 +102,7 @@ def test_many_ties_leave_a_sparse_plan(m, n, weighted):
     rng = np.random.default_rng(0)
     cost = rng.integers(0, 2, (m, n)).astype(np.float64)
     a, b = (rng.integers(1, 9, m) * 1.0, rng.integers(1, 9, n) * 1.0) if weighted else (None, None)
-    plan = solve_pair(compiled.solve, cost, a, b)
+    plan = solve_pair(dispatch.solve, cost, a, b)
     assert (plan * cost).sum() == pytest.approx(optimum(cost, a, b), abs=1e-12)
 
 
@@ -123,7 +123,7 @@ def test_float32_costs_are_solved_in_float64():
     cost = (1e4 + rng.random((9, 7))).astype(np.float32)
     starts, pair = np.array([0, 9, 16]), np.zeros(1, dtype=np.int64)
     problems = PairProblems.empty(starts, pair, pair + 1, None, cost.dtype)
-    compiled.solve(problems, CostStrip(cost, 0, 9), pair, None)
+    dispatch.solve(problems, CostStrip(cost, 0, 9), pair, None)
     wide = cost.astype(np.float64)
     plan_cost = (problems.mass.astype(np.float64) * wide[problems.source, problems.target - 9]).sum()
     # The masses are rounded to float32 at the end, no more.

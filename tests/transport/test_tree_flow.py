@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cophenet.transport.bottom_up_flow import bottom_up_flow
 from cophenet.transport.grouping import group_by_class
 from cophenet.transport.plan import greedy_plan
-from cophenet.transport.tree_flow import bottom_up_flow
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cophenet._common.limits import DEPTH, NODES, TooDeepError, read_text
-from cophenet._common.places import check_file_place, temporary_beside
+from cophenet._common.safe_paths import check_file_place, temporary_beside
 
 __all__ = [
     "old_or_new_folder",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cophenet._common.places import check_file_place, open_in_place
+from cophenet._common.safe_paths import check_file_place, open_in_place
 
 __all__ = ["InUseError", "locked"]
 

@@ -12,7 +12,7 @@ from cophenet.cli.printing import print_table, print_tree
 
 if TYPE_CHECKING:
     from cophenet.data.dataset import DataSet, SampleCounts
-    from cophenet.data.source import DataSource
+    from cophenet.data.registry import DataSource
 
 __all__ = ["app", "complete_names"]
 
@@ -122,7 +122,7 @@ def preview(
 
 
 def _source(name: str, options: Sequence[str] | None, *, like_train: bool = False) -> DataSource:
-    from cophenet.data.source import create_source
+    from cophenet.data.registry import create_source
     from cophenet.recipes.load import apply_overrides, load_recipe, recipe_names
 
     given: dict[str, Any] = {}

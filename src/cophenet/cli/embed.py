@@ -77,7 +77,7 @@ def embed(
 
     Example: cophenet embed features.npz --tree animals.yaml --save model -o reshaped.npz
     """
-    from cophenet.estimator.files import draw_curve, embed_one, fit_file, load_model
+    from cophenet.estimator.vector_files import draw_curve, embed_one, fit_file, load_model
 
     fitting: dict[str, Any] = {"--tree-strength": tree_strength, "--objective": objective}
     if model is None:
@@ -119,7 +119,7 @@ def embed(
 def _check_places(output: Path, save: Path | None, curve: Path | None) -> None:
     """Raise if an output could not be written, before anything is computed."""
     from cophenet.estimator.decision_curve import check_picture
-    from cophenet.estimator.storage import check_place
+    from cophenet.estimator.saving import check_place
     from cophenet.vectors import check_output
 
     if save is not None:
@@ -139,8 +139,8 @@ def _write_embedded(
     fitted_here: bool,
 ) -> None:
     """Write the reshaped vectors of one file, and print their scores."""
-    from cophenet.estimator.files import embed_file
     from cophenet.estimator.scores import FileScores
+    from cophenet.estimator.vector_files import embed_file
 
     scores = FileScores(embedder, fitted_here=fitted_here)
     rows = embed_file(embedder, file, output, scores, labels)
@@ -153,7 +153,7 @@ def _write_embedded(
 def _each_file(work: Callable[[Path, Path], Any], files: list[Path], folder: Path, engine: str) -> list[Any]:
     """Call a function with each file and its output, which has the same name in a folder; return results."""
     from cophenet._common.checks import check_choice
-    from cophenet.estimator.files import outputs_in
+    from cophenet.estimator.vector_files import outputs_in
 
     check_choice("--engine", engine, ("local", "ray"))
     if engine == "ray":
@@ -167,7 +167,7 @@ def _print_comparison(file: Path, tree: Path | None, labels: str | None, seed: i
     """Print a row of scores for each method, in percent except for the tree distance."""
     from cophenet._common.progress import Progress
     from cophenet.estimator.comparison import METHODS
-    from cophenet.estimator.files import compare_file
+    from cophenet.estimator.vector_files import compare_file
 
     if tree is None:
         raise ValueError("--compare says what a tree gives; give --tree")
@@ -225,8 +225,8 @@ def predict(
 
     Example: cophenet predict photos/ one.jpg --model runs/folder-fastft -o answers.csv
     """
-    from cophenet.estimator.files import Answered, load_model, load_once, predict_file, predict_one
     from cophenet.estimator.image_answers import has_images, predict_images
+    from cophenet.estimator.vector_files import Answered, load_model, load_once, predict_file, predict_one
     from cophenet.vectors import check_output
 
     images = any(map(has_images, files))
@@ -271,7 +271,7 @@ def search(
 
     Example: cophenet search queries.npy --model model --index gallery.npz -k 5 --level kind
     """
-    from cophenet.estimator.files import index_file, load_model, search_file, write_answers
+    from cophenet.estimator.vector_files import index_file, load_model, search_file, write_answers
     from cophenet.vectors import check_output
 
     if index is None:

@@ -113,7 +113,7 @@ def review(
 
 
 def _misplaced(tree: Hierarchy, features: Path, labels: str | None) -> Iterable[str]:
-    from cophenet.estimator.files import label_names
+    from cophenet.estimator.vector_files import label_names
     from cophenet.tree.review import misplaced_classes
     from cophenet.vectors import read_vectors
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from cophenet.cpcc.exchange import process_count
 from cophenet.cpcc.pearson import is_constant
 from cophenet.transport.batch import ClassBatch, LateRead, is_host
+from cophenet.transport.class_layout import ClassLayout, HostArrays, Indices
 from cophenet.transport.grouping import (
     FlowWeights,
     PreparedLabels,
@@ -25,7 +26,6 @@ from cophenet.transport.grouping import (
     known_groups,
     unit_rows,
 )
-from cophenet.transport.layout import ClassLayout, HostArrays, Indices
 from cophenet.transport.recalled import Recalled
 
 if TYPE_CHECKING:

@@ -27,11 +27,11 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.cpcc.module_setup import Setup
+from cophenet.cpcc.setup_digest import Setup
 from cophenet.transport.base import ClassDistance
 from cophenet.transport.batch import ClassBatch
+from cophenet.transport.class_layout import HostArrays
 from cophenet.transport.ground import first_order
-from cophenet.transport.layout import HostArrays
 
 __all__ = [
     "DTYPES",

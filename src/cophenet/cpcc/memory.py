@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cophenet.transport.layout import HostArrays
+from cophenet.transport.class_layout import HostArrays
 from cophenet.transport.recalled import Recalled
 
 __all__ = ["FeatureMemory"]

@@ -16,8 +16,8 @@ from cophenet.data.image_files import ImageFiles
 from cophenet.data.image_folders import ImageFolder
 from cophenet.data.inat import INat21Mini
 from cophenet.data.loader import Loader
+from cophenet.data.registry import DataSource, create_source, register_source, source_names, source_summaries
 from cophenet.data.samplers import HierarchicalBatchSampler
-from cophenet.data.source import DataSource, create_source, register_source, source_names, source_summaries
 from cophenet.data.stratified_sampling import k_shot, stratified_split
 from cophenet.data.synthetic import Synthetic
 from cophenet.data.vectors import Vectors

@@ -19,7 +19,7 @@ from cophenet.data.image_folders import (
     data_folder,
     labelled_images,
 )
-from cophenet.data.source import register_source
+from cophenet.data.registry import register_source
 from cophenet.tree import Hierarchy
 
 __all__ = ["Breeds", "Entity13", "Entity30", "Living17", "NonLiving26", "breeds_classes", "breeds_tree"]

@@ -31,7 +31,7 @@ from cophenet.data.dataset import (
     split_data_set,
 )
 from cophenet.data.download import RemoteFile
-from cophenet.data.source import DataSource, register_source
+from cophenet.data.registry import DataSource, register_source
 from cophenet.tree import Hierarchy, Split
 
 __all__ = [

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cophenet._common.packages import import_optional
 from cophenet.data.dataset import ArrayInputs, DataSet, Part, Requirement, Samples, split_data_set
-from cophenet.data.source import DataSource, register_source
+from cophenet.data.registry import DataSource, register_source
 from cophenet.data.stratified_sampling import stratified_split
 from cophenet.tree import Hierarchy
 

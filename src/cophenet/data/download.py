@@ -15,9 +15,9 @@ from urllib.request import Request, urlopen
 
 from cophenet._common.checks import check_choice
 from cophenet._common.limits import DOWNLOAD_BYTES, size_text
-from cophenet._common.places import check_file_place, open_in_place
 from cophenet._common.progress import Progress
-from cophenet.data.source import SOURCES
+from cophenet._common.safe_paths import check_file_place, open_in_place
+from cophenet.data.registry import SOURCES
 
 __all__ = ["RemoteFile", "download", "fetch"]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cophenet._common.limits import UNPACKED_BYTES, Unpacked, read_bytes, reading
 from cophenet.data.dataset import ArrayInputs, DataSet, Part, Requirement, Samples, split_data_set
 from cophenet.data.download import RemoteFile
-from cophenet.data.source import DataSource, register_source
+from cophenet.data.registry import DataSource, register_source
 from cophenet.tree import Hierarchy
 
 __all__ = ["FashionMnist", "fashion_mnist_tree", "read_idx"]

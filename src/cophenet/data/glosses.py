@@ -10,7 +10,7 @@ import torch
 from cophenet._common.checks import check_file
 from cophenet._common.limits import reading
 from cophenet.data.dataset import ArrayInputs, DataSet, Labels, Part, Requirement, Samples, split_data_set
-from cophenet.data.source import DataSource, register_source
+from cophenet.data.registry import DataSource, register_source
 from cophenet.tree import Hierarchy
 from cophenet.vectors.formats import Array, check_features
 from cophenet.vectors.numpy_files import read_arrays

@@ -17,7 +17,7 @@ from cophenet._common.checks import check_file, check_share, check_whole
 from cophenet.data.augmentation import CentreCrop, RandomCrop
 from cophenet.data.dataset import DataSet, Part, Requirement, Samples, read_tree_file, split_data_set
 from cophenet.data.image_files import EXTENSIONS, ImageFiles, is_image
-from cophenet.data.source import DataSource, register_source
+from cophenet.data.registry import DataSource, register_source
 from cophenet.data.stratified_sampling import draw_test_part
 from cophenet.tree import AmbiguousNameError, Hierarchy
 

@@ -17,7 +17,7 @@ from cophenet.data.image_folders import (
     data_folder,
     labelled_images,
 )
-from cophenet.data.source import register_source
+from cophenet.data.registry import register_source
 from cophenet.tree import Hierarchy
 
 __all__ = ["RANKS", "INat21Mini", "lineage", "taxonomy_paths"]

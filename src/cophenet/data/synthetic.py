@@ -20,7 +20,7 @@ from cophenet.data.dataset import (
     read_tree_file,
     split_data_set,
 )
-from cophenet.data.source import DataSource, register_source
+from cophenet.data.registry import DataSource, register_source
 from cophenet.tree import Hierarchy
 
 __all__ = ["Synthetic"]

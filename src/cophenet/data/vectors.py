@@ -21,7 +21,7 @@ from cophenet.data.dataset import (
     read_tree_file,
     split_data_set,
 )
-from cophenet.data.source import DataSource, register_source
+from cophenet.data.registry import DataSource, register_source
 from cophenet.data.stratified_sampling import draw_test_part
 from cophenet.tree import AmbiguousNameError, Hierarchy, Split
 from cophenet.vectors import read_vectors

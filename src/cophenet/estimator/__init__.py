@@ -2,7 +2,7 @@
 
 `embedder` contains the estimator. Further modules: `validation` and `labels` for user input, `training` of an
 `ensemble` or `adapter`, `prediction` by one of the `decisions`, `familiarity` of new vectors, `search`,
-`scores`; `storage`, `onnx` and `from_run` for models in files, and `files` for vectors in files.
+`scores`; `saving`, `onnx` and `from_run` for models in files, and `vector_files` for vectors in files.
 """
 
 try:

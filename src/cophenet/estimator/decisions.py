@@ -23,7 +23,7 @@ from torch import Tensor
 from cophenet.metrics.decisions import expected_cost
 from cophenet.objectives import TreePaths
 from cophenet.tree import Hierarchy
-from cophenet.tree.tables import tree_tables
+from cophenet.tree.lookup_tables import tree_tables
 
 __all__ = ["DECISIONS", "Walk", "decide", "first_wrong", "report", "threshold", "walk_down"]
 

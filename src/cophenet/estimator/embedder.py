@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from cophenet._common.arrays import release_pages
-from cophenet.estimator import storage
+from cophenet.estimator import saving
 from cophenet.estimator.from_run import RunNetwork, check_bytes, flat_inputs, read_run
 from cophenet.estimator.labels import to_tree
 from cophenet.estimator.onnx import write_onnx
@@ -25,7 +25,7 @@ from cophenet.estimator.samples import blocks, float_type
 from cophenet.estimator.search import SearchMixin
 from cophenet.estimator.training import Fitted, train_embedder
 from cophenet.estimator.validation import check_parameters, check_rows, fit_weights
-from cophenet.tree.tables import add_columns
+from cophenet.tree.lookup_tables import add_columns
 
 __all__ = ["HierarchicalEmbedder"]
 
@@ -179,7 +179,7 @@ class HierarchicalEmbedder(
             ValueError: If the path exists and is not a saved model, or the estimator was loaded from a run.
         """
         check_is_fitted(self)
-        storage.save(self, path)
+        saving.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str | None = None) -> HierarchicalEmbedder:
@@ -193,7 +193,7 @@ class HierarchicalEmbedder(
         Raises:
             ValueError: If the folder holds no model, a damaged one, or one of a newer format.
         """
-        return storage.load(cls(), path, device)
+        return saving.load(cls(), path, device)
 
     @classmethod
     def from_run(cls, path: str | os.PathLike[str], *, trust: bool = False) -> HierarchicalEmbedder:

@@ -13,7 +13,7 @@ from cophenet._common.progress import Progress
 from cophenet.data.augmentation import RandomCrop
 from cophenet.data.image_files import EXTENSIONS, ImageFiles, is_image
 from cophenet.estimator.embedder import HierarchicalEmbedder
-from cophenet.estimator.files import Answered, answer_columns
+from cophenet.estimator.vector_files import Answered, answer_columns
 from cophenet.vectors import write_vectors
 
 __all__ = ["has_images", "predict_images"]

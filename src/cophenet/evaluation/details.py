@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from cophenet.metrics._blocks import row_blocks
-from cophenet.tree.tables import tree_tables
+from cophenet.tree.lookup_tables import tree_tables
 
 if TYPE_CHECKING:
     from torch import Tensor

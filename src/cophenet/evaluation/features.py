@@ -14,7 +14,7 @@ from cophenet._common.checks import check_choice
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import one_line
 from cophenet._common.packages import import_optional
-from cophenet._common.places import make_real_folder
+from cophenet._common.safe_paths import make_real_folder
 from cophenet._common.tensor_files import dump_tensors, read_metadata, read_tensors
 from cophenet.metrics.cards import FeatureSet, Missing
 from cophenet.runs import load_experiment, load_network

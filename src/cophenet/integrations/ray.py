@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from cophenet._common.packages import import_optional
-from cophenet.estimator.files import Answered, answer_columns, load_model
+from cophenet.estimator.vector_files import Answered, answer_columns, load_model
 from cophenet.metrics.streaming.shards import FeatureShards, passes_by
 from cophenet.tree import Hierarchy
 

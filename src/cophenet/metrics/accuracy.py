@@ -11,7 +11,7 @@ from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import full_precision, row_blocks
 from cophenet.metrics._checks import check_k, check_probabilities, check_scores, check_tree, ratio
 from cophenet.metrics.cards import Card, EvaluationData, Group, MeasuredNumbers, Missing, register_metric
-from cophenet.tree.tables import TreeTables, tree_tables
+from cophenet.tree.lookup_tables import TreeTables, tree_tables
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,7 +9,7 @@ from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import full_precision, row_blocks
 from cophenet.metrics._checks import check_k, check_probabilities, check_scores, check_tree, ratio
 from cophenet.metrics.cards import Card, EvaluationData, Group, MeasuredNumbers, register_metric
-from cophenet.tree.tables import tree_tables
+from cophenet.tree.lookup_tables import tree_tables
 
 if TYPE_CHECKING:
     from torch import Tensor

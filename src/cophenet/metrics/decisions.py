@@ -9,7 +9,7 @@ from cophenet._common.lazy import torch
 from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import full_precision, product, row_blocks
 from cophenet.metrics._checks import check_probabilities, check_scores, ratio
-from cophenet.tree.tables import TreeTables, add_columns, tree_tables
+from cophenet.tree.lookup_tables import TreeTables, add_columns, tree_tables
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,7 +10,7 @@ from cophenet.metrics._base import SampleMetric
 from cophenet.metrics._blocks import row_blocks
 from cophenet.metrics._checks import check_k, check_tree, ratio
 from cophenet.metrics.retrieval import Gallery, Search, make_search
-from cophenet.tree.tables import TreeTables, tree_tables
+from cophenet.tree.lookup_tables import TreeTables, tree_tables
 
 if TYPE_CHECKING:
     from torch import Tensor

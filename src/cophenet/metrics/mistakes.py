@@ -10,7 +10,7 @@ from cophenet.metrics._base import SumMetric
 from cophenet.metrics._blocks import row_blocks
 from cophenet.metrics._checks import check_indices, check_k, check_scores, check_tree, ratio
 from cophenet.metrics.cards import Card, EvaluationData, Group, MeasuredNumbers, Missing, register_metric
-from cophenet.tree.tables import tree_tables
+from cophenet.tree.lookup_tables import tree_tables
 
 if TYPE_CHECKING:
     from torch import Tensor

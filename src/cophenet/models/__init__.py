@@ -5,7 +5,7 @@ objective. Training is defined elsewhere.
 """
 
 from cophenet.models.base import Backbone
-from cophenet.models.cached import cached_backward
+from cophenet.models.chunked_backward import cached_backward
 from cophenet.models.heads import Heads, LinearHead, Network, NetworkOutput, build_heads
 from cophenet.models.other_packages import backbone_function
 from cophenet.models.registry import (

@@ -26,7 +26,7 @@ from torch import Tensor
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import read_bytes
 from cophenet._common.locks import InUseError, locked
-from cophenet._common.places import is_temporary, make_real_folder
+from cophenet._common.safe_paths import is_temporary, make_real_folder
 
 __all__ = ["VectorCache", "cache_folder"]
 

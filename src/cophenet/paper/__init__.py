@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cophenet.paper.item import Item
     from cophenet.paper.items import ITEMS, find_items, item_names
     from cophenet.paper.measurements import order_study
-    from cophenet.paper.modes import ModeCounts, best_components, count_modes
+    from cophenet.paper.mixture_modes import ModeCounts, best_components, count_modes
     from cophenet.paper.pipeline import Outcome, reproduce
     from cophenet.paper.run_observations import mean_metric, metric_average
     from cophenet.paper.synthetic import CLOUDS, StudySettings, draw_clouds, synthetic_study
@@ -49,7 +49,7 @@ __getattr__, __dir__ = lazy_names(
         "item": ["Item"],
         "items": ["ITEMS", "find_items", "item_names"],
         "pipeline": ["Outcome", "reproduce"],
-        "modes": ["ModeCounts", "best_components", "count_modes"],
+        "mixture_modes": ["ModeCounts", "best_components", "count_modes"],
         "measurements": ["order_study"],
         "isolated": ["run_isolated"],
         "timing": ["time_steps"],

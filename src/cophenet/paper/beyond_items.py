@@ -126,7 +126,7 @@ def _equal_steps(_recipe: str, scale: str) -> tuple[Variant, ...]:
 def _item(
     name: str, title: str, *, table: str = "purposes", figure: str = "pareto_figure", **about: object
 ) -> Item:
-    tables, figures = later("beyond_documents", table), later("beyond_documents", figure)
+    tables, figures = later("beyond_tables", table), later("beyond_tables", figure)
     return Item(name, title, (), tables=tables, figures=figures, alone=True, **about)  # type: ignore[arg-type]
 
 

@@ -27,7 +27,7 @@ from cophenet.paper.expressions import (
     near,
     value,
 )
-from cophenet.paper.modes import MODES
+from cophenet.paper.mixture_modes import MODES
 from cophenet.paper.variants import (
     BACKBONES,
     BASELINES,

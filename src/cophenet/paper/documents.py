@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cophenet._common.files import read_json, write_bytes, write_json, write_text
-from cophenet._common.places import make_real_folder
+from cophenet._common.safe_paths import make_real_folder
 from cophenet._common.shell import command
 from cophenet.paper.figures import draw, item_figures
 from cophenet.paper.items import find_items, item_names

@@ -13,7 +13,7 @@ from cophenet.paper.fits import fit_line
 from cophenet.paper.item import Figures, Item, Number
 from cophenet.paper.items import find_items
 from cophenet.paper.measurements import ORDERS, OUTLIER
-from cophenet.paper.modes import MODES
+from cophenet.paper.mixture_modes import MODES
 from cophenet.paper.observations import Condition, Observations
 from cophenet.paper.tables import condition_name, curve_points, number_cells, setting_name
 from cophenet.paper.timing import VARIANTS

@@ -12,7 +12,7 @@ from cophenet._common.checks import check_choice
 from cophenet.paper import variants
 from cophenet.paper.beyond_items import BEYOND_ITEMS
 from cophenet.paper.item import Item, Number, TimingStudy, figure_of, later, measured_by, table_of
-from cophenet.paper.modes import MODES
+from cophenet.paper.mixture_modes import MODES
 from cophenet.paper.variants import BASELINES, CORE, DISTANCES, PAPER_DATA, SUBTREE, Variants, always, plain
 
 __all__ = ["ITEMS", "find_items", "item_names"]

@@ -20,7 +20,7 @@ from cophenet._common.checks import check_whole
 from cophenet._common.files import read_json, write_json
 from cophenet._common.tensor_files import content_checksum
 from cophenet.paper.fits import fit_line
-from cophenet.paper.modes import MODES, count_modes
+from cophenet.paper.mixture_modes import MODES, count_modes
 from cophenet.paper.observations import Condition, Observation, Observations
 from cophenet.paper.plan import VariantRuns
 from cophenet.paper.published import printed

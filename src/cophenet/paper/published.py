@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from cophenet.data.source import create_source, source_names
+from cophenet.data.registry import create_source, source_names
 from cophenet.paper.observations import Condition, Observations, unit_of
 from cophenet.paper.plan import recipe_label
 from cophenet.paper.run_observations import observed_names

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Literal
 
 from cophenet._common.limits import one_line
 from cophenet._common.locks import InUseError, locked
-from cophenet._common.places import check_real_folder
+from cophenet._common.safe_paths import check_real_folder
 from cophenet.paper.plan import FEATURES_EVERY, VariantRuns
 from cophenet.recipes import Recipe
 from cophenet.recipes.load import flatten
 from cophenet.runs import Run
 
 if TYPE_CHECKING:
-    from cophenet.data.source import DataSource
+    from cophenet.data.registry import DataSource
 
 __all__ = ["Queue", "Report", "State", "different_settings", "missing_data", "state_of"]
 

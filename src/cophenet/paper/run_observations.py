@@ -16,7 +16,7 @@ from cophenet.paper.plan import VariantRuns
 from cophenet.paper.queue import different_settings, state_of
 from cophenet.paper.variants import PAPER_DATA
 from cophenet.recipes import Recipe, load_recipe
-from cophenet.report.setups import compare_setup
+from cophenet.report.comparability import compare_setup
 from cophenet.runs import Run
 from cophenet.transport import distance_names
 

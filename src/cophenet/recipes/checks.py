@@ -12,7 +12,7 @@ from cophenet.recipes.options import backbone_member
 from cophenet.recipes.trees import shaped_tree
 
 if TYPE_CHECKING:
-    from cophenet.data.source import DataSource
+    from cophenet.data.registry import DataSource
     from cophenet.objectives import Phase
     from cophenet.recipes.recipe import Recipe
     from cophenet.tree import Hierarchy

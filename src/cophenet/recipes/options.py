@@ -69,7 +69,7 @@ def data_member(name: str) -> Member:
         >>> data_member("folder").options
         ('tree_file', 'test_fraction', 'seed')
     """
-    from cophenet.data.source import SOURCES
+    from cophenet.data.registry import SOURCES
 
     elsewhere = {"size": "data.image_size"}
     return Member(

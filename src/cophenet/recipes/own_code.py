@@ -51,7 +51,7 @@ def added_member(recipe: Recipe) -> str | None:
         >>> from cophenet.recipes import load_recipe
         >>> added_member(load_recipe("digits"))
     """
-    from cophenet.data.source import SOURCES
+    from cophenet.data.registry import SOURCES
     from cophenet.models.registry import BACKBONES
     from cophenet.objectives.registry import OBJECTIVES
     from cophenet.transport.base import DISTANCES

@@ -28,7 +28,7 @@ from cophenet.recipes.settings import (
 )
 
 if TYPE_CHECKING:
-    from cophenet.data.source import DataSource
+    from cophenet.data.registry import DataSource
     from cophenet.objectives import Objective, Phase
     from cophenet.tree import Hierarchy
 

@@ -25,7 +25,7 @@ from cophenet.recipes.options import (
 )
 
 if TYPE_CHECKING:
-    from cophenet.data.source import DataSource
+    from cophenet.data.registry import DataSource
 
 __all__ = [
     "CpccSettings",
@@ -118,7 +118,7 @@ class DataSettings(Settings):
     @field_validator("name")
     @classmethod
     def _check_name(cls, name: str) -> str:
-        from cophenet.data.source import source_names
+        from cophenet.data.registry import source_names
 
         check_choice("data.name", name, source_names())
         return name
@@ -140,7 +140,7 @@ class DataSettings(Settings):
 
     def create_source(self) -> DataSource:
         """Create the data source, at this image size if it reads image files."""
-        from cophenet.data.source import SOURCES, create_source
+        from cophenet.data.registry import SOURCES, create_source
 
         resized = self.image_size is not None and SOURCES.get(self.name).reads_image_files
         with arguments_of("data.options", self.options):

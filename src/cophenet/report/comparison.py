@@ -11,9 +11,9 @@ from cophenet._common.limits import reading
 from cophenet._common.shell import command
 from cophenet.evaluation.keys import describe, key_order, metric_of, split_key
 from cophenet.metrics.cards import metric_cards
+from cophenet.report.comparability import Setup, compare_setup, data_identity, data_labels
 from cophenet.report.noise import Measured, difference, level_identities, measured_tree
 from cophenet.report.published_numbers import published
-from cophenet.report.setups import Setup, compare_setup, data_identity, data_labels
 from cophenet.report.table import Cell, Column, Row, Table, Unit
 
 if TYPE_CHECKING:

@@ -129,7 +129,7 @@ def _scores(
     """Whether predictions are correct at each level (N, levels), and their hierarchical distances (N,)."""
     import torch
 
-    from cophenet.tree.tables import tree_tables
+    from cophenet.tree.lookup_tables import tree_tables
 
     tables, truth = tree_tables(tree, torch.device("cpu")), torch.from_numpy(labels.astype(np.int64))
     hits = np.zeros((len(labels), tree.num_levels), dtype=bool)

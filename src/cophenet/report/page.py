@@ -18,12 +18,12 @@ from cophenet._common.shell import command
 from cophenet.evaluation.keys import describe
 from cophenet.report.answer import Answer, EvaluatedRun, aspects
 from cophenet.report.answer import answer as answer_of
+from cophenet.report.comparability import data_identity, data_labels
 from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs, unit_of
 from cophenet.report.formats import legend
 from cophenet.report.names import COLORS, short_names
 from cophenet.report.noise import level_identities
 from cophenet.report.page_data import Entry, chart_data
-from cophenet.report.setups import data_identity, data_labels
 from cophenet.report.table import Cell, Table, number, signed
 from cophenet.runs.json_files import details_tree
 

@@ -18,9 +18,9 @@ from lightning.pytorch.plugins.io import CheckpointIO
 
 from cophenet._common.csv_cells import to_cell
 from cophenet._common.files import write_bytes, write_text
-from cophenet._common.places import make_real_folder, open_in_place
 from cophenet._common.processes import is_first_process
 from cophenet._common.progress import Progress
+from cophenet._common.safe_paths import make_real_folder, open_in_place
 from cophenet._common.tensor_files import dump_tensors
 from cophenet.runs.checkpoints import read_checkpoint, write_checkpoint
 from cophenet.runs.lightning_module import TrainingModule

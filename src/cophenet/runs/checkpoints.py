@@ -12,7 +12,7 @@ from cophenet._common.arrays import file_checksum
 from cophenet._common.files import write_bytes
 from cophenet._common.limits import TooLargeError
 from cophenet._common.pickles import load_torch
-from cophenet._common.places import make_real_folder
+from cophenet._common.safe_paths import make_real_folder
 
 __all__ = ["is_good", "list_checkpoints", "newest_good", "read_checkpoint", "write_checkpoint"]
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from cophenet._common.files import read_json, write_json, write_text
 from cophenet._common.locks import locked
-from cophenet._common.places import check_file_place, check_real_folder, is_temporary, make_real_folder
 from cophenet._common.processes import rank_variables
+from cophenet._common.safe_paths import check_file_place, check_real_folder, is_temporary, make_real_folder
 from cophenet._common.shell import command
 from cophenet.recipes.load import flatten
 from cophenet.runs.checkpoints import list_checkpoints

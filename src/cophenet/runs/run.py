@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from cophenet._common.checks import check_text, escaped
 from cophenet._common.csv_cells import from_cell
 from cophenet._common.limits import read_text, reading
-from cophenet._common.places import check_real_folder
+from cophenet._common.safe_paths import check_real_folder
 from cophenet._common.shell import command
 from cophenet.recipes import Recipe, load_recipe
 from cophenet.runs.checkpoints import newest_good

@@ -20,6 +20,7 @@ from cophenet.transport.base import (
     register_distance,
 )
 from cophenet.transport.batch import ClassBatch
+from cophenet.transport.bottom_up_flow import bottom_up_flow
 from cophenet.transport.bures import Bures
 from cophenet.transport.centroid import L1, L2, Poincare
 from cophenet.transport.emd import EMD
@@ -29,7 +30,6 @@ from cophenet.transport.grouping import FlowWeights, group_by_class
 from cophenet.transport.plan import TransportPlan
 from cophenet.transport.sinkhorn import Sinkhorn
 from cophenet.transport.swd import SlicedWasserstein
-from cophenet.transport.tree_flow import bottom_up_flow
 from cophenet.transport.twd import TreeWasserstein, tree_wasserstein
 
 __all__ = [

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from cophenet._common.checks import check_options, wrong_argument
 from cophenet._common.registry import Registry
 from cophenet.transport.batch import ClassBatch, times_power_of_two, without_autocast
+from cophenet.transport.class_layout import ClassLayout
 from cophenet.transport.ground import planned_cost
 from cophenet.transport.grouping import FlowWeights, check_batch, group_read
-from cophenet.transport.layout import ClassLayout
 from cophenet.transport.plan import TransportPlan
 from cophenet.tree import Hierarchy
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.transport.layout import ClassRows, HostArrays, computed_once
+from cophenet.transport.class_layout import ClassRows, HostArrays, computed_once
 from cophenet.transport.means import ClassShares, class_means
 
 __all__ = [

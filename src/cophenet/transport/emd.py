@@ -47,9 +47,9 @@ def _load(solver: Solver) -> _Solve:
         from cophenet.transport.solvers import library
 
         return library.solve
-    from cophenet.transport.solvers import compiled
+    from cophenet.transport.solvers import dispatch
 
-    return compiled.solve
+    return dispatch.solve
 
 
 def _cuts(starts: Indices, begin: int, stop: int, step: int) -> Iterator[tuple[int, int]]:

@@ -13,8 +13,8 @@ from torch import Tensor
 from cophenet._common.checks import check_choice, check_whole, wrong_argument
 from cophenet.transport.base import PlanDistance, register_distance
 from cophenet.transport.batch import ClassBatch
+from cophenet.transport.class_layout import ClassLayout
 from cophenet.transport.ground import planned_cost, sample_distances
-from cophenet.transport.layout import ClassLayout
 from cophenet.transport.plan import TransportPlan, greedy_plan, uniform_arrays
 
 __all__ = ["FastFlowTree", "principal_directions"]

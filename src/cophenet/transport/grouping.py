@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch, is_host, refuse_transforms, scaled_to_one
-from cophenet.transport.layout import ClassLayout, ClassRows, HostArrays, Indices
+from cophenet.transport.class_layout import ClassLayout, ClassRows, HostArrays, Indices
 from cophenet.transport.recalled import Recalled
 
 __all__ = [

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch, is_host
-from cophenet.transport.layout import ClassLayout, HostArrays, computed_once
+from cophenet.transport.class_layout import ClassLayout, HostArrays, computed_once
 from cophenet.transport.solvers.machine_code import loops_when_hot
 
 __all__ = ["TransportPlan", "greedy_plan", "ragged_range", "uniform_arrays", "uniform_plan", "weighted_plan"]

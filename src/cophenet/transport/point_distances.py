@@ -17,9 +17,9 @@ from cophenet.transport.batch import (
     times_power_of_two,
     without_autocast,
 )
+from cophenet.transport.class_layout import Indices
 from cophenet.transport.ground import CANCELS, first_order
 from cophenet.transport.grouping import raise_not_finite
-from cophenet.transport.layout import Indices
 from cophenet.transport.means import ClassShares
 from cophenet.transport.solvers.machine_code import loops_when_hot
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.transport.layout import HostArrays
+from cophenet.transport.class_layout import HostArrays
 
 __all__ = ["Recalled", "amplify_gradients"]
 

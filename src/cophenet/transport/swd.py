@@ -14,8 +14,8 @@ from torch import Tensor
 from cophenet._common.checks import check_number, check_whole, wrong_argument
 from cophenet.transport.base import SeededDistance, register_distance
 from cophenet.transport.batch import ClassBatch, is_host, without_autocast
+from cophenet.transport.class_layout import ClassLayout
 from cophenet.transport.ground import first_order
-from cophenet.transport.layout import ClassLayout
 from cophenet.transport.plan import TransportPlan, uniform_arrays, uniform_plan, weighted_plan
 from cophenet.transport.solvers.machine_code import loops_when_hot
 

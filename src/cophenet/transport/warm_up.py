@@ -37,12 +37,12 @@ def warm_up() -> float:
 
 def _call_kernels() -> None:
     from cophenet.transport import emd, flowtree
-    from cophenet.transport.solvers import compiled
+    from cophenet.transport.solvers import dispatch
 
     labels = torch.tensor([0, 0, 0, 1, 1])
     for dtype in (torch.float32, torch.float64):
         batch = group_by_class(torch.arange(5, dtype=dtype)[:, None], labels)
-        emd.solve_all(batch, compiled.solve)
+        emd.solve_all(batch, dispatch.solve)
     cells = np.zeros((1, len(labels)), dtype=np.int64)
     flowtree.match_by_kernel(batch, cells, flowtree.whole_units(batch, None))
     _call_loops()

@@ -220,7 +220,7 @@ def _by_tensors(walk: _Walk, z: Tensor, base: Indices, number: int, total: Tenso
 
 def _compiled(walk: _Walk, z: Tensor, base: Indices, number: int, total: Tensor) -> None:
     """The same as `_by_tensors` in compiled code, with as many threads as torch uses."""
-    from cophenet.metrics.streaming.kernels import walk_slice
+    from cophenet.metrics.streaming.fastft_kernel import walk_slice
 
     threads = torch.get_num_threads()
 

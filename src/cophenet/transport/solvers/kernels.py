@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cophenet.transport.solvers.numba_kernel import inlined, kernel
+from cophenet.transport.solvers.decorators import inlined, kernel
 from cophenet.transport.solvers.problem import WHOLE, Floats, Indices
 
 __all__ = ["remove_cycles", "solve_pairs"]

@@ -136,7 +136,7 @@ def _simplex(problems: PairProblems, strip: CostStrip, pairs: Indices) -> None:
 
 
 def solve(problems: PairProblems, strip: CostStrip, pairs: Indices, pool: Executor | None) -> None:
-    """Fill in the plans of the pairs of a strip; arguments as for `compiled.solve`."""
+    """Fill in the plans of the pairs of a strip; arguments as for `dispatch.solve`."""
     if not len(pairs):
         return
     # Convert once for all pairs; a strip of float64 is not copied.

@@ -41,7 +41,7 @@ def why_none() -> str | None:
     if find_spec("numba") is None:
         return "the package numba is not installed: pip install cophenet[fast]"
     try:
-        from cophenet.transport.solvers import host_loops, kernels, matching  # noqa: F401
+        from cophenet.transport.solvers import flowtree_kernel, host_loops, kernels  # noqa: F401
     except RuntimeError as error:
         return f"set NUMBA_CACHE_DIR to a folder that can be written ({error})"
     except Exception as error:
@@ -55,12 +55,12 @@ def _marker() -> Path | None:
     import llvmlite.binding as llvm
     import numba
 
-    from cophenet.transport.solvers import host_loops, kernels, matching
+    from cophenet.transport.solvers import flowtree_kernel, host_loops, kernels
 
     state = getattr(kernels.solve_pairs, "stats", None)
     if state is None:
         return None
-    sources = [Path(str(module.__file__)).stat() for module in (host_loops, kernels, matching)]
+    sources = [Path(str(module.__file__)).stat() for module in (flowtree_kernel, host_loops, kernels)]
     features = llvm.get_host_cpu_features().flatten()
     chosen = [os.environ.get(name) for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
     parts = (sys.version, numba.__version__, llvm.get_host_cpu_name(), features, chosen)

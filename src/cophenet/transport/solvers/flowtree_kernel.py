@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cophenet.transport.solvers.numba_kernel import kernel
+from cophenet.transport.solvers.decorators import kernel
 from cophenet.transport.solvers.problem import Floats, Indices
 
 __all__ = ["match_pairs"]
