@@ -6,7 +6,7 @@ __all__ = ["warm_up"]
 
 
 def warm_up() -> None:
-    """Compile the kernels of emd, ft, l2 and swd now, once on this machine: about 25 seconds.
+    """Compile the kernels of emd, ft, fastft, l2 and swd now, once on this machine: about half a minute.
 
     Without it, that happens in the background when emd or ft is first used; slower code is used meanwhile.
 

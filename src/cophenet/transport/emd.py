@@ -117,7 +117,7 @@ class EMD(PlanDistance):
     Args:
         solver: "numba", compiled code for all pairs at once (`pip install cophenet[fast]`); "pot", SciPy and
             POT pair by pair; "auto", the first if it is installed. All give the same values. The first use
-            of "numba" compiles for 25 seconds; "auto" compiles in the background and uses "pot" until then.
+            of "numba" compiles for half a minute; "auto" does so in the background and uses "pot" until then.
 
     Raises:
         ValueError: If the solver is unknown.

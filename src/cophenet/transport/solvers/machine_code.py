@@ -88,7 +88,7 @@ def compile_once(run: Callable[[], object]) -> None:
         try:
             with locked(marker.parent, _LOCK):
                 warnings.warn(
-                    "emd and ft have their kernels compiled: about 25 seconds, once on this machine",
+                    "emd and ft have their kernels compiled: about half a minute, once on this machine",
                     stacklevel=3,
                 )
                 run()
@@ -120,8 +120,8 @@ def is_compiled_meanwhile() -> bool:
         atexit.register(_let_go, _compiler)
         warnings.warn(
             "emd (by SciPy and POT) and ft (by NumPy) take two to three times as long until what they plan "
-            "with is compiled in the background: about 25 seconds, once on this machine; `cophenet warm-up` "
-            "does it ahead",
+            "with is compiled in the background: about half a minute, once on this machine; "
+            "`cophenet warm-up` does it ahead",
             stacklevel=2,
         )
     elif _compiler.poll():  # it ended with an error
