@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 from cophenet import CPCCLoss, Hierarchy
 from cophenet.models import Network, build_heads, cached_backward, create_backbone
 from cophenet.objectives import StepOutput, create
-from models.cached_rank import check_gradients
+from models.chunked_backward_rank import check_gradients
 from ranks import process_group
 from support import DEVICE
 
