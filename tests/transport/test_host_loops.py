@@ -15,8 +15,10 @@ from cophenet.cpcc import CPCCLoss
 from cophenet.transport.base import class_distances, create_distance
 from cophenet.transport.centroid import L2
 from cophenet.transport.class_layout import ClassLayout
+from cophenet.transport.ground import planned_cost
 from cophenet.transport.grouping import group_by_class
 from cophenet.transport.means import ClassShares, class_means
+from cophenet.transport.plan import uniform_plan
 from cophenet.transport.solvers import host_loops, machine_code
 from cophenet.transport.solvers.flowtree_kernel import match_pairs
 from cophenet.transport.warm_up import warm_up
@@ -170,7 +172,7 @@ def test_every_kernel_is_compiled_ahead(monkeypatch):
     for dtype, weighted in itertools.product((torch.float32, torch.float64), (False, True)):
         z, labels = random_batch(3, SIZES, 5)
         weights = random_weights(3, len(labels)).cpu().to(dtype) if weighted else "uniform"
-        for name in ("l2", "l1", "swd", "ft"):
+        for name in ("l2", "l1", "swd", "ft", "fastft", "emd"):
             value_and_gradient(z.cpu().to(dtype), labels.cpu(), name, flow_weights=weights)
     for kernel in (*(getattr(host_loops, name) for name in host_loops.__all__), match_pairs):
         types = [str(signature) for signature in kernel.signatures]
@@ -211,3 +213,22 @@ def test_they_are_not_used_before_they_are_compiled(monkeypatch, tmp_path):
     assert machine_code.loops_when_hot(torch.ones(2)) is host_loops
     monkeypatch.setattr(machine_code, "_marker", lambda: None)  # Numba runs Python
     assert machine_code.loops_when_hot(torch.ones(2)) is None
+
+
+@pytest.mark.parametrize("sample", [-1, 9])
+def test_plans_of_no_sample_are_refused(monkeypatch, sample):
+    for _ in states(monkeypatch):
+        batch = group_by_class(torch.randn(4, 3), torch.tensor([0, 0, 1, 1]))
+        plan = replace(uniform_plan(batch), source=torch.tensor([0, sample]))
+        with pytest.raises(IndexError):
+            planned_cost(batch, plan)
+
+
+def test_plans_are_the_same(monkeypatch):
+    sizes = np.random.default_rng(0).integers(1, 50, 30)
+    plans = []
+    for _ in states(monkeypatch):
+        labels = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
+        plan = uniform_plan(group_by_class(torch.zeros(len(labels), 1), labels))
+        plans.append((plan.source, plan.target, plan.mass, plan.bounds, plan.pair))
+    torch.testing.assert_close(*plans, rtol=0, atol=0)
