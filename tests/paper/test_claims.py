@@ -155,10 +155,10 @@ def test_the_studies_of_time(judged, tmp_path):
     sizes = {"sizes": [8, 16, 32], "error_sizes": [64], "widths": [4, 8], "classes": [2, 4]}
     told: list[str] = []
     study = isolated._RUNNERS["synthetic"]({"width": 64, "repeats": 3, **sizes}, told.append)
-    assert study["times"]["FastFT"]["sizes"] == [8, 16, 32]
+    assert study["times"]["fastft"]["sizes"] == [8, 16, 32]
     assert any(line.startswith("time of FastFT") for line in told)
-    for label, power in (("FastFT", 1.0), ("EMD", 1.5)):
-        entry = study["times"][label]
+    for name, power in (("fastft", 1.0), ("emd", 1.5)):
+        entry = study["times"][name]
         entry["seconds"] = [[1e-3 * n**power * (1 + r / 1000) for r in range(3)] for n in entry["sizes"]]
     judged.documents["synthetic"] = Document(
         "synthetic", study=study, observations=synthetic_observations(study)

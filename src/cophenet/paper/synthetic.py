@@ -28,6 +28,19 @@ _FIRST_CALLS = 64
 # Metric of a growth exponent -> part of the study that it is fitted to; and the entry of a missing distance.
 _POWERS = {"power": "times", "power-d": "widths", "power-k": "classes"}
 _NOTHING: Mapping[str, Any] = {"sizes": [], "seconds": []}
+# Names of distances by the labels under which earlier versions stored them.
+_FORMER_LABELS = {
+    "FastFT": "fastft",
+    "FastFT, principal order": "fastft-principal",
+    "SWD": "swd",
+    "FT": "ft",
+    "TWD": "twd",
+    "Sinkhorn, reg 10": "sinkhorn",
+    "EMD": "emd",
+    "EMD by POT": "emd-pot",
+    "Bures": "bures",
+    "Bures, dense": "bures-dense",
+}
 # Means of the modes of both clouds, in every coordinate; all modes have standard deviation one.
 CLOUDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "gaussian": ((1.0,), (4.0,)),
@@ -118,19 +131,20 @@ def synthetic_study(
         tell: Called with a line about every step.
 
     Returns:
-        "settings"; "times": by label, "sizes" with the "seconds" of every repeat, their "mean" and "best",
-        and the "exponent" of the growth of the best time with the size (None with fewer than two sizes);
+        "settings"; "times": by `DistanceVariant.name`, "sizes" with the "seconds" of every repeat, their
+        "mean" and "best", and the "exponent" of the growth of the best time with the size (None with fewer
+        than two sizes);
         "widths" and "classes": the same by d and by k instead of the size; "build": for each repeat, the
         share of FlowTree's time for building its tree, at the largest of its sizes; "errors": by kind of
-        clouds and label, "sizes" with the "values" of value / EMD - 1 of every repeat, their "mean" and
-        "std", and under "EMD" the exact value.
+        clouds and name, "sizes" with the "values" of value / EMD - 1 of every repeat, their "mean" and
+        "std", and under "emd" the exact value.
 
     Example:
         >>> tiny = StudySettings(4, 2, sizes=(8, 16), error_sizes=(8,), widths=(4, 8), classes=(2, 4))
         >>> study = synthetic_study(tiny, (DistanceVariant("l2"), DistanceVariant("fastft")))
-        >>> sorted(study["times"]), study["times"]["FastFT"]["sizes"]
-        (['FastFT', 'l2'], [8, 16])
-        >>> min(study["errors"]["mixture"]["FastFT"]["mean"]) >= 0  # at least the exact EMD
+        >>> sorted(study["times"]), study["times"]["fastft"]["sizes"]
+        (['fastft', 'l2'], [8, 16])
+        >>> min(study["errors"]["mixture"]["fastft"]["mean"]) >= 0  # at least the exact EMD
         True
     """
     settings = settings or StudySettings()
@@ -145,8 +159,8 @@ def synthetic_study(
             study[what] = {}
             for variant in variants:
                 possible = [size for size in sizes if what != "times" or size <= variant.largest]
-                study[what][variant.label] = _times(variant, settings, possible, draw)
-                reached = study[what][variant.label]["sizes"][-1]
+                study[what][variant.name] = _times(variant, settings, possible, draw)
+                reached = study[what][variant.name]["sizes"][-1]
                 tell(f"time of {variant.label}: {what} up to {reached}")
         study["build"] = _build_shares(settings, [v for v in variants if v.distance == "ft"])
         study["errors"] = {}
@@ -218,16 +232,16 @@ def _errors(kind: str, variants: tuple[DistanceVariant, ...], settings: StudySet
     # Left out: the dense form has the values of Bures, and POT's solver those of EMD.
     compared = [v for v in variants if v.distance not in ("", "emd")]
     errors: dict[str, Any] = {
-        v.label: {"sizes": [], "values": [], "mean": [], "std": []} for v in (exact, *compared)
+        v.name: {"sizes": [], "values": [], "mean": [], "std": []} for v in (exact, *compared)
     }
     generator = torch.Generator().manual_seed(settings.seed)
     for size in settings.error_sizes:
         clouds = [draw_clouds(kind, size, settings.width, generator) for _ in range(settings.repeats)]
         best = torch.cat([exact.measure(z, y, _PAIR) for z, y in clouds]).double()
-        _add(errors[exact.label], size, best)
+        _add(errors[exact.name], size, best)
         for variant in compared:
             values = torch.cat([variant.measure(z, y, _PAIR) for z, y in clouds]).double()
-            _add(errors[variant.label], size, values / best - 1)
+            _add(errors[variant.name], size, values / best - 1)
     return errors
 
 
@@ -277,9 +291,8 @@ def synthetic_observations(study: Mapping[str, Any]) -> Observations:
 
 
 def _by_name(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries of a study by the names of distances instead of their labels."""
-    names = {variant.label: variant.name for variant in VARIANTS}
-    return {names.get(label, label): entry for label, entry in entries.items()}
+    """Entries of a study by the names of distances, also if an earlier version stored them by label."""
+    return {_FORMER_LABELS.get(key, key): entry for key, entry in entries.items()}
 
 
 def _powers(entry: Mapping[str, Any]) -> list[float]:
