@@ -1,16 +1,18 @@
 """The page of claims: every claim with its verdict, by the observations of items."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from cophenet.paper import claims, isolated, timing
-from cophenet.paper.claims import CLAIMS, PROOFS, Claim
+from cophenet.paper.claims import CLAIMS, Claim
 from cophenet.paper.documents import Document, write_document
 from cophenet.paper.expressions import Comparison, value
 from cophenet.paper.items import ITEMS
 from cophenet.paper.page import claims_page
 from cophenet.paper.plan import Settings, wanted
+from cophenet.paper.proofs import PROOFS
 from cophenet.paper.synthetic import synthetic_observations
 from cophenet.paper.variants import BACKBONES, DISTANCES
 
@@ -79,6 +81,15 @@ def test_a_claim_added_to_the_list_is_on_the_page_with_its_verdict(judged, monke
     )
     assert measured == "cpcc/l2, EMD: 50.0 against Flat: 21.0; +29.0 [+26.5, +31.5] (cifar100, laptop scale)"
     assert word == "holds"
+
+
+def test_a_bar_in_a_claim_does_not_end_its_cell(tmp_path, monkeypatch):
+    added = Claim("The sign of |r| is `a | b`.", "here", "fine", value("emd", "x") > value("flat", "x"))
+    monkeypatch.setattr(claims, "CLAIMS", (added,))
+    (line,) = (line for line in claims_page(tmp_path).splitlines() if line.startswith("| The sign"))
+    cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+    assert cells[:3] == [r"The sign of \|r\| is `a \| b`.", "here", "fine"]
+    assert len(cells) == 5
 
 
 @pytest.mark.parametrize(

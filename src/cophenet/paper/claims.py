@@ -3,7 +3,7 @@
 A measured claim has a criterion over the observations of an item (`expressions`), which is judged on every
 data set and at every scale (`verdicts`). Thresholds are ours, as the paper has none. Claims about times and
 errors of distances are in `cost_claims`, claims beyond the paper in `beyond_claims`, and claims that need no
-measurement in `claims.md`, the beginning of the page of claims. To add a claim, add an entry.
+measurement in `proofs`. To add a claim, add an entry. The page of claims begins with `claims.md`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, permutations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from cophenet.paper.beyond_claims import BEYOND_CLAIMS
 from cophenet.paper.cost_claims import COST_CLAIMS
@@ -40,7 +40,7 @@ from cophenet.paper.variants import (
     SUBTREE_WEIGHTS,
 )
 
-__all__ = ["CLAIMS", "HEAD", "PROOFS", "Claim", "Proof"]
+__all__ = ["CLAIMS", "HEAD", "Claim"]
 
 OT = tuple(name for name in DISTANCES if name != "l2")
 # The objectives of the studies of trees, flow weights and memory.
@@ -360,27 +360,7 @@ _SETTINGS: tuple[Claim, ...] = (
 )
 
 
-class Proof(NamedTuple):
-    """A claim that is proved or refuted: a row of `claims.md`.
-
-    Attributes:
-        text: What is claimed, in our words.
-        where: Its place in the paper.
-        tests: The tests that show it, as pytest names them: one entry for each file.
-        reason: Why.
-        verdict: Whether the claim is right as it is printed: "holds" or "does not hold".
-    """
-
-    text: str
-    where: str
-    tests: str
-    reason: str
-    verdict: str
-
-
-# The beginning of the page: how claims are judged, and the claims that can be proved.
-HEAD = tuple(Path(__file__).with_suffix(".md").read_text(encoding="utf-8").splitlines())
-_PROVED = HEAD[HEAD.index("|:--|:--|:--|:--|:--|") + 1 :]
-PROOFS = tuple(Proof(*row.removeprefix("| ").removesuffix(" |").split(" | ")) for row in _PROVED)
+# The beginning of the page: how claims are judged.
+HEAD = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
 
 CLAIMS: tuple[Claim, ...] = (*COST_CLAIMS, *_OBJECTIVES, *_SETTINGS, *BEYOND_CLAIMS)

@@ -15,6 +15,7 @@ from cophenet.paper.figures import item_figures
 from cophenet.paper.items import find_items, item_names
 from cophenet.paper.observations import Condition, Observations
 from cophenet.paper.plan import recipe_label
+from cophenet.paper.proofs import PROOFS, Proof
 from cophenet.paper.published import TRANSFER, is_transfer
 from cophenet.paper.tables import item_tables
 from cophenet.paper.verdicts import SEEDS_NEEDED, Judgement, RegimeVerdict, judge, judge_claim
@@ -75,17 +76,22 @@ def claims_page(folder: Path) -> str:
         >>> "FastFT takes time linear in n." in claims_page(Path("/nowhere"))
         True
     """
-    lines = list(claims.HEAD)
     documents = _read_documents(folder)
-    for claim in claims.CLAIMS:
-        measured, verdict = _judged(claim, documents)
-        lines.append(f"| {claim.text} | {claim.where} | {claim.item} | {measured} | {verdict} |")
+    columns = ("claim", "in the paper", "checked by", "measured", "verdict")
+    rows = [[proof.text, proof.where, _tests(proof), proof.reason, proof.verdict] for proof in PROOFS]
+    rows += [[claim.text, claim.where, claim.item, *_judged(claim, documents)] for claim in claims.CLAIMS]
+    lines = [claims.HEAD, Table.from_rows(columns, rows).to_markdown(markup=True)]
     lines += ["", "## Published cells that contradict another table, or themselves", ""]
     for table in published_tables().values():
         cells = (cell for row in table.rows for cell in row.values.values())
         for note in dict.fromkeys(cell.note for cell in cells if cell.note):
             lines.append(f"- {table.label}: {note}")
     return "\n".join([*lines, ""])
+
+
+def _tests(proof: Proof) -> str:
+    """The tests of a proof, as pytest names them."""
+    return "; ".join(f"`{path}::{', '.join(names)}`" for path, names in proof.tests.items())
 
 
 def _judged(claim: Claim, documents: Sequence[Document]) -> tuple[str, str]:
@@ -203,7 +209,7 @@ def results_page(folder: Path) -> str:
         parts.append("\n".join(["## What to use", "", uses, "", *_picture(_PICTURES, there)]))
     open_claims = sum(one.judgement.verdict == "cannot be told" for _, one in judged)
     not_run = sum(all(claim is not known for known, _ in judged) for claim in claims.CLAIMS)
-    proofs = [proof.verdict for proof in claims.PROOFS]
+    proofs = [proof.verdict for proof in PROOFS]
     lines = [
         "## Details",
         "",

@@ -166,9 +166,19 @@ def _markdown_text(text: str) -> str:
     return " ".join(text.split()).translate(_MARKDOWN)
 
 
-def markdown(table: Table) -> str:
-    """Format a table as Markdown, with its title and notes."""
-    shown = _shown_columns(table, _markdown_text, lambda text: f"**{text}**", _markdown_text)
+def _cell_markup(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def markdown(table: Table, *, markup: bool = False) -> str:
+    """Format a table as Markdown, with its title and notes.
+
+    Args:
+        table: The table.
+        markup: Whether the texts of its cells are Markdown: only what would end a cell is escaped.
+    """
+    escape = _cell_markup if markup else _markdown_text
+    shown = _shown_columns(table, escape, lambda text: f"**{text}**", escape)
     lines = [f"| {' | '.join(line)} |" for line in _lines(shown)]
     lines.insert(1, f"|{'|'.join('--:' if column.numeric else ':--' for column in shown)}|")
     notes = [_markdown_text(note) for note in _notes(table)]

@@ -223,9 +223,19 @@ class Table:
         """Format as plain text, in blocks of columns that fit a width; None for a single block."""
         return formats.terminal(self, width)
 
-    def to_markdown(self) -> str:
-        """Format as a Markdown table, best values bold."""
-        return formats.markdown(self)
+    def to_markdown(self, *, markup: bool = False) -> str:
+        r"""Format as a Markdown table, best values bold.
+
+        Args:
+            markup: Whether the texts of cells are Markdown, which stays as it is.
+
+        Example:
+            >>> print(Table.from_rows(["call"], [["`f(a | b)`"]]).to_markdown(markup=True))
+            | call |
+            |:--|
+            | `f(a \| b)` |
+        """
+        return formats.markdown(self, markup=markup)
 
     def to_csv(self) -> str:
         """Format as CSV, in full precision, with separate columns for deviations and published numbers."""
