@@ -57,6 +57,21 @@ def test_a_run_in_the_place_of_a_seed_is_refused(tmp_path):
     assert {path: after[path] for path in before} == before
 
 
+def test_features_of_epochs_are_found_where_they_are_saved(tmp_path):
+    run = Run(tmp_path)
+    assert run.epoch_features("source-test") == {}
+    epochs = [2, 10_000, 30]
+    names = ["epochs-source-test", "epoch0004-target-test", "source-test"]
+    for path in (
+        *(run.features_path("source-test", epoch) for epoch in epochs),
+        *map(run.features_path, names),
+    ):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    found = run.epoch_features("source-test")
+    assert list(found.items()) == [(n, run.features_path("source-test", n)) for n in sorted(epochs)]
+
+
 @pytest.mark.parametrize("name", ["run.json", "tree.json", "seed0", "notes.tmp"])
 def test_files_of_ones_own_are_refused_though_named_as_a_runs(name, tmp_path):
     (tmp_path / name).write_text("{}")

@@ -6,7 +6,6 @@ and arrays for figures, which are of the first seed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -119,12 +118,8 @@ def _run_modes(run: Run, *, over_epochs: bool) -> dict[str, dict[str, Any]]:
     measured_on = saved.pop(_CHECKSUMS, {})
     # Counts without those of the null model are from an earlier version.
     saved = {when: ways for when, ways in saved.items() if all("null" in counts for counts in ways.values())}
-    domain = run.recipe.data.domain
-    files = {
-        match[1]: file
-        for file in sorted((run.path / "features").glob(f"epoch*-{domain}-test.safetensors"))
-        if over_epochs and (match := re.match(r"epoch(\d+)-", file.name))
-    }
+    epochs = run.epoch_features(f"{run.recipe.data.domain}-test") if over_epochs else {}
+    files = {f"{epoch:04d}": file for epoch, file in epochs.items()}
     files["end"] = _features(run)
     for when, file in files.items():
         now = content_checksum(file) if file.is_file() else None

@@ -206,6 +206,16 @@ class Run:
         stem = name if epoch is None else f"epoch{epoch:04d}-{name}"
         return self.path / "features" / f"{stem}.safetensors"
 
+    def epoch_features(self, name: str) -> dict[int, Path]:
+        """Return the paths of features saved during training, by number of completed epochs, ascending.
+
+        Args:
+            name: Domain and part, such as "source-test".
+        """
+        files = (self.path / "features").glob(f"epoch*-{name}.safetensors")
+        numbers = ((file.name.removeprefix("epoch").partition("-")[0], file) for file in files)
+        return dict(sorted((int(number), file) for number, file in numbers if number.isdecimal()))
+
     def checkpoint(self) -> Path:
         """Return the newest checkpoint; for single-seed runs.
 
