@@ -168,6 +168,25 @@ def test_the_four_settings_of_breeds_are_one_data_set():
     assert table.find("breeds", "l2") is None
 
 
+def test_the_mean_of_breeds_has_the_doubts_and_differences_of_its_settings():
+    """Three seeds that would hold, one setting of which was measured on a busy machine."""
+    rows = [
+        (data, name, "m", (number, number, number + 0.001), {"doubt": doubt, "differs": differs})
+        for name, number in (("emd", 0.9), ("l2", 0.1))
+        for data, doubt, differs in (
+            (BREEDS[0], "", ""),
+            (BREEDS[1], "busy", "other tree"),
+            (BREEDS[2], "few samples", "other data"),
+            (BREEDS[3], "busy", "other tree"),
+        )
+    ]
+    table = with_breeds(observed(*rows))
+    assert {row.doubt for row in table.rows if row.condition.recipe == "breeds"} == {"busy; few samples"}
+    assert table.find("breeds", "emd").differs == "other tree; other data"
+    found = judge(SURE, table, "breeds")
+    assert (found.verdict, found.reasons) == ("cannot be told", ("busy; few samples",))
+
+
 def regimes(*entries):
     """Frozen and fine-tuned networks; three seeds each."""
     rows = []

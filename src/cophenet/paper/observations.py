@@ -276,7 +276,8 @@ def unit_of(metric: str) -> Unit:
 def with_breeds(observations: Observations) -> Observations:
     """Add the means over the four BREEDS settings, for variants that all four have.
 
-    Means are computed for every seed that all four have, so that the spread is over seeds, as for other data.
+    Means are computed for every seed that all four have, so that the spread is over seeds, as for other data;
+    what is doubtful or not comparable in one of the four is so in their mean.
     """
     groups: dict[tuple[Any, ...], list[Condition]] = {}
     for condition in observations.conditions:
@@ -287,13 +288,23 @@ def with_breeds(observations: Observations) -> Observations:
         if {member.data for member in members} != set(BREEDS):
             continue
         pooled = replace(
-            members[0], recipe="breeds", data="breeds", comparable=all(m.comparable for m in members)
+            members[0],
+            recipe="breeds",
+            data="breeds",
+            comparable=all(m.comparable for m in members),
+            differs=_joined(m.differs for m in members),
         )
         conditions.append(pooled)
         tables = [observations._index.get(member.key, {}) for member in members]
         for metric in (name for name in tables[0] if all(name in table for table in tables)):
             common = set.intersection(*(set(table[metric]) for table in tables))
             for seed in (seed for seed in tables[0][metric] if seed in common):
-                mean = summary([table[metric][seed].value for table in tables])["mean"]
-                rows.append(Observation(pooled, seed, metric, mean))
+                pool = [table[metric][seed] for table in tables]
+                mean, doubt = summary([row.value for row in pool])["mean"], _joined(row.doubt for row in pool)
+                rows.append(Observation(pooled, seed, metric, mean, doubt))
     return observations.extended(rows, conditions)
+
+
+def _joined(reasons: Iterable[str]) -> str:
+    """All different reasons as one text; "" if there are none."""
+    return "; ".join(dict.fromkeys(filter(None, reasons)))
