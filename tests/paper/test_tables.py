@@ -17,6 +17,7 @@ from cophenet.paper.measurements import data_sizes
 from cophenet.paper.mixture_modes import ModeCounts
 from cophenet.paper.pipeline import observe
 from cophenet.paper.plan import Settings
+from cophenet.paper.run_observations import metric_average, read_runs
 from cophenet.paper.tables import item_tables
 from cophenet.report.embedding import Embedding
 
@@ -52,6 +53,28 @@ def test_curves_have_a_number_for_each_setting_and_its_control(tmp_path):
     assert (
         made.metric("source/cpcc/emd", "emd", {"lambda": 1.0})
         == made.results["digits-laptop-emd/seed0"]["metrics"]["source/cpcc/emd"]["mean"]
+    )
+
+
+def test_a_seed_that_lacks_a_metric_has_no_mean_over_the_others(tmp_path):
+    settings = Settings("laptop", recipes=("digits",), seeds=(0, 1, 2))
+    made = Made(tmp_path, "rank", settings, lambda variant: variant.objective == "flat")
+    path = made.planned[0].path(tmp_path, 1) / "results.json"
+    results = json.loads(path.read_text())
+    del results["metrics"]["target/accuracy/digit"]
+    path.write_text(json.dumps(results))
+    observations = read_runs(made.planned, tmp_path)
+    flat = observations.find("digits", "flat")
+    for mean, seeds in {"fine": [0, 2], "target": [0, 2], "coarse": [0, 1, 2], "source": [0, 1, 2]}.items():
+        assert list(observations.values(flat, f"mean/{mean}")) == seeds
+    runs = [
+        json.loads((made.planned[0].path(tmp_path, seed) / "results.json").read_text()) for seed in range(3)
+    ]
+    found = metric_average(runs, "digit")
+    assert found["mean"] is found["values"][1] is None
+    wanted = [f"{side}/{name}/digit" for side in ("source", "target") for name in ("accuracy", "map")]
+    assert found["values"][2] == pytest.approx(
+        statistics.fmean(runs[2]["metrics"][key]["mean"] for key in wanted)
     )
 
 

@@ -34,7 +34,7 @@ def _wanted(level: str, sides: Sequence[str] = _SIDES) -> list[str]:
     return [f"{side}/{metric}/{level}" for metric in ("accuracy", "map") for side in sides]
 
 
-# The metrics that means are over, as far as a run has them.
+# The metrics that means are over, as far as the runs of a condition have them.
 _MEANS = {level: _wanted(level) for level in ("fine", "coarse")} | {
     side: [*_wanted("fine", (side,)), *_wanted("coarse", (side,))] for side in _SIDES
 }
@@ -51,13 +51,19 @@ def read_runs(planned: Sequence[VariantRuns], folder: Path) -> Observations:
     for runs in planned:
         condition = _condition(runs)
         conditions.append(condition)
+        by_seed = {}
         for seed in runs.seeds:
             path = runs.path(folder, seed)
             run = Run(path)
             results = run.results if state_of(path) == "done" else None
             if results is not None and not different_settings(path, runs.of_seed(seed)):
-                numbers = {**_run_metrics(results), **_steps(run)}
-                rows += [Observation(condition, seed, *pair) for pair in numbers.items()]
+                by_seed[seed] = {**_run_metrics(results), **_steps(run)}
+        for seed, numbers in by_seed.items():
+            rows += [Observation(condition, seed, *pair) for pair in numbers.items()]
+        for name, wanted in _MEANS.items():
+            for seed, mean in zip(by_seed, _means([*by_seed.values()], wanted), strict=True):
+                if mean is not None:
+                    rows.append(Observation(condition, seed, f"mean/{name}", mean))
     return Observations(tuple(conditions), tuple(rows))
 
 
@@ -145,16 +151,12 @@ def _run_metrics(results: Results) -> dict[str, float | None]:
     Example:
         >>> numbers = {"source/accuracy/digit": {"values": [0.75]}, "source/cpcc/l2": {"values": [0.5]}}
         >>> list(_run_metrics({"metrics": numbers, "levels": ["shape", "digit"], "objective": "flat"}))
-        ['source/accuracy/fine', 'cpcc/l2', 'cpcc/own', 'mean/fine', 'mean/source']
+        ['source/accuracy/fine', 'cpcc/l2', 'cpcc/own']
     """
     numbers: dict[str, float | None] = {}
     for key, number in results["metrics"].items():
         names = observed_names(key, results["objective"], results["levels"])
         numbers |= dict.fromkeys(names, number["values"][0])
-    for name, wanted in _MEANS.items():
-        mean = _mean([numbers[key] for key in wanted if key in numbers])
-        if mean is not None:
-            numbers[f"mean/{name}"] = mean
     for key in ("seconds_per_epoch", "threads"):
         if results.get(key) is not None:
             numbers[key] = results[key]
@@ -195,8 +197,8 @@ def _coarse_level(levels: Sequence[str]) -> str:
 def metric_average(results: Sequence[Results], level: str) -> dict[str, Any] | None:
     """Summarize over seeds the mean of a level's accuracies and precisions on source and target classes.
 
-    Metrics that a run lacks are left out. A seed with an undefined value has no mean, because that would be
-    over different metrics.
+    Metrics that no run has are left out. A seed that lacks a metric of another one, or whose value is
+    undefined, has no mean, because that would be over different metrics.
 
     Args:
         results: Contents of `results.json` of runs that differ in their seed.
@@ -207,14 +209,13 @@ def metric_average(results: Sequence[Results], level: str) -> dict[str, Any] | N
         >>> metric_average([{"metrics": numbers}], "fine")["mean"]
         0.625
     """
-    averages = []
-    for result in results:
-        metrics = result["metrics"]
-        averages.append(_mean([metrics[key]["values"][0] for key in _wanted(level) if key in metrics]))
-    return summary(averages) if averages else None
+    wanted = _wanted(level)
+    metrics = [result["metrics"] for result in results]
+    runs = [{key: numbers[key]["values"][0] for key in wanted if key in numbers} for numbers in metrics]
+    return summary(_means(runs, wanted)) if runs else None
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    """Mean of all values; None if there are none, or one is undefined."""
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+def _means(runs: Sequence[Mapping[str, float | None]], wanted: Sequence[str]) -> list[float | None]:
+    """The mean of some metrics in each run; None in a run without a value of one that any of them has."""
+    there = [key for key in wanted if any(key in numbers for numbers in runs)]
+    return [summary([numbers.get(key) for key in there])["mean"] if there else None for numbers in runs]
