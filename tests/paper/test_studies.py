@@ -109,6 +109,21 @@ def test_a_distance_stops_before_it_takes_too_long():
     assert synthetic_study(settings, (DistanceVariant("emd"),))["times"]["emd"]["sizes"] == [16]
 
 
+def test_a_distance_that_is_too_large_at_every_size_has_no_times_and_its_errors():
+    settings = StudySettings(4, 2, sizes=(16,), error_sizes=(8,), widths=(4,), classes=(2,))
+    lines = []
+    study = synthetic_study(settings, (DistanceVariant("ft", largest=8), DistanceVariant("l2")), lines.append)
+    assert [line for line in lines if ": times" in line] == [
+        "time of FT: times not measured, every size is too large",
+        "time of l2: times up to 16",
+    ]
+    assert study["times"]["ft"]["sizes"] == study["build"] == []
+    found = synthetic_observations(study)
+    metrics = {row.metric for row in found.rows if row.condition.objective == "ft"}
+    assert "error/gaussian@8" in metrics
+    assert not any(metric.startswith(("seconds", "build")) for metric in metrics)
+
+
 def test_every_variant_measures_two_clouds():
     z, y = draw_clouds("gaussian", 12, 5, torch.Generator().manual_seed(0))
     tree = Hierarchy.from_paths([("a",), ("b",)])

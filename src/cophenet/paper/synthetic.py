@@ -135,8 +135,8 @@ def synthetic_study(
         "mean" and "best", and the "exponent" of the growth of the best time with the size (None with fewer
         than two sizes);
         "widths" and "classes": the same by d and by k instead of the size; "build": for each repeat, the
-        share of FlowTree's time for building its tree, at the largest of its sizes; "errors": by kind of
-        clouds and name, "sizes" with the "values" of value / EMD - 1 of every repeat, their "mean" and
+        share of FlowTree's time for building its tree, at the largest of its sizes, if any; "errors": by kind
+        of clouds and name, "sizes" with the "values" of value / EMD - 1 of every repeat, their "mean" and
         "std", and under "emd" the exact value.
 
     Example:
@@ -160,8 +160,9 @@ def synthetic_study(
             for variant in variants:
                 possible = [size for size in sizes if what != "times" or size <= variant.largest]
                 study[what][variant.name] = _times(variant, settings, possible, draw)
-                reached = study[what][variant.name]["sizes"][-1]
-                tell(f"time of {variant.label}: {what} up to {reached}")
+                measured = study[what][variant.name]["sizes"]
+                reached = f"up to {measured[-1]}" if measured else "not measured, every size is too large"
+                tell(f"time of {variant.label}: {what} {reached}")
         study["build"] = _build_shares(settings, [v for v in variants if v.distance == "ft"])
         study["errors"] = {}
         for kind in CLOUDS:
@@ -218,8 +219,8 @@ def _build_shares(settings: StudySettings, flow_trees: Sequence[DistanceVariant]
     generator = torch.Generator().manual_seed(settings.seed)
     shares = []
     for variant in flow_trees:
-        size = max(n for n in settings.sizes if n <= variant.largest)
-        for _ in range(settings.repeats):
+        possible = [n for n in settings.sizes if n <= variant.largest]
+        for size in sorted(possible)[-1:] * settings.repeats:
             features, labels = draw_clouds("gaussian", size, settings.width, generator)
             total = _seconds(variant, (features, labels, _PAIR))
             points, shift = features.double().numpy(), np.zeros(settings.width)
