@@ -13,6 +13,9 @@ doubtful, for example because of too few samples. A backbone pretrained on Image
 BREEDS, and decides nothing about them.
 
 Scales, and frozen and fine-tuned backbones (`Condition.regime`), are judged separately.
+
+`report.noise` has the same interval for a user's runs, with the noise of their test samples as its least
+width. Observations have no test samples: three seeds are needed, not two. Counts decide without a width.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Whether two runs differ by more than noise: paired over seeds, or over the test samples of one seed."""
+"""Whether two runs differ by more than noise: paired over seeds, or over the test samples of one seed.
+
+Claims of the paper (`paper.verdicts`) have the same interval over seeds, but need three of them: the test
+samples that widen it here, or decide about a single seed, are not in their table of numbers.
+"""
 
 from __future__ import annotations
 
