@@ -1,7 +1,10 @@
 """The page of claims: every claim with its verdict, by the observations of items."""
 
 import re
+import runpy
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -73,14 +76,31 @@ def test_claims_compare_what_their_items_train(claim):
                 assert (name, tuple(sorted(term.setting)), term.control) in trained
 
 
-def test_a_claim_added_to_the_list_is_on_the_page_with_its_verdict(judged, monkeypatch):
-    added = Claim("EMD beats Flat.", "here", "testcpcc", value("emd", "cpcc/l2") > value("flat", "cpcc/l2"))
-    monkeypatch.setattr(claims, "CLAIMS", (*CLAIMS, added))
-    measured, word = judged(
-        "EMD beats Flat.", "testcpcc", FLAT, ("cifar100", "emd", "cpcc/l2", (0.5, 0.5, 0.5))
+@pytest.mark.parametrize(
+    ("emd", "numbers", "expected"),
+    [
+        (0.5, "EMD: 50.0 against Flat: 21.0; +29.0 [+26.5, +31.5]", "holds"),
+        (0.1, "EMD: 10.0 against Flat: 21.0; -11.0 [-13.5, -8.5]", "does not hold"),
+        (0.2, "EMD: 20.0 against Flat: 21.0; -1.0 [-3.5, +1.5]", "cannot be told: within noise"),
+    ],
+)
+def test_one_entry_in_one_file_adds_a_claim_with_its_verdict(
+    judged, tmp_path, monkeypatch, emd, numbers, expected
+):
+    start = "_OBJECTIVES: tuple[Claim, ...] = ("
+    added = (
+        'Claim("EMD beats Flat.", "here", "testcpcc", value("emd", "cpcc/l2") > value("flat", "cpcc/l2")),'
     )
-    assert measured == "cpcc/l2, EMD: 50.0 against Flat: 21.0; +29.0 [+26.5, +31.5] (cifar100, laptop scale)"
-    assert word == "holds"
+    file = Path(claims.__file__)
+    shutil.copy(file.with_suffix(".md"), tmp_path)
+    before, _, after = file.read_text().partition(start)
+    (tmp_path / "claims.py").write_text("".join((before, start, added, after)))
+    with_one_more = SimpleNamespace(**runpy.run_path(str(tmp_path / "claims.py")))
+    monkeypatch.setattr("cophenet.paper.page.claims", with_one_more)
+    measured, word = judged("EMD beats Flat.", "testcpcc", FLAT, ("cifar100", "emd", "cpcc/l2", (emd,) * 3))
+    assert measured == f"cpcc/l2, {numbers} (cifar100, laptop scale)"
+    assert word == expected
+    assert len(with_one_more.CLAIMS) == len(CLAIMS) + 1
 
 
 def test_a_bar_in_a_claim_does_not_end_its_cell(tmp_path, monkeypatch):
