@@ -30,6 +30,13 @@ def test_all_names_of_a_moved_package_at_once(module: str) -> None:
     assert {*NAMES[module]} <= {*names}
 
 
+def test_means_of_runs_keep_their_former_names() -> None:
+    from cophenet import paper
+
+    assert paper.mean_metric is paper.mean_over_seeds
+    assert paper.metric_average is paper.mean_of_level_metrics
+
+
 def test_pictures_are_where_the_documentation_had_them() -> None:
     from cophenet.report.matrices import tree_order
 

@@ -17,7 +17,7 @@ from cophenet.paper.measurements import data_sizes
 from cophenet.paper.mixture_modes import ModeCounts
 from cophenet.paper.pipeline import observe
 from cophenet.paper.plan import Settings
-from cophenet.paper.run_observations import metric_average, read_runs
+from cophenet.paper.run_observations import mean_of_level_metrics, read_runs
 from cophenet.paper.tables import item_tables
 from cophenet.report.embedding import Embedding
 
@@ -70,7 +70,7 @@ def test_a_seed_that_lacks_a_metric_has_no_mean_over_the_others(tmp_path):
     runs = [
         json.loads((made.planned[0].path(tmp_path, seed) / "results.json").read_text()) for seed in range(3)
     ]
-    found = metric_average(runs, "digit")
+    found = mean_of_level_metrics(runs, "digit")
     assert found["mean"] is found["values"][1] is None
     wanted = [f"{side}/{name}/digit" for side in ("source", "target") for name in ("accuracy", "map")]
     assert found["values"][2] == pytest.approx(

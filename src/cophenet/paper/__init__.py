@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cophenet.paper.measurements import order_study
     from cophenet.paper.mixture_modes import ModeCounts, best_components, count_modes
     from cophenet.paper.pipeline import Outcome, reproduce
-    from cophenet.paper.run_observations import mean_metric, metric_average
+    from cophenet.paper.run_observations import mean_of_level_metrics, mean_over_seeds
     from cophenet.paper.synthetic import CLOUDS, StudySettings, draw_clouds, synthetic_study
     from cophenet.paper.timing import time_steps
 
@@ -33,8 +33,8 @@ __all__ = [
     "fit_line",
     "growth_exponent",
     "item_names",
-    "mean_metric",
-    "metric_average",
+    "mean_of_level_metrics",
+    "mean_over_seeds",
     "order_study",
     "reproduce",
     "run_isolated",
@@ -53,7 +53,7 @@ __getattr__, __dir__ = lazy_names(
         "measurements": ["order_study"],
         "isolated": ["run_isolated"],
         "timing": ["time_steps"],
-        "run_observations": ["mean_metric", "metric_average"],
+        "run_observations": ["mean_of_level_metrics", "mean_over_seeds", "mean_metric", "metric_average"],
         "synthetic": ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_study"],
     },
 )

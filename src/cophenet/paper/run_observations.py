@@ -23,7 +23,7 @@ from cophenet.transport import distance_names
 if TYPE_CHECKING:
     from cophenet.recipes.recipe import Scale
 
-__all__ = ["mean_metric", "metric_average", "observed_names", "read_runs"]
+__all__ = ["mean_of_level_metrics", "mean_over_seeds", "observed_names", "read_runs"]
 
 Results = Mapping[str, Any]
 _SIDES = ("source", "target")
@@ -163,7 +163,7 @@ def _run_metrics(results: Results) -> dict[str, float | None]:
     return numbers
 
 
-def mean_metric(results: Sequence[Results], key: str) -> dict[str, Any] | None:
+def mean_over_seeds(results: Sequence[Results], key: str) -> dict[str, Any] | None:
     """Summarize a metric over runs that differ in their seed.
 
     Args:
@@ -175,7 +175,7 @@ def mean_metric(results: Sequence[Results], key: str) -> dict[str, Any] | None:
 
     Example:
         >>> runs = [{"metrics": {"source/cpcc/l2": {"values": [v]}}} for v in (0.5, 0.75, 1.0)]
-        >>> mean_metric(runs, "source/cpcc/l2")
+        >>> mean_over_seeds(runs, "source/cpcc/l2")
         {'mean': 0.75, 'std': 0.25, 'values': [0.5, 0.75, 1.0]}
     """
     values = [value for result in results for value in result["metrics"].get(key, {}).get("values", ())]
@@ -194,7 +194,7 @@ def _coarse_level(levels: Sequence[str]) -> str:
     return "coarse" if "coarse" in levels[:-1] else str(levels[0])
 
 
-def metric_average(results: Sequence[Results], level: str) -> dict[str, Any] | None:
+def mean_of_level_metrics(results: Sequence[Results], level: str) -> dict[str, Any] | None:
     """Summarize over seeds the mean of a level's accuracies and precisions on source and target classes.
 
     Metrics that no run has are left out. A seed that lacks a metric of another one, or whose value is
@@ -206,13 +206,17 @@ def metric_average(results: Sequence[Results], level: str) -> dict[str, Any] | N
 
     Example:
         >>> numbers = {"source/accuracy/fine": {"values": [0.75]}, "source/map/fine": {"values": [0.5]}}
-        >>> metric_average([{"metrics": numbers}], "fine")["mean"]
+        >>> mean_of_level_metrics([{"metrics": numbers}], "fine")["mean"]
         0.625
     """
     wanted = _wanted(level)
     metrics = [result["metrics"] for result in results]
     runs = [{key: numbers[key]["values"][0] for key in wanted if key in numbers} for numbers in metrics]
     return summary(_means(runs, wanted)) if runs else None
+
+
+# Deprecated names, to which the warnings of `cophenet.analysis` point.
+mean_metric, metric_average = mean_over_seeds, mean_of_level_metrics
 
 
 def _means(runs: Sequence[Mapping[str, float | None]], wanted: Sequence[str]) -> list[float | None]:
