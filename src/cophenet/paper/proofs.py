@@ -128,7 +128,7 @@ PROOFS: tuple[Proof, ...] = (
         "On the augmented tree greedy matching (Algorithm 1) and bottom-up matching (Algorithm 2) agree.",
         "prop:fft_alg",
         {
-            "tests/transport/test_tree_flow.py": (
+            "tests/transport/test_bottom_up_flow.py": (
                 "test_theorem_algorithms_1_and_2_agree_on_the_augmented_tree",
             )
         },
@@ -138,7 +138,7 @@ PROOFS: tuple[Proof, ...] = (
     Proof(
         "Bottom-up matching (Algorithm 2) is optimal for the metric of its tree.",
         "prop:fft_alg, proof",
-        {"tests/transport/test_tree_flow.py": ("test_optimal_for_the_metric_of_any_tree",)},
+        {"tests/transport/test_bottom_up_flow.py": ("test_optimal_for_the_metric_of_any_tree",)},
         "On any tree.",
         "holds",
     ),
