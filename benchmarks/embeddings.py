@@ -244,7 +244,8 @@ def measured(vectors: Vectors, method: Callable[..., FittedMethod], seed: int) -
     start = time.perf_counter()
     fitted = method(*vectors.train, vectors.tree, seed)
     seconds = time.perf_counter() - start
-    return {**measure_method(fitted, vectors.train, vectors.test, vectors.tree), "fit seconds": seconds}
+    scores = measure_method(fitted, vectors.train, vectors.test, vectors.tree)
+    return {**{key: score.value for key, score in scores.items()}, "fit seconds": seconds}
 
 
 def mean_table(title: str, cells: dict[str, list[dict[str, float]]]) -> str:

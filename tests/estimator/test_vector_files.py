@@ -1,5 +1,7 @@
 """The commands on files of vectors."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -106,6 +108,9 @@ def test_compare_prints_what_the_tree_gives(tmp_path, capsys):
     header, *rows = capsys.readouterr().out.splitlines()
     assert [row.split("  ")[0] for row in rows[-5:]] == list(METHODS)
     assert "accuracy kind" in header
+    # Every score is shown in its own unit.
+    units = [re.sub("[0-9-]", "", score) for score in rows[-1].split("  ") if score][1:]
+    assert [unit.strip() for unit in units] == [".%"] * 3 + ["."] + [".%"] * 4
     assert "MAP breed" in header
     assert sorted(file.name for file in tmp_path.iterdir()) == ["train.npz", "tree.json"]
 

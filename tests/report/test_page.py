@@ -17,6 +17,7 @@ from safetensors.numpy import save_file
 from cophenet._common.tensor_files import dump_tensors
 from cophenet.cli import main
 from cophenet.report import embedding, render_report, write_report
+from cophenet.report.answer import Command, Detail
 from cophenet.report.names import short_names
 from cophenet.report.page_data import training_curves
 from cophenet.runs import Run
@@ -105,6 +106,29 @@ def test_the_answer_comes_first(pair):
     text = Page(pair[1]).text
     assert text.index("against Flat") < text.index("All runs")
     assert "Flat reaches" in text
+
+
+def test_sentences_are_shown_by_their_type(tmp_path):
+    run = make_run(tmp_path / "run", evaluated=False)
+    sentences = ["cophenet has two notes:", Detail("one."), " Another.", Command("cophenet train digits")]
+    text = render_report([run], answer=sentences)
+    shown = re.search('<div class="answer">(.*?)</div>', text, re.DOTALL)[1]
+    own = '<p>cophenet has two notes:</p><p class="item">one.</p><p> Another.</p>'
+    assert shown == f"{own}<pre>cophenet train digits</pre>"
+
+
+def test_better_is_what_the_metric_says(tmp_path):
+    """Whatever the levels are called."""
+    tree = DIGITS.with_level_names(("↑ shape", "digit"))
+    runs = [make_run(tmp_path / name, objective=name, seeds=(0, 1), tree=tree) for name in ("flat", "fastft")]
+    for run, values in zip(runs, ([0.05, 0.06], [0.03, 0.0401]), strict=True):
+        results = json.loads((run / "results.json").read_text())
+        own = {"mean": float(np.mean(values)), "std": None, "values": values}
+        results["metrics"]["source/calibration/↑ shape"] = own
+        (run / "results.json").write_text(json.dumps(results))
+    text = render_report(runs)
+    assert "calibration error at ↑ shape ↓<small>" in text
+    assert '<span class="gap better">-2.0 [' in text
 
 
 def test_charts_have_every_run_level_and_node(pair):

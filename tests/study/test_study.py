@@ -5,19 +5,22 @@ import shlex
 import sys
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from cophenet.cli import main
+from cophenet.cli.study import _print_answer
 from cophenet.estimator import comparison
 from cophenet.paper.queue import Queue
 from cophenet.recipes import load_recipe
 from cophenet.recipes.load import Override
+from cophenet.report.answer import Command, Detail
 from cophenet.report.noise import Measured
 from cophenet.runs import Run
-from cophenet.study import find_data, pipeline, plan, run_study
+from cophenet.study import StudyResult, find_data, pipeline, plan, run_study
 from cophenet.study.plan import CANDIDATES, FLAT, stage_runs, train_command
 from cophenet.tree import Hierarchy
 
@@ -146,7 +149,8 @@ def test_numbers_of_the_estimator_are_kept_for_their_data_only(tmp_path, vectors
     fitted = []
     methods = dict.fromkeys(comparison.METHODS, lambda *given: fitted.append(given))
     monkeypatch.setattr(comparison, "METHODS", methods)
-    scores = {f"{name} {level}": 0.5 for name in ("accuracy", "MAP") for level in train.tree.level_names}
+    half, levels = comparison.Score(0.5, "percent"), train.tree.level_names
+    scores = {f"{name} {level}": half for name in ("accuracy", "MAP") for level in levels}
     monkeypatch.setattr(comparison, "measure_method", lambda *_: scores)
 
     def fits(samples):
@@ -164,6 +168,14 @@ def test_numbers_of_the_estimator_are_kept_for_their_data_only(tmp_path, vectors
     (tmp_path / "estimator-seed0.json").write_text("[")
     with pytest.raises(ValueError, match=r"estimator-seed0\.json is no JSON"):
         fits(train)
+
+
+def test_details_of_a_sentence_are_indented(capsys):
+    sentences = ("cophenet has notes:", Detail(f"one {'word ' * 40}"), " Another.")
+    _print_answer(StudyResult("helps", sentences, "flat", Command("cophenet train"), Path("page.html")))
+    lines = capsys.readouterr().out.splitlines()
+    assert [len(line) - len(line.lstrip()) for line in lines] == [0, 0, 2, 4, 4, 1, 2, 0]
+    assert lines[-2:] == ["  cophenet train", "wrote page.html"]
 
 
 def test_only_runs_that_are_begun_are_counted(tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -175,15 +174,9 @@ def _print_comparison(file: Path, tree: Path | None, labels: str | None, seed: i
     with Progress("methods", len(METHODS)) as bar:
         for name, found in compare_file(file, tree, labels, seed):
             header = ["method", *found]
-            rows.append([name, *(_score(key, value) for key, value in found.items())])
+            rows.append([name, *(score.text for score in found.values())])
             bar.update(len(rows), name)
     print_table(header, rows)
-
-
-def _score(key: str, value: float) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"{value:.3f}" if key == "tree distance" else f"{value:.1%}"
 
 
 def _strength(text: str) -> float | str:

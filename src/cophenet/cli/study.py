@@ -81,10 +81,13 @@ def study(
 
 
 def _print_answer(result: StudyResult) -> None:
+    from cophenet.report.answer import Detail
+
     typer.echo("")
-    width = min(shutil.get_terminal_size().columns, 110)
+    wrap = textwrap.TextWrapper(min(shutil.get_terminal_size().columns, 110), break_on_hyphens=False)
     for sentence in result.sentences:
-        indent = "    " if sentence.startswith(" ") else "  "
-        typer.echo(textwrap.fill(sentence, width, subsequent_indent=indent, break_on_hyphens=False))
+        wrap.initial_indent = "  " * isinstance(sentence, Detail)
+        wrap.subsequent_indent = wrap.initial_indent + "  "
+        typer.echo(wrap.fill(sentence))
     typer.echo(f"  {result.command}")
     typer.echo(f"wrote {result.page}")

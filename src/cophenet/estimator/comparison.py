@@ -7,6 +7,7 @@ training vectors.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -26,10 +27,11 @@ from cophenet.cpcc import cpcc
 from cophenet.estimator.embedder import HierarchicalEmbedder
 from cophenet.estimator.samples import split_rows
 from cophenet.metrics.mean_average_precision import class_prototypes, level_labels, prototype_map
+from cophenet.report.table import Unit, number
 from cophenet.transport import class_distances
 from cophenet.tree import Hierarchy
 
-__all__ = ["METHODS", "FittedMethod", "compare_methods", "measure_method", "split_vectors"]
+__all__ = ["METHODS", "FittedMethod", "Score", "compare_methods", "measure_method", "split_vectors"]
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -48,6 +50,29 @@ class FittedMethod(NamedTuple):
 
     embed: Callable[[Array], Array]
     probabilities: Callable[[Array], Array]
+
+
+class Score(NamedTuple):
+    """A score of a method.
+
+    Attributes:
+        value: The score, a fraction for percent; NaN where it is undefined.
+        unit: Its unit.
+
+    Example:
+        >>> Score(0.8125, "percent").text, Score(0.5, "level").text, Score(math.nan, "percent").text
+        ('81.25%', '0.500', '-')
+    """
+
+    value: float
+    unit: Unit
+
+    @property
+    def text(self) -> str:
+        """The score as text, "-" where it is undefined."""
+        if math.isnan(self.value):
+            return "-"
+        return number(self.value, self.unit) + "%" * (self.unit == "percent")
 
 
 def lda(rows: Array, labels: Ints, tree: Hierarchy, _seed: int) -> FittedMethod:
@@ -135,7 +160,7 @@ def split_vectors(rows: Array, labels: Ints, seed: int) -> tuple[Array, Array, I
 
 def compare_methods(
     rows: Array, labels: Ints, tree: Hierarchy, seed: int
-) -> Iterator[tuple[str, dict[str, float]]]:
+) -> Iterator[tuple[str, dict[str, Score]]]:
     """Yield name and scores of every method, fitted on three quarters of the vectors, tested on the rest.
 
     Args:
@@ -152,7 +177,7 @@ def compare_methods(
 
 def measure_method(
     method: FittedMethod, train: tuple[Array, Ints], test: tuple[Array, Ints], tree: Hierarchy
-) -> dict[str, float]:
+) -> dict[str, Score]:
     """Accuracy and MAP at some levels, mean tree distance of predictions, and CPCC of the vectors.
 
     Args:
@@ -168,17 +193,18 @@ def measure_method(
     labels, levels = torch.from_numpy(test[1]), tree.summary_levels()
     chances = torch.from_numpy(np.asarray(method.probabilities(test[0]), dtype=np.float64))
     accuracies = metrics.level_accuracy(chances, labels, tree)
-    scores = {f"accuracy {name}": float(accuracies[name]) for name in levels}
+    scores = {f"accuracy {name}": Score(float(accuracies[name]), "percent") for name in levels}
     answers = chances.argmax(1).numpy()
-    scores["tree distance"] = float(tree.pair_distances(answers, test[1]).mean())
+    scores["tree distance"] = Score(float(tree.pair_distances(answers, test[1]).mean()), "level")
     one, other = _vectors(method, train[0]), _vectors(method, test[0])
     for name in levels:
         classes, means = class_prototypes(one, level_labels(torch.from_numpy(train[1]), tree, name))
-        scores[f"MAP {name}"] = float(prototype_map(other, level_labels(labels, tree, name), means, classes))
+        precision = prototype_map(other, level_labels(labels, tree, name), means, classes)
+        scores[f"MAP {name}"] = Score(float(precision), "percent")
     present, distances = class_distances(other, labels, distance="fastft")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedWarning)
-        scores["CPCC"] = float(cpcc(distances, tree.condensed(present.tolist())))
+        scores["CPCC"] = Score(float(cpcc(distances, tree.condensed(present.tolist()))), "percent")
     return scores
 
 

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from cophenet._common.checks import check_choice
-from cophenet.estimator.comparison import compare_methods
+from cophenet.estimator.comparison import Score, compare_methods
 from cophenet.estimator.embedder import HierarchicalEmbedder
 from cophenet.estimator.familiarity import UNLIKE
 from cophenet.estimator.labels import encode, nodes_by_name
@@ -179,7 +179,7 @@ def embed_file(
 
 def compare_file(
     file: Path, tree: Path, labels: str | None, seed: int
-) -> Iterator[tuple[str, dict[str, float]]]:
+) -> Iterator[tuple[str, dict[str, Score]]]:
     """Yield name and scores of every method of `compare_methods` on the vectors of a file.
 
     Raises:

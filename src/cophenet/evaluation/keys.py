@@ -25,6 +25,7 @@ class MetricInfo:
         higher_is_better: Whether higher values are better.
         percent: Whether it is a fraction, shown as percent.
         group: The metrics it shares a table with in a report.
+        family: The title without the detail: the same for all levels or class distances.
     """
 
     title: str
@@ -32,6 +33,7 @@ class MetricInfo:
     higher_is_better: bool
     percent: bool
     group: Group
+    family: str
 
 
 def split_key(key: str) -> tuple[str, str, str]:
@@ -70,17 +72,21 @@ def describe(key: str) -> MetricInfo:
         'sHD@5'
         >>> describe("source/cpcc/fastft").title
         'CPCC by fastft, source test'
+        >>> info.family
+        'accuracy, target test'
     """
     card = _card(key)
     domain, name, detail = split_key(key)
     number = name.removeprefix(card.key)
     title, short = card.title + number, card.short + number
+    family = f"{title}, {domain} test"
     if card.by == "distance":
         title, short = f"{title} by {detail}", f"{short} {detail}"
     else:
         short = ("" if domain == "full" else domain[0]) + short
         title, short = (f"{detail} {title}", f"{detail} {short}") if detail else (title, short)
-    return MetricInfo(f"{title}, {domain} test", short, card.higher_is_better, card.percent, card.group)
+    title = f"{title}, {domain} test"
+    return MetricInfo(title, short, card.higher_is_better, card.percent, card.group, family)
 
 
 def key_order(key: str) -> tuple[int, str, int]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Command",
+    "Detail",
     "EvaluatedRun",
     "Finding",
     "answer",
@@ -27,6 +29,18 @@ __all__ = [
 ]
 
 Verdict = Literal["helps", "does not help", "cannot be told", ""]
+
+
+class Detail(str):
+    """A sentence that belongs to the one before it, shown indented."""
+
+    __slots__ = ()
+
+
+class Command(str):
+    """A command line among sentences, shown as it is typed."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +16,7 @@ from cophenet._common.files import write_text
 from cophenet._common.packages import import_optional
 from cophenet._common.shell import command
 from cophenet.evaluation.keys import describe
-from cophenet.report.answer import Answer, EvaluatedRun, aspects
+from cophenet.report.answer import Answer, Command, Detail, EvaluatedRun, aspects
 from cophenet.report.answer import answer as answer_of
 from cophenet.report.comparability import data_identity, data_labels
 from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs, unit_of
@@ -24,7 +24,7 @@ from cophenet.report.formats import legend
 from cophenet.report.names import COLORS, short_names
 from cophenet.report.noise import level_identities
 from cophenet.report.page_data import Entry, chart_data
-from cophenet.report.table import Cell, Table, number, signed
+from cophenet.report.table import Cell, Column, Table, number, signed
 from cophenet.runs.json_files import details_tree
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ class Headline:
     """The table of the most important metrics, each with its difference to Flat.
 
     Attributes:
-        columns: Headings with their descriptions.
+        columns: The columns, named in words.
         rows: For each run its name, its shortened name, its colour and its cells.
         guesses: Rows with the results of guessing: the kind of guess and a text for each column.
         flat: Name of the run that others are compared with; empty without one.
     """
 
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[Column, ...]
     rows: tuple[tuple[str, str, str, tuple[Cell, ...]], ...]
     guesses: tuple[tuple[str, tuple[str, ...]], ...]
     flat: str
@@ -96,7 +96,8 @@ def write_report(
         runs: Runs or their folders, of one seed or several, evaluated or not.
         output: File to write, ending in .html or .htm.
         title: Title of the page; empty for the names of the runs.
-        answer: Sentences at the top of the page, in place of the conclusions from the runs.
+        answer: Sentences at the top of the page, in place of the conclusions from the runs; those of type
+            `Detail` are indented, a `Command` is shown as it is typed.
         progress: Called with the current step, the amount of work done and the total.
 
     Returns:
@@ -142,6 +143,8 @@ def render_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.tests["detail"] = lambda sentence: isinstance(sentence, Detail)
+    environment.tests["command"] = lambda sentence: isinstance(sentence, Command)
     own = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
     library = (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
     charts = {comparison.anchor: comparison.charts for comparison in comparisons}
@@ -261,10 +264,7 @@ def _headline(
         (row.name, short, _color(entry), row.cells)
         for row, short, entry in zip(shown.rows, shorts, evaluated, strict=True)
     ]
-    columns = tuple(
-        (f"{named[column.key]} {'↑' if column.higher_is_better else '↓'}", column.title)
-        for column in shown.columns
-    )
+    columns = tuple(replace(column, name=named[column.key]) for column in shown.columns)
     flat = next((row.name for row in shown.rows if row.objective == "flat"), "")
     return Headline(columns, tuple(rows), tuple(guesses), flat)
 

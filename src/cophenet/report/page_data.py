@@ -105,7 +105,7 @@ def metric_infos(measured: Sequence[Measured]) -> dict[str, dict[str, Any]]:
             "higher": info.higher_is_better,
             "percent": info.percent,
             "level": detail if by_level else "",
-            "family": info.title.removeprefix(f"{detail} ") if by_level else "",
+            "family": info.family if by_level else "",
             "chance": by_level and metric in ("accuracy", "map"),
         }
     return infos

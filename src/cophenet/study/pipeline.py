@@ -18,7 +18,16 @@ from cophenet.evaluation.intervals import mean_interval
 from cophenet.evaluation.keys import describe
 from cophenet.evaluation.results import run_results
 from cophenet.paper.queue import Queue
-from cophenet.report.answer import Answer, EvaluatedRun, Finding, answer, aspects, new_class_aspects
+from cophenet.report.answer import (
+    Answer,
+    Command,
+    Detail,
+    EvaluatedRun,
+    Finding,
+    answer,
+    aspects,
+    new_class_aspects,
+)
 from cophenet.report.comparison import measure_run
 from cophenet.report.noise import Measured
 from cophenet.report.page import write_report
@@ -50,7 +59,7 @@ class StudyResult:
 
     Attributes:
         verdict: Whether the tree helps, as in `Answer`.
-        sentences: The conclusion in sentences.
+        sentences: The conclusion in sentences; those of type `Detail` belong to the one before.
         chosen: Name of the recommended candidate.
         command: The command that trains it on all training samples.
         page: The HTML report with all metrics.
@@ -112,7 +121,7 @@ def run_study(
         sentences += _estimator(train, test, output, seeds, tell)
     best = chosen if said.chosen else FLAT
     sentences += [*notes, f"Take {best.label}. The command that trains it for good:"]
-    command = train_command(data, best)
+    command = Command(train_command(data, best))
     tell("drawing the page")
     page = write_report(
         [*final.values(), *new.values()],
@@ -120,7 +129,8 @@ def run_study(
         title=f"Does the tree of {data.name} help?",
         answer=[*sentences, command],
     )
-    write_text(output / "answer.txt", "\n".join((*sentences, command, "")))
+    lines = ("  " * isinstance(sentence, Detail) + sentence for sentence in sentences)
+    write_text(output / "answer.txt", "\n".join((*lines, command, "")))
     return StudyResult(said.verdict, tuple(sentences), best.name, command, page)
 
 
@@ -237,7 +247,7 @@ def _misplaced(vectors: NDArray[np.float32] | None, samples: Samples) -> list[st
         return []
     return [
         f"Perhaps misplaced in the tree, by the vectors of the training samples ({len(found)}):",
-        *(f"  {one.sentence}" for one in found),
+        *(Detail(one.sentence) for one in found),
     ]
 
 
@@ -334,7 +344,8 @@ def _estimator(train: Samples, test: Samples, output: Path, seeds: Sequence[int]
             made = {"data": identity}
             for name in methods:
                 method = METHODS[name](rows, train.labels, train.tree, seed)
-                made[name] = measure_method(method, (rows, train.labels), (others, test.labels), train.tree)
+                found = measure_method(method, (rows, train.labels), (others, test.labels), train.tree)
+                made[name] = {key: score.value for key, score in found.items()}
             write_json(file, made)
         for name in methods:
             scores[name].append(made[name])
