@@ -39,6 +39,8 @@ def test_trained_runs_of_one_seed_and_of_several(tmp_path, command):
     assert err.splitlines()[0] == "one: features of source-test 316/316"
     accuracy = one.results["metrics"]["source/accuracy/digit"]["mean"]
     assert re.search(rf"^digit accuracy, source test +{100 * accuracy:.2f} +%$", out, re.MULTILINE)
+    distance = one.results["metrics"]["source/hierarchical-distance@1"]["mean"]
+    assert re.search(rf"^hierarchical distance@1, source test +{distance:.3f}$", out, re.MULTILINE)
     both = two.results["metrics"]["source/accuracy/digit"]
     cell = re.escape(f"{100 * both['mean']:.2f} ({100 * both['std']:.2f})")
     assert re.search(rf"^digit accuracy, source test +{cell} +%$", out, re.MULTILINE)

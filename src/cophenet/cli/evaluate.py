@@ -60,7 +60,7 @@ def _follow() -> Callable[[str, int, int], None]:
 
 def _print_results(results: Mapping[str, Any]) -> None:
     from cophenet.evaluation.keys import describe
-    from cophenet.report.table import with_spread
+    from cophenet.report.table import unit_of, with_spread
 
     seeds = ", ".join(map(str, results["seeds"]))
     count = "seed" if len(results["seeds"]) == 1 else "mean (std) of seeds"
@@ -68,6 +68,6 @@ def _print_results(results: Mapping[str, Any]) -> None:
     rows = []
     for key, metric in results["metrics"].items():
         info = describe(key)
-        value = with_spread(metric["mean"], metric["std"], "percent" if info.percent else "number")
+        value = with_spread(metric["mean"], metric["std"], unit_of(key))
         rows.append((info.title, value, "%" if info.percent else "", results["missing"].get(key, "")))
     print_table(("metric", "value", "", ""), rows)

@@ -79,7 +79,7 @@ def measure(
                 rows.append(("MAP", level, _value(partial(stream_map, own, means, classes, progress=shown))))
         if len(shards.logits):
             rates = stream_accuracy(shards, label_tree, progress=shown)
-            rows += [("accuracy", level, f"{rate:.4f}") for level, rate in rates.items()]
+            rows += [("accuracy", level, _value(rate.item)) for level, rate in rates.items()]
     print_table(("metric", "of", "value"), rows)
 
 
@@ -95,6 +95,7 @@ def _engine(name: str, tree: Hierarchy) -> AbstractContextManager[None]:
 def _value(compute: Callable[[], Any]) -> str:
     """A metric as text; the reason if it is undefined."""
     from cophenet._common.checks import with_reasons
+    from cophenet.report.table import number
 
     value, reasons = with_reasons(compute)
-    return f"{value:.4f}" if value == value else f"undefined: {'; '.join(reasons)}"
+    return number(float(value), "fraction") if value == value else f"undefined: {'; '.join(reasons)}"

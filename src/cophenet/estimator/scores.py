@@ -16,6 +16,7 @@ from cophenet._common.checks import UndefinedWarning
 from cophenet.cpcc import cpcc
 from cophenet.estimator.embedder import HierarchicalEmbedder
 from cophenet.estimator.labels import class_positions, find_known, find_nodes, to_tree
+from cophenet.report.table import number
 from cophenet.tree import Hierarchy
 
 __all__ = ["FileScores", "TreeDistanceScorer"]
@@ -75,10 +76,10 @@ class FileScores:
             rates = self.embedder.decision_report_.get("accuracy", {})
         else:
             rates = {level: right / self._count for level, right in self._right.items()}
-        rows = [("accuracy", level, f"{rate:.4f}") for level, rate in rates.items()]
+        rows = [("accuracy", level, number(rate, "fraction")) for level, rate in rates.items()]
         for name, means in (("given", self._given), ("reshaped", self._reshaped)):
             value = means.cpcc()
-            rows += [] if value is None else [("CPCC", name, f"{value:.4f}")]
+            rows += [] if value is None else [("CPCC", name, number(value, "fraction"))]
         return rows
 
 

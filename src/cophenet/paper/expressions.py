@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from cophenet.paper.observations import unit_of
+from cophenet.paper.observations import observed_unit
 from cophenet.paper.variants import label_of, setting_text
 from cophenet.report.table import Unit
 
@@ -147,7 +147,7 @@ class Comparison:
     def __str__(self) -> str:
         """The comparison in words, with the metrics."""
         metrics = dict.fromkeys(term.metric for _, term in (*self.above.terms, *self.below.terms))
-        unit = unit_of(next(iter(metrics), ""))
+        unit = observed_unit(next(iter(metrics), ""))
         return f"{self.above.text(unit)} above {self.below.text(unit)} ({', '.join(metrics)})"
 
     @property

@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from cophenet.evaluation.keys import metric_of
 from cophenet.evaluation.results import summary
-from cophenet.metrics.cards import metric_cards
 from cophenet.paper.variants import BREEDS, Setting, label_of, setting_text
+from cophenet.report.table import Unit, unit_of
 
-if TYPE_CHECKING:
-    from cophenet.report.table import Unit
-
-__all__ = ["STEADY", "Condition", "Observation", "Observations", "unit_of", "with_breeds"]
+__all__ = ["STEADY", "Condition", "Observation", "Observations", "observed_unit", "with_breeds"]
 
 Pretrained = Literal["", "frozen", "fine-tuned"]
 # Units of the metrics that studies add, by the first part of the key; others have the unit of their card.
@@ -258,19 +254,18 @@ class Observations:
         return cls(tuple(conditions), tuple(rows))
 
 
-def unit_of(metric: str) -> Unit:
-    """Unit of the numbers of a metric.
+def observed_unit(metric: str) -> Unit:
+    """Unit of the observations of a metric: of one that studies add, or as in a report.
 
     Example:
-        >>> unit_of("seconds_per_epoch"), unit_of("cpcc/own"), unit_of("power"), unit_of("source/map/fine")
-        ('seconds', 'percent', 'number', 'percent')
+        >>> observed_unit("seconds_per_epoch"), observed_unit("power"), observed_unit("source/map/fine")
+        ('seconds', 'number', 'percent')
     """
     name = metric.partition("@")[0]
     for known in (name, name.partition("/")[0]):
         if known in _UNITS:
             return _UNITS[known]
-    card = metric_cards().get(metric_of(metric))
-    return "percent" if card is None or card.percent else "level"
+    return unit_of(metric)
 
 
 def with_breeds(observations: Observations) -> Observations:

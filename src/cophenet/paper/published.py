@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cophenet.data.registry import create_source, source_names
-from cophenet.paper.observations import Condition, Observations, unit_of
+from cophenet.paper.observations import Condition, Observations, observed_unit
 from cophenet.paper.plan import recipe_label
 from cophenet.paper.run_observations import observed_names
 from cophenet.paper.variants import BREEDS
@@ -80,7 +80,7 @@ def cell(
     if measured is None and published is None:
         return None
     known = measured or {"mean": None, "std": None}
-    return Cell(known["mean"], known["std"], unit_of(metric), published)
+    return Cell(known["mean"], known["std"], observed_unit(metric), published)
 
 
 def published_notes(

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cophenet.evaluation.intervals import mean_interval
 from cophenet.paper.expressions import AnyOf, Comparison, Criterion, Expression, Term, shown
-from cophenet.paper.observations import STEADY, Condition, Observations, unit_of, with_breeds
+from cophenet.paper.observations import STEADY, Condition, Observations, observed_unit, with_breeds
 from cophenet.paper.plan import recipe_label
 from cophenet.paper.published import printed
 from cophenet.paper.variants import BREEDS
@@ -254,7 +254,7 @@ def _series(term: Term, observations: Observations, recipe: str) -> _Series | No
 
 def _busy(observations: Observations, condition: Condition, metric: str) -> list[str]:
     """The problem that times vary too much; empty for other metrics and steady times."""
-    spread = observations.summary(condition, metric) if unit_of(metric) == "seconds" else None
+    spread = observations.summary(condition, metric) if observed_unit(metric) == "seconds" else None
     if not spread or spread["std"] is None or spread["std"] <= STEADY * spread["mean"]:
         return []
     share = 100 * spread["std"] / spread["mean"]
@@ -298,7 +298,7 @@ def _described(
 ) -> str:
     """A comparison with the means of its sides, their difference and its interval."""
     metric = comparison.terms[0][1].metric
-    unit = unit_of(metric)
+    unit = observed_unit(metric)
     means = [statistics.fmean(side[seed] for seed in seeds) for side in sides]
     named = [
         expression.text(unit) if not expression.terms else f"{expression.text(unit)}: {shown(mean, unit)}"

@@ -10,7 +10,7 @@ from cophenet.evaluation.intervals import Interval
 from cophenet.evaluation.keys import describe
 from cophenet.report.comparison import reference
 from cophenet.report.noise import Measured, difference
-from cophenet.report.table import signed
+from cophenet.report.table import signed_ends, unit_of
 
 if TYPE_CHECKING:
     from cophenet.tree import Hierarchy
@@ -82,10 +82,10 @@ class Finding:
     @property
     def text(self) -> str:
         """The difference in words."""
-        scale, unit = (100, " points") if describe(self.key).percent else (1, " levels")
-        digits = 1 if scale == 100 else 2
-        mean, low, high = (signed(scale * end, digits) for end in self.gap)
-        return f"{self.about} {mean}{unit} {f'[{low}, {high}]' if self.gap.known else '(noise not known)'}"
+        unit = unit_of(self.key)
+        mean, low, high = signed_ends(self.gap, unit)
+        noise = f"[{low}, {high}]" if self.gap.known else "(noise not known)"
+        return f"{self.about} {mean} {'points' if unit == 'percent' else 'levels'} {noise}"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from cophenet.metrics.cards import metric_cards
 from cophenet.report.comparability import Setup, compare_setup, data_identity, data_labels
 from cophenet.report.noise import Measured, difference, level_identities, measured_tree
 from cophenet.report.published_numbers import published
-from cophenet.report.table import Cell, Column, Row, Table, Unit
+from cophenet.report.table import Cell, Column, Row, Table, unit_of
 
 if TYPE_CHECKING:
     from cophenet.runs.run import Run
@@ -27,7 +27,6 @@ __all__ = [
     "open_runs",
     "reference",
     "results_of",
-    "unit_of",
 ]
 
 # Entries of results.json, besides metrics, that are shown for every run.
@@ -201,11 +200,6 @@ def _trees_of(key: str, results: Sequence[Mapping[str, Any]], trees: Sequence[st
         if key in result["metrics"] or key in result["missing"]:
             owners.setdefault(tree, result.get("level_ids", {}).get(level, ""))
     return list(owners) if len(set(owners.values())) > 1 else [""]
-
-
-def unit_of(key: str) -> Unit:
-    """The unit of a metric."""
-    return "percent" if describe(key).percent else "level"
 
 
 def _units(columns: Sequence[Column]) -> str:

@@ -19,12 +19,12 @@ from cophenet.evaluation.keys import describe
 from cophenet.report.answer import Answer, Command, Detail, EvaluatedRun, aspects
 from cophenet.report.answer import answer as answer_of
 from cophenet.report.comparability import data_identity, data_labels
-from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs, unit_of
+from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs
 from cophenet.report.formats import legend
 from cophenet.report.names import COLORS, short_names
 from cophenet.report.noise import level_identities
 from cophenet.report.page_data import Entry, chart_data
-from cophenet.report.table import Cell, Column, Table, number, signed
+from cophenet.report.table import Cell, Column, Table, number, signed_ends, unit_of
 from cophenet.runs.json_files import details_tree
 
 if TYPE_CHECKING:
@@ -277,8 +277,7 @@ def _shown_gap(cell: Cell) -> str:
     """The difference to Flat with its interval as text, in the unit of the cell; empty if there is none."""
     if cell.against is None or cell.unit is None:
         return ""
-    scale, digits = (100, 1) if cell.unit == "percent" else (1, 2)
-    mean, low, high = (signed(scale * end, digits) for end in cell.against)
+    mean, low, high = signed_ends(cell.against, cell.unit)
     return f"{mean} [{low}, {high}]" if cell.against.known else mean
 
 

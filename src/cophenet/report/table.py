@@ -7,17 +7,32 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from cophenet.evaluation.intervals import Interval
+from cophenet.evaluation.keys import metric_of
+from cophenet.metrics.cards import metric_cards
 from cophenet.report import formats
 from cophenet.report.published_numbers import Published
 
-__all__ = ["Cell", "Column", "Layout", "Row", "Table", "Unit", "number", "signed", "with_spread"]
+__all__ = [
+    "Cell",
+    "Column",
+    "Layout",
+    "Row",
+    "Table",
+    "Unit",
+    "number",
+    "signed",
+    "signed_ends",
+    "unit_of",
+    "with_spread",
+]
 
-Unit = Literal["percent", "level", "seconds", "count", "number"]
+Unit = Literal["percent", "fraction", "level", "seconds", "count", "number"]
 Layout = Literal["comparison", "document"]
 
-# Fractions are shown as percent, as in the paper; without the sign, which is in a heading or legend.
+# Percent is without the sign, which is in a heading or legend.
 _FORMATS: dict[Unit, str] = {
     "percent": ".2%",
+    "fraction": ".4f",
     "level": ".3f",
     "seconds": ".3g",
     "count": ",.0f",
@@ -30,7 +45,8 @@ def number(value: float, unit: Unit) -> str:
 
     Args:
         value: The number; a fraction for percent.
-        unit: "percent", "level" (a height or distance in the tree), "seconds", "count" or "number".
+        unit: "percent" (as in the paper), "fraction", "level" (a height or distance in the tree), "seconds",
+            "count" or "number".
 
     Example:
         >>> number(0.98765, "percent"), number(1.25, "level"), number(12345, "count")
@@ -60,6 +76,28 @@ def with_spread(mean: float | None, std: float | None, unit: Unit) -> str:
     if mean is None:
         return "-"
     return number(mean, unit) if std is None else f"{number(mean, unit)} ({number(std, unit)})"
+
+
+def signed_ends(gap: Interval, unit: Unit) -> list[str]:
+    """Format a difference and the ends of its interval with their signs.
+
+    Example:
+        >>> signed_ends(Interval(0.012, -0.004, 0.028), "percent"), signed_ends(Interval(1, 1, 1), "level")
+        (['+1.2', '-0.4', '+2.8'], ['+1.00', '+1.00', '+1.00'])
+    """
+    scale, digits = (100, 1) if unit == "percent" else (1, 2)
+    return [signed(scale * end, digits) for end in gap]
+
+
+def unit_of(key: str) -> Unit:
+    """The unit of a key of `results.json`; other keys are of fractions, shown as percent.
+
+    Example:
+        >>> unit_of("source/accuracy/fine"), unit_of("source/severity"), unit_of("cpcc/own")
+        ('percent', 'level', 'percent')
+    """
+    card = metric_cards().get(metric_of(key))
+    return "percent" if card is None or card.percent else "level"
 
 
 @dataclass(frozen=True)
