@@ -129,6 +129,8 @@ def test_better_is_what_the_metric_says(tmp_path):
     text = render_report(runs)
     assert "calibration error at ↑ shape ↓<small>" in text
     assert '<span class="gap better">-2.0 [' in text
+    # The best of the headline is said to screen readers, too.
+    assert text.count('class="star"') == text.count('<span class="unseen"> best</span>') > 1
 
 
 def test_charts_have_every_run_level_and_node(pair):

@@ -15,7 +15,7 @@ from cophenet._common.csv_cells import to_cell
 if TYPE_CHECKING:
     from cophenet.report.table import Cell, Table
 
-__all__ = ["comma_separated", "html", "json_text", "latex", "legend", "markdown", "terminal"]
+__all__ = ["comma_separated", "html", "html_content", "json_text", "latex", "legend", "markdown", "terminal"]
 
 _LATEX = str.maketrans(
     {
@@ -322,11 +322,16 @@ def _html_cell(cell: Cell, *, paper: bool, heading: bool) -> str:
     """One cell, with the published number below it if `paper` is set."""
     if heading:
         return f'<th scope="row">{html_text(cell.text)}</th>'
-    start, star = ('<td class="best">', _STAR) if cell.best else ("<td>", "")
+    kind = ' class="best"' if cell.best else ""
+    return f"<td{kind}>{html_content(cell, paper=paper)}</td>"
+
+
+def html_content(cell: Cell, *, paper: bool) -> str:
+    """The content of a cell in HTML: its text, a star if it is the best, the published number if `paper`."""
     small = ""
     if paper and cell.published:
         small = f'<small title="{html_text(cell.published.source)}">paper {cell.published_text}</small>'
-    return f"{start}{html_text(cell.text)}{star}{small}</td>"
+    return f"{html_text(cell.text)}{_STAR * cell.best}{small}"
 
 
 def _html_published(cell: Cell) -> str:

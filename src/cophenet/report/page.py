@@ -20,7 +20,7 @@ from cophenet.report.answer import Answer, Command, Detail, EvaluatedRun, aspect
 from cophenet.report.answer import answer as answer_of
 from cophenet.report.comparability import data_identity, data_labels
 from cophenet.report.comparison import distinct_names, make_table, measure_run, open_runs
-from cophenet.report.formats import legend
+from cophenet.report.formats import html_content, legend
 from cophenet.report.names import COLORS, short_names
 from cophenet.report.noise import level_identities
 from cophenet.report.page_data import Entry, chart_data
@@ -161,6 +161,7 @@ def render_report(
         hashes=[base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (library, own)],
         version=version("cophenet"),
         plotly=version("plotly"),
+        content=html_content,
         shown=_shown_gap,
         color=_color,
         facts=_facts,
