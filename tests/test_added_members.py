@@ -84,6 +84,7 @@ norm = Card(
     percent=False,
     group=Group("Lengths", "How long feature vectors are."),
     measure=lambda data: {"toy-norm": data.test.features.norm(dim=1).mean()},
+    headline="length of features",
 )
 """
 DATA = '''
@@ -252,11 +253,12 @@ def test_an_installed_package_adds_to_all_rooms(installed):
         "evaluate near",
         "evaluate smooth",
         "compare near smooth -m full/toy-norm",
+        "report near smooth -o page.html",
         "train digits --objective broken -o never",
     ]
     outcomes, answer = ask(installed, commands, ["toy-chebyshev", "toy-smooth"])
     texts = [text for _, text in outcomes]
-    assert [code for code, _ in outcomes] == [0, 2, 2, 2, 0, 0, 0, 0, 0, 2], texts
+    assert [code for code, _ in outcomes] == [0, 2, 2, 2, 0, 0, 0, 0, 0, 0, 2], texts
     assert "points on a line" in texts[0]
     assert "did you mean 'toy-points'" in texts[1]
     assert "did you mean 'toy-chebyshev'" in texts[2]
@@ -266,7 +268,11 @@ def test_an_installed_package_adds_to_all_rooms(installed):
     assert {"full/toy-norm", "full/cpcc/toy-chebyshev"} <= set(metrics)
     assert "full/toy-norm" in json.loads((installed / "smooth/results.json").read_text())["metrics"]
     assert "Norm" in texts[8]
-    assert "distance 'broken' of toy-members (toy_members.no_such_module:Broken) cannot be loaded" in texts[9]
+    assert (
+        "distance 'broken' of toy-members (toy_members.no_such_module:Broken) cannot be loaded" in texts[-1]
+    )
+    page = (installed / "page.html").read_text()
+    assert all(words in page for words in ("<h2>toy-points</h2>", "length of features ↓", "toy-smooth"))
     assert not (installed / "never").exists()
     assert answer["embedded"] == {"toy-chebyshev": True, "toy-smooth": True}
     assert {"toy-chebyshev", "toy-smooth", "broken"} <= set(answer["completed"])

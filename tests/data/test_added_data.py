@@ -60,6 +60,8 @@ COMMANDS = {
     "wrong option": "recipes points --set data.options.stp=1",
     "train": f"train points --objective l2 -o {OUT}",
     "evaluate": f"evaluate {OUT}",
+    "compare": f"compare {OUT}",
+    "report": f"report {OUT} -o page.html",
 }
 
 
@@ -99,6 +101,10 @@ def test_a_file_and_a_recipe_are_all_that_a_data_set_needs(outcomes, folder):
     assert "Points on a line." in texts["recipes"]
     assert "has no option 'stp'; its options are step" in texts["wrong option"]
     assert json.loads((folder / OUT / "results.json").read_text())["data"] == "points"
+    assert "level1 Acc ↑" in texts["compare"]
+    page = (folder / "page.html").read_text()
+    assert "<h2>points</h2>" in page
+    assert "<dd>4 in a tree of height 2</dd>" in page
 
 
 def test_other_packages_add_data_sets_by_entry_points(outcomes):

@@ -1,6 +1,7 @@
 """A metric is one file in `metrics/`, or an entry point of another package: all else asks its card."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,8 +12,12 @@ from cophenet.evaluation import describe
 from cophenet.evaluation.keys import key_order
 from cophenet.evaluation.results import Numbers
 from cophenet.metrics import Card, Group, cards, metric_cards, register_metric
+from cophenet.report.answer import aspects
 from cophenet.report.comparison import make_table
+from cophenet.report.noise import Measured
 from cophenet.report.page import _blocks
+from cophenet.report.page_data import metric_infos
+from cophenet.tree import Hierarchy
 from evaluation.runs import ONE_SHOT, TINY, make_run
 
 METRIC = '''
@@ -42,6 +47,7 @@ CARD = register_metric(
         group=Group("Lengths", "How long feature vectors are."),
         measure=measure,
         target=True,
+        headline="length of features",
     )
 )
 '''
@@ -61,7 +67,7 @@ def as_package(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("install", [as_file_of_the_room, as_package])
-def test_it_is_measured_and_compared(tmp_path, install):
+def test_it_is_measured_compared_and_reported(tmp_path, install):
     run = make_run(tmp_path / "tiny", (*TINY, ONE_SHOT)).path
     modules = tmp_path / "modules"
     modules.mkdir()
@@ -71,9 +77,10 @@ def test_it_is_measured_and_compared(tmp_path, install):
         ["compare", str(run), "--format", "markdown"],
         ["compare", str(run), "-m", "source/norm"],
         ["compare", str(run), "-m", "source/nrm"],
+        ["report", str(run), "-o", str(tmp_path / "page.html")],
     ]
-    (evaluated, compared, chosen, wrong), _ = run_commands(modules, commands)
-    assert [code for code, _ in (evaluated, compared, chosen, wrong)] == [0, 0, 0, 2]
+    (evaluated, compared, chosen, wrong, reported), _ = run_commands(modules, commands)
+    assert [code for code, _ in (evaluated, compared, chosen, wrong, reported)] == [0, 0, 0, 2, 0]
     results = json.loads((run / "results.json").read_text())
     keys = list(results["metrics"])
     assert keys[-4:] == ["source/norm", "source/norm@2", "target/norm", "target/norm@2"]
@@ -84,6 +91,9 @@ def test_it_is_measured_and_compared(tmp_path, install):
     assert "all but Sev, HD and Norm in percent" in compared[1]
     assert "sNorm ↓" in chosen[1]
     assert "did you mean 'source/norm'" in wrong[1]
+    page = (tmp_path / "page.html").read_text()
+    assert '<th scope="col" title="mean norm, source test">length of features ↓</th>' in page
+    assert "<strong>Lengths.</strong> How long feature vectors are." in page
 
 
 @pytest.fixture
@@ -116,6 +126,31 @@ def test_a_report_has_a_table_for_its_group(card):
     blocks = _blocks(make_table(["mine"], [{**results, "metrics": numbers}]))
     assert [group.title for group, _ in blocks] == ["Mistakes", "Lengths"]
     assert blocks[1][0].about == "How long feature vectors are."
+
+
+def test_what_guessing_gives_is_on_its_card(card):
+    wrong = r"guesses of 'norm', which is not by level, must be empty, got \('chance',\)"
+    with pytest.raises(ValueError, match=wrong):
+        register_metric(replace(card, guesses=("chance",)))
+    register_metric(replace(card, by="level", guesses=("chance",)))
+    wanted = {
+        "source/norm/a": ("chance",),
+        "target/norm/a": (),
+        "source/accuracy/a": ("chance", "majority"),
+        "source/map/a": ("chance",),
+        "source/severity": (),
+    }
+    infos = metric_infos([Measured({"metrics": wanted})])
+    assert {key: info["guesses"] for key, info in infos.items()} == wanted
+
+
+def test_a_headline_makes_it_decide(card):
+    tree = Hierarchy.from_paths([f"{n // 4}/{n // 2}/{n}" for n in range(8)], sep="/")
+    register_metric(replace(card, by="level", headline="length at {}", headline_levels=1))
+    named = aspects("full", tree)
+    assert named["full/norm/level1"] == "length at level1"
+    assert "full/norm/level2" not in named
+    assert next(iter(named.values())) == "accuracy of classes"
 
 
 def test_numbers_are_named_by_the_key(card):

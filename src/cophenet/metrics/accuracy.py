@@ -252,5 +252,7 @@ register_metric(
         order=10,
         by="level",
         target=True,
+        headline="accuracy at {}",
+        guesses=("chance", "majority"),
     )
 )

@@ -135,5 +135,7 @@ register_metric(
         measure=_measure,
         order=80,
         by="level",
+        headline="calibration error at {}",
+        headline_levels=1,
     )
 )

@@ -75,6 +75,12 @@ class Card:
         order: Sort key of the metric in tables; ties are sorted by `key`.
         by: Kind of the detail in its names: a level of the tree, a class distance, or None for no detail.
         target: Whether it is also measured on the target classes.
+        headline: What it is called among the metrics that decide whether a tree helps, which begin a report;
+            with "{}" for the level if it has levels. Differences in it are stated in points, or if it is not
+            percent in levels of the tree. Empty for other metrics, and those by class distance.
+        headline_levels: At how many headline levels of the tree it is one of these, the coarsest first.
+        guesses: Kinds of guessing at a level whose accuracy is shown with it as what guessing gives: a random
+            group ("chance"), or always the largest ("majority"). Only for a metric by level.
 
     Example:
         >>> group = Group("Size", "How long feature vectors are.")
@@ -94,6 +100,9 @@ class Card:
     order: int = 1000
     by: Literal["level", "distance"] | None = None
     target: bool = False
+    headline: str = ""
+    headline_levels: int = 2
+    guesses: tuple[Literal["chance", "majority"], ...] = ()
 
 
 def _check(name: str, card: object) -> None:
@@ -102,6 +111,8 @@ def _check(name: str, card: object) -> None:
         raise ValueError(f"metric {name!r} must be a Card with that key, got {given}")
     if not name or set("/@") & set(name):
         raise ValueError(f"key must be a name without '/' and '@', got {name!r}")
+    if card.guesses and card.by != "level":
+        raise ValueError(f"guesses of {name!r}, which is not by level, must be empty, got {card.guesses}")
 
 
 METRICS: Registry[Card] = Registry("metric", "cophenet.metrics", "cophenet.metrics", _check)

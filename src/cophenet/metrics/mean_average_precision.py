@@ -268,5 +268,7 @@ register_metric(
         order=20,
         by="level",
         target=True,
+        headline="retrieval at {} (MAP)",
+        guesses=("chance",),
     )
 )

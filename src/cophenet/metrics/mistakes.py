@@ -343,6 +343,7 @@ register_metric(
         group=_MISTAKES,
         measure=_measure_severity,
         order=60,
+        headline="distance of mistakes",
     )
 )
 register_metric(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet.evaluation.intervals import Interval
 from cophenet.evaluation.keys import describe
+from cophenet.metrics.cards import metric_cards
 from cophenet.report.comparison import reference
 from cophenet.report.noise import Measured, difference
 from cophenet.report.table import signed_ends, unit_of
@@ -104,7 +105,10 @@ class Answer:
 
 
 def aspects(domain: str, tree: Hierarchy) -> dict[str, str]:
-    """Metrics that decide whether a tree helps: key -> name in words; the accuracy of classes comes first.
+    """Metrics that decide whether a tree helps: key -> name in words.
+
+    The accuracy of classes comes first, then the metrics with a headline on their card: those by level, then
+    those of the whole tree.
 
     Args:
         domain: Domain of the classes that were trained on.
@@ -112,10 +116,12 @@ def aspects(domain: str, tree: Hierarchy) -> dict[str, str]:
     """
     coarse = tree.headline_levels()
     named = {f"{domain}/accuracy/{tree.level_names[-1]}": "accuracy of classes"}
-    named |= {f"{domain}/accuracy/{level}": f"accuracy at {level}" for level in coarse}
-    named |= {f"{domain}/map/{level}": f"retrieval at {level} (MAP)" for level in coarse}
-    named |= {f"{domain}/calibration/{level}": f"calibration error at {level}" for level in coarse[:1]}
-    named[f"{domain}/severity"] = "distance of mistakes"
+    cards = [card for card in metric_cards().values() if card.headline]
+    for card in cards:
+        if card.by == "level":
+            levels = coarse[: card.headline_levels]
+            named |= {f"{domain}/{card.key}/{level}": card.headline.format(level) for level in levels}
+    named |= {f"{domain}/{card.key}": card.headline for card in cards if card.by is None}
     return named | (new_class_aspects(tree) if domain == "source" else {})
 
 

@@ -250,10 +250,8 @@ def _headline(
     levels = {level["name"]: level for level in charts["levels"]}
 
     def guess(key: str, kind: str) -> str:
-        info = charts["metrics"].get(key, {"chance": False})
-        if not info["chance"] or (kind == "majority" and "/accuracy/" not in key) or key.startswith("target"):
-            return ""
-        return number(levels[info["level"]][kind], unit_of(key))
+        info = charts["metrics"].get(key, {"guesses": ()})
+        return number(levels[info["level"]][kind], unit_of(key)) if kind in info["guesses"] else ""
 
     keys = [column.key for column in shown.columns]
     guesses = [

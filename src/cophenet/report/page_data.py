@@ -97,8 +97,8 @@ def metric_infos(measured: Sequence[Measured]) -> dict[str, dict[str, Any]]:
     keys = dict.fromkeys(key for one in measured for key in one.results["metrics"])
     infos = {}
     for key in sorted(keys, key=key_order):
-        info, (_, metric, detail) = describe(key), split_key(key)
-        by_level = metric_cards()[metric_of(key)].by == "level"
+        info, card, (domain, _, detail) = describe(key), metric_cards()[metric_of(key)], split_key(key)
+        by_level = card.by == "level"
         infos[key] = {
             "title": info.title,
             "short": info.short,
@@ -106,7 +106,7 @@ def metric_infos(measured: Sequence[Measured]) -> dict[str, dict[str, Any]]:
             "percent": info.percent,
             "level": detail if by_level else "",
             "family": info.family if by_level else "",
-            "chance": by_level and metric in ("accuracy", "map"),
+            "guesses": () if domain == "target" else card.guesses,  # levels are those of the trained classes
         }
     return infos
 

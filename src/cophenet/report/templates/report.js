@@ -3,6 +3,7 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const SYMBOLS = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x"];
 const DASHES = ["solid", "dash", "dot", "dashdot"];
+const GUESSES = { chance: "by chance", majority: "always the largest" };
 const MOST_LINES = 12, MOST_GROUPS = 40, MOST_TICKS = 40;
 const PRINTED = { "--ink": "#000000", "--muted": "#444a52", "--line": "#c9ced4", "--card": "#ffffff" };
 let printing = false;
@@ -90,15 +91,13 @@ const KINDS = {
         hovertemplate: `<b>${text(run.name)}</b><br>%{y${format}}%{customdata}<extra></extra>`,
       };
     });
-    if (!gaps && keys[levels[0]?.name] && c.metrics[keys[levels[0].name]].chance) {
-      const guesses = [["chance", "by chance"]];
-      if (family.startsWith("accuracy")) guesses.push(["majority", "always the largest"]);
-      for (const [kind, name] of guesses) {
-        traces.push({
-          type: "scatter", mode: "lines", name, x, y: levels.map((level) => level[kind]), hovertemplate: `${name}: %{y:.2%}<extra></extra>`,
-          line: { color: color("--muted"), dash: kind === "chance" ? "dot" : "dashdot", width: 1 },
-        });
-      }
+    const guesses = gaps ? [] : (c.metrics[keys[levels[0]?.name]]?.guesses ?? []);
+    for (const kind of guesses) {
+      const name = GUESSES[kind];
+      traces.push({
+        type: "scatter", mode: "lines", name, x, y: levels.map((level) => level[kind]), hovertemplate: `${name}: %{y:.2%}<extra></extra>`,
+        line: { color: color("--muted"), dash: kind === "chance" ? "dot" : "dashdot", width: 1 },
+      });
     }
     const names = levels.map((level) => `${text(level.name)}<br>${level.groups} ${level.groups === 1 ? "group" : "groups"}`);
     return [traces, layout({
@@ -133,7 +132,7 @@ const KINDS = {
     const flat = c.reference === null ? null : c.values[c.reference][key];
     if (flat) mark(flat[0], "Flat");
     const level = c.levels.find((one) => one.name === info.level);
-    if (info.chance && level && !key.startsWith("target")) mark(level.chance, "chance");
+    if (level && info.guesses.includes("chance")) mark(level.chance, "chance");
     return [traces, layout({
       height: 70 + 26 * places.length, shapes, annotations, margin: { l: 8, r: 16, t: 22, b: 8 },
       xaxis: axis({ tickformat: percent ? ".1%" : "" }),
