@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cophenet.tree import Hierarchy
+
 # All that the packages of the first edition listed in their `__all__`.
 NAMES = json.loads(Path(__file__).with_name("first_edition").joinpath("public_names.json").read_text())
 MOVED = {"cophenet.training", "cophenet.reproduce", "cophenet.analysis"}
@@ -40,7 +42,9 @@ def test_means_of_runs_keep_their_former_names() -> None:
 def test_pictures_are_where_the_documentation_had_them() -> None:
     from cophenet.report.matrices import tree_order
 
-    assert callable(tree_order)
+    tree = Hierarchy.from_paths([("pet", "cat"), ("car", "van"), ("pet", "dog")])
+    with pytest.warns(DeprecationWarning, match=r"tree_order is now cophenet\.tree\.Hierarchy\.class_order"):
+        assert tree_order(tree).tolist() == tree.class_order.tolist()
 
 
 def test_a_name_that_never_was_is_refused() -> None:
