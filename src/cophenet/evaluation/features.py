@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Device",
     "FeatureStore",
-    "Progress",
+    "ProgressCallback",
     "choose_device",
     "load_features",
     "open_stores",
@@ -40,7 +40,7 @@ __all__ = [
 _KEYS = ("features", "labels", "logits")
 Device = Literal["auto", "cpu", "cuda"]
 # Called with the name of the part, the number of samples done, and the total.
-Progress = Callable[[str, int, int], None]
+ProgressCallback = Callable[[str, int, int], None]
 Load = Callable[[Path | None], "Experiment"]
 
 
@@ -57,7 +57,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def open_stores(
-    run: Run, data_dir: Path | None, device: torch.device, progress: Progress | None
+    run: Run, data_dir: Path | None, device: torch.device, progress: ProgressCallback | None
 ) -> Sequence[FeatureStore]:
     """Open a store for every seed of a run; together they read the data at most once.
 
@@ -102,7 +102,12 @@ class FeatureStore:
     """
 
     def __init__(
-        self, run: Run, data_dir: Path | None, device: torch.device, progress: Progress | None, load: Load
+        self,
+        run: Run,
+        data_dir: Path | None,
+        device: torch.device,
+        progress: ProgressCallback | None,
+        load: Load,
     ) -> None:
         self.run = run
         self.device = device

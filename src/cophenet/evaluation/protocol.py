@@ -17,7 +17,7 @@ from cophenet._common.processes import torch_threads
 from cophenet._common.shell import command
 from cophenet.data import ArrayInputs, Samples, k_shot
 from cophenet.evaluation.details import describe_test, show_inputs
-from cophenet.evaluation.features import Device, FeatureStore, Progress, choose_device, open_stores
+from cophenet.evaluation.features import Device, FeatureStore, ProgressCallback, choose_device, open_stores
 from cophenet.evaluation.results import Numbers, run_results, seed_results
 from cophenet.metrics.cards import EvaluationData, FeatureSet, Missing, metric_cards
 from cophenet.metrics.cophenetic_correlation import UNIT, ClassGeometry
@@ -39,7 +39,7 @@ def evaluate(
     *,
     data_dir: str | Path | None = None,
     device: Device = "auto",
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     trust: bool = False,
 ) -> dict[str, Any]:
     """Compute all metrics of a finished run, and write `results.json`, details and features to its folder.

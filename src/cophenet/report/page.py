@@ -28,6 +28,7 @@ from cophenet.report.table import Cell, Column, Table, number, signed_ends, unit
 from cophenet.runs.json_files import details_tree
 
 if TYPE_CHECKING:
+    from cophenet.evaluation.features import ProgressCallback
     from cophenet.metrics.cards import Group
     from cophenet.runs.run import Run
 
@@ -36,8 +37,6 @@ __all__ = ["mistake_paths", "render_report", "write_report"]
 _TEMPLATES = Path(__file__).parent / "templates"
 _MOST_COLUMNS = 6
 _MOST_MISTAKES = 12
-# Called with the current step, the amount of work done, and the total.
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def write_report(
     *,
     title: str = "",
     answer: Sequence[str] = (),
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Path:
     """Write the HTML report of some runs.
 
@@ -126,7 +125,7 @@ def render_report(
     *,
     title: str = "",
     answer: Sequence[str] = (),
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> str:
     """Return the HTML report of some runs as text; see `write_report`."""
     opened = open_runs(runs)
@@ -176,7 +175,7 @@ def _title(names: Sequence[str]) -> str:
     )
 
 
-def _comparisons(runs: Sequence[Run], names: Sequence[str], progress: Progress) -> list[Comparison]:
+def _comparisons(runs: Sequence[Run], names: Sequence[str], progress: ProgressCallback) -> list[Comparison]:
     """Group runs by data and tree, in order of first appearance."""
     groups: dict[tuple[str, str], list[Entry]] = {}
     entries = []
