@@ -19,6 +19,7 @@ from cophenet.cli import main
 from cophenet.report import embedding, render_report, write_report
 from cophenet.report.answer import Command, Detail
 from cophenet.report.names import short_names
+from cophenet.report.page import mistake_paths
 from cophenet.report.page_data import training_curves
 from cophenet.runs import Run
 from cophenet.tree import Hierarchy
@@ -200,6 +201,17 @@ def test_mistakes_show_files_and_images(tmp_path):
     (run / "details.json").write_text(json.dumps(details))
     with pytest.raises(ValueError, match="must be a PNG file as base64"):
         render_report([run])
+
+
+def test_mistakes_lead_through_the_group_that_holds_both():
+    tree = Hierarchy.from_paths([("a", "b", "1"), ("a", "c", "2"), ("d", "3")])
+    shape = {"names": list(tree.names), "parents": tree.parents.tolist()}
+    pairs = [{"true": 0, "predicted": 1}, {"true": 2, "predicted": 0}]
+    found = mistake_paths(
+        {"tree": shape, "classes": tree.classes, "levels": tree.level_names, "worst_mistakes": pairs}
+    )
+    assert [one["way"] for one in found] == ["1 ↑ b ↑ a ↓ c ↓ 2", "3 ↑ d ↑ root ↓ a ↓ b ↓ 1"]
+    assert (found[1]["up"], found[1]["meeting"], found[1]["down"]) == (("d",), "root", ("a", "b"))
 
 
 def test_nodes_of_an_older_version_are_said(tmp_path):

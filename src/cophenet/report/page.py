@@ -303,10 +303,10 @@ def mistake_paths(details: Mapping[str, Any]) -> list[dict[str, Any]]:
     tree = details_tree(details)
     mistakes = []
     for mistake in details["worst_mistakes"]:
-        true, predicted = (tree.path(int(tree.leaves[mistake[name]])) for name in ("true", "predicted"))
-        shared = next(i for i, (a, b) in enumerate(zip(true, predicted, strict=False)) if a != b)
+        leaves = [int(tree.leaves[mistake[name]]) for name in ("true", "predicted")]
+        (true, predicted), lca = map(tree.path, leaves), tree.lca(*leaves)
+        shared, meeting = tree.depths[lca], tree.last_names[lca]
         up, down = true[shared:-1][::-1], predicted[shared:-1]
-        meeting = true[shared - 1] if shared else tree.names[0]
         way = f"{' ↑ '.join((true[-1], *up))} ↑ {meeting} ↓ {' ↓ '.join((*down, predicted[-1]))}"
         named = {"true": true[-1], "predicted": predicted[-1]}
         route = {"up": up, "meeting": meeting, "down": down, "way": way}
