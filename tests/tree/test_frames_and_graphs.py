@@ -141,3 +141,9 @@ def test_display_names():
 def test_bad_names(names, message):
     with pytest.raises(ValueError, match=message):
         animals().rename(names)
+
+
+def test_a_table_is_read_where_its_first_line_is_a_comment(tmp_path):
+    Hierarchy.from_paths([("#a", "#b"), ("c", "d")]).write(tmp_path / "tree.csv")
+    read = pandas.read_csv(tmp_path / "tree.csv", comment="#")
+    assert read.to_numpy().tolist() == [["#a", "#b"], ["c", "d"]]

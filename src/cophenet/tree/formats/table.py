@@ -139,6 +139,8 @@ def _dump(tree: Hierarchy, sep: str) -> str:
     return "\n".join([first, *lines]) + "\n"
 
 
+# Not by `csv.writer`, which does not quote a leading "#": readers that skip the first line as a comment
+# (pandas with `comment="#"`) would skip such a name as well.
 def _quoted(cell: str, sep: str) -> str:
     if cell.isprintable() and not cell.startswith("#") and '"' not in cell and sep not in cell:
         return cell
