@@ -151,6 +151,7 @@ def test_numbers_of_the_estimator_are_kept_for_their_data_only(tmp_path, vectors
     monkeypatch.setattr(comparison, "METHODS", methods)
     half, levels = comparison.Score(0.5, "percent"), train.tree.level_names
     scores = {f"{name} {level}": half for name in ("accuracy", "MAP") for level in levels}
+    scores["CPCC"] = comparison.Score(float("nan"), "percent")  # undefined, as for two classes
     monkeypatch.setattr(comparison, "measure_method", lambda *_: scores)
 
     def fits(samples):

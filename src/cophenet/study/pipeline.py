@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -345,7 +346,8 @@ def _estimator(train: Samples, test: Samples, output: Path, seeds: Sequence[int]
             for name in methods:
                 method = METHODS[name](rows, train.labels, train.tree, seed)
                 found = measure_method(method, (rows, train.labels), (others, test.labels), train.tree)
-                made[name] = {key: score.value for key, score in found.items()}
+                # CPCC is NaN where it is undefined, which JSON cannot hold.
+                made[name] = {key: score.value for key, score in found.items() if math.isfinite(score.value)}
             write_json(file, made)
         for name in methods:
             scores[name].append(made[name])
