@@ -135,6 +135,7 @@ def full_path_accuracy(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -
 
     with the predictions of `level_accuracy`, which need not lie on one path. This is the exact-match ratio of
     multi-label classification, for the nodes of a path. Without samples the value is NaN, with a warning.
+    Park et al. 2025, Visually Consistent Hierarchical Image Classification, arXiv:2406.11608.
 
     Args:
         probabilities: (N, C), at least 0, rows summing to 1.
@@ -158,7 +159,14 @@ def full_path_accuracy(probabilities: Tensor, labels: Tensor, tree: Hierarchy) -
 
 
 class LevelAccuracy(SumMetric):
-    """Accuracy at each level of the tree, as `level_accuracy`.
+    r"""Accuracy at each level of the tree, as `level_accuracy`.
+
+    .. math::
+
+        \mathrm{acc}_l = \frac{1}{N} \sum_i \left[ \hat y_i^l = a_l(y_i) \right],
+        \qquad \hat y_i^l \text{ the prediction at level } l, \; a_l(y_i) \text{ the ancestor there}
+
+    Zeng et al. 2025, arXiv:2410.03052.
 
     Args:
         tree: The label tree.
@@ -193,7 +201,14 @@ class LevelAccuracy(SumMetric):
 
 
 class FullPathAccuracy(SumMetric):
-    """Share of samples that are correct at every level, as `full_path_accuracy`.
+    r"""Share of samples that are correct at every level, as `full_path_accuracy`.
+
+    .. math::
+
+        \frac{1}{N} \sum_i \prod_l \left[ \hat y_i^l = a_l(y_i) \right],
+        \qquad \hat y_i^l \text{ the prediction at level } l, \; a_l(y_i) \text{ the ancestor there}
+
+    Park et al. 2025, arXiv:2406.11608.
 
     Args:
         tree: The label tree.

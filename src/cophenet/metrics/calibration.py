@@ -85,7 +85,13 @@ def level_calibration_error(
 
 
 class LevelCalibrationError(SumMetric):
-    """Expected calibration error at each level, as `level_calibration_error`.
+    r"""Expected calibration error at each level, as `level_calibration_error`.
+
+    .. math::
+
+        \mathrm{ECE} = \sum_b \frac{|B_b|}{N} \left| \mathrm{accuracy}(B_b) - \mathrm{confidence}(B_b) \right|
+
+    over the bins B_b of confidence. Guo et al. 2017, arXiv:1706.04599, equation 3.
 
     Args:
         tree: The label tree.

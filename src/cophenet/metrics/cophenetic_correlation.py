@@ -211,10 +211,20 @@ def _measure(data: EvaluationData) -> MeasuredNumbers:
 
 
 def _measure_shuffled(data: EvaluationData) -> MeasuredNumbers:
+    r"""CPCC with the tree of the training, whose classes were shuffled.
+
+    .. math::
+
+        \mathrm{CPCC}(t_\sigma, \rho), \qquad t_\sigma(u, v) = t(\sigma(u), \sigma(v))
+
+    sigma is the permutation of the classes. The correlation is that of `CPCC`, Zeng et al. 2025,
+    arXiv:2410.03052.
+    """
     return {f"cpcc-trained-tree/{geometry.name}": geometry.cpcc() for geometry in data.shuffled_geometry}
 
 
 def _measure_orders(data: EvaluationData) -> MeasuredNumbers:
+    """Spread of CPCC over sample orders, see `_order_spread`, of the distances that depend on the order."""
     return {
         f"cpcc-orders/{geometry.name}": _order_spread(geometry, data.settings.orders)
         if data.settings.orders > 1
@@ -225,7 +235,15 @@ def _measure_orders(data: EvaluationData) -> MeasuredNumbers:
 
 
 def _order_spread(geometry: ClassGeometry, orders: int) -> float:
-    """Standard deviation (n - 1) of CPCC over `orders` random orders of the samples, at least two."""
+    r"""Standard deviation of CPCC over random orders of the samples.
+
+    .. math::
+
+        s = \sqrt{\frac{1}{n - 1} \sum_{k=1}^n (c_k - \bar c)^2}, \qquad c_k \text{ the CPCC in order } k
+
+    n is `orders`, at least two. Greedy matching depends on the order: Algorithm 1 of Zeng et al. 2025,
+    arXiv:2410.03052.
+    """
     seeds = (torch.Generator().manual_seed(seed) for seed in range(orders))
     drawn = [torch.randperm(len(geometry.labels), generator=seed) for seed in seeds]
     return float(np.std([geometry.reordered(order).cpcc().item() for order in drawn], ddof=1))

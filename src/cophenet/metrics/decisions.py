@@ -146,7 +146,14 @@ def decision_cost(
 
 
 class DecisionCost(SumMetric):
-    """Mean cost of the least-expected-cost decisions, as `decision_cost`.
+    r"""Mean cost of the least-expected-cost decisions, as `decision_cost`.
+
+    .. math::
+
+        \frac{1}{N} \sum_i \mathrm{cost}\left(y_i, \arg\min_k R_i(k)\right),
+        \qquad R_i(k) = \sum_j p_{ij} \, \mathrm{cost}(j, k)
+
+    Karthik et al. 2021, arXiv:2104.00795.
 
     Args:
         tree: The label tree.

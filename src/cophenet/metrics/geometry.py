@@ -177,9 +177,15 @@ def delta_hyperbolicity(
 
 
 class TreeDistortion(DistanceMetric):
-    """How unevenly class distances stretch the tree metric, as `tree_distortion`.
+    r"""How unevenly class distances stretch the tree metric, as `tree_distortion`.
 
-    Without samples the values are NaN, with a warning.
+    .. math::
+
+        \mathrm{average} = \frac{1}{P} \sum_p \left| \frac{r_p}{\bar r} - 1 \right|,
+        \qquad \mathrm{worst} = \frac{\max_p r_p}{\min_p r_p}, \qquad r_p = \frac{\rho_p}{t_p}
+
+    over all pairs p of classes. Sala et al. 2018, arXiv:1804.03329. Without samples the values are NaN, with
+    a warning.
 
     Args:
         tree: The label tree.
@@ -210,9 +216,14 @@ class TreeDistortion(DistanceMetric):
 
 
 class DeltaHyperbolicity(DistanceMetric):
-    """Gromov's four-point delta of the class distances, as `delta_hyperbolicity`, over all quadruples.
+    r"""Gromov's four-point delta of the class distances, as `delta_hyperbolicity`, over all quadruples.
 
-    Without samples the values are NaN, with a warning.
+    .. math::
+
+        \delta = \frac{1}{2} \max_{w, x, y, z} (S_1 - S_2),
+        \qquad S_1 \ge S_2 \ge S_3 \text{ the sums } d_{wx} + d_{yz}, \; d_{wy} + d_{xz}, \; d_{wz} + d_{xy}
+
+    Gromov 1987, doi:10.1007/978-1-4613-9586-7_3. Without samples the values are NaN, with a warning.
 
     Args:
         tree: The label tree.

@@ -215,7 +215,14 @@ class _PrecisionMetric(SampleMetric):
 
 
 class HierarchicalPrecisionAtK(_PrecisionMetric):
-    """HP@k with every sample as a query for the others, as `hierarchical_precision_at_k`.
+    r"""HP@k with every sample as a query for the others, as `hierarchical_precision_at_k`.
+
+    .. math::
+
+        \mathrm{HP@}k = \frac{1}{Q} \sum_q
+        \frac{\sum_{i=1}^k s(y_q, y_i)}{\text{the largest such sum}}
+
+    Barz and Denzler 2019, arXiv:1809.09924.
 
     Args:
         tree: The label tree.
@@ -237,7 +244,13 @@ class HierarchicalPrecisionAtK(_PrecisionMetric):
 
 
 class AverageHierarchicalPrecision(_PrecisionMetric):
-    """AHP with every sample as a query for the others, as `average_hierarchical_precision`.
+    r"""AHP with every sample as a query for the others, as `average_hierarchical_precision`.
+
+    .. math::
+
+        \mathrm{AHP@}k = \frac{1}{k} \sum_{i=1}^{k-1} \frac{\mathrm{HP@}i + \mathrm{HP@}(i+1)}{2}
+
+    Barz and Denzler 2019, arXiv:1809.09924.
 
     Args:
         tree: The label tree.

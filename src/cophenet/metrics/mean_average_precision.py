@@ -39,6 +39,8 @@ def class_prototypes(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
         \mu_c = \frac{1}{n_c} \sum_{i : y_i = c} z_i
 
+    Snell et al. 2017, Prototypical Networks for Few-shot Learning, arXiv:1703.05175, equation 1.
+
     Args:
         features: (N, d).
         labels: (N,) integers.
@@ -192,7 +194,14 @@ def prototype_map(
 
 
 class PrototypeMAP(SampleMetric):
-    """Mean average precision of retrieving test samples by class prototypes, as `prototype_map`.
+    r"""Mean average precision of retrieving test samples by class prototypes, as `prototype_map`.
+
+    .. math::
+
+        \mathrm{AP}_c = \frac{1}{n_c} \sum_{i : y_i = c} \mathrm{precision@}i,
+        \qquad \mathrm{MAP} = \frac{1}{C} \sum_c \mathrm{AP}_c
+
+    Zeng et al. 2025, arXiv:2410.03052.
 
     Args:
         prototypes: (k, d) one for each class, such as the mean training features.

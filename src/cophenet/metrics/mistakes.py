@@ -210,7 +210,14 @@ def hierarchical_precision_recall(
 
 
 class HierarchicalDistance(SumMetric):
-    """Mean height of the lowest common ancestor of label and k best classes, as `hierarchical_distance`.
+    r"""Mean height of the lowest common ancestor of label and k best classes, as `hierarchical_distance`.
+
+    .. math::
+
+        \mathrm{HD@}k = \frac{1}{N} \sum_i \frac{1}{k} \sum_{c \text{ among the } k \text{ best of } i}
+        \mathrm{height}(\mathrm{LCA}(y_i, c))
+
+    Bertinetto et al. 2020, arXiv:1912.09393.
 
     Args:
         tree: The label tree.
@@ -241,7 +248,14 @@ class HierarchicalDistance(SumMetric):
 
 
 class MistakeSeverity(SumMetric):
-    """Mean height of the lowest common ancestor of label and prediction over mistakes, as `mistake_severity`.
+    r"""Mean height of the lowest common ancestor of label and prediction in mistakes, as `mistake_severity`.
+
+    .. math::
+
+        \mathrm{severity} =
+        \operatorname{mean}_{i : \hat y_i \ne y_i} \mathrm{height}(\mathrm{LCA}(y_i, \hat y_i))
+
+    Bertinetto et al. 2020, arXiv:1912.09393.
 
     Args:
         tree: The label tree.
@@ -278,7 +292,16 @@ class MistakeSeverity(SumMetric):
 
 
 class HierarchicalPrecisionRecall(SumMetric):
-    """Precision, recall and F1 of the nodes on the path, as `hierarchical_precision_recall`.
+    r"""Precision, recall and F1 of the nodes on the path, as `hierarchical_precision_recall`.
+
+    .. math::
+
+        \mathrm{hP} = \frac{\sum_i |P_i \cap T_i|}{\sum_i |P_i|}, \qquad
+        \mathrm{hR} = \frac{\sum_i |P_i \cap T_i|}{\sum_i |T_i|}, \qquad
+        \mathrm{hF} = \frac{2 \, \mathrm{hP} \, \mathrm{hR}}{\mathrm{hP} + \mathrm{hR}}
+
+    P_i are the nodes on the predicted path, T_i those on the true one, without the root. Kiritchenko et al.
+    2006, doi:10.1007/11766247_34.
 
     Args:
         tree: The label tree.

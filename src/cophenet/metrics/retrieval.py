@@ -143,7 +143,13 @@ def map_at_r(features: Tensor, labels: Tensor, gallery: Gallery | None = None) -
 
 
 class MAPAtR(SampleMetric):
-    """MAP@R with every sample as a query for the others, as `map_at_r`.
+    r"""MAP@R with every sample as a query for the others, as `map_at_r`.
+
+    .. math::
+
+        \mathrm{MAP@R} = \frac{1}{R} \sum_{i=1}^R [\text{answer } i \text{ is right}] \; \mathrm{precision@}i
+
+    averaged over queries. Musgrave et al. 2020, arXiv:2003.08505.
 
     Args:
         **kwargs: Options of `torchmetrics.Metric`.

@@ -20,7 +20,13 @@ __all__ = ["GC", "geometric_consistency"]
 def geometric_consistency(
     coarse_weight: Tensor, fine_weight: Tensor, parents: Tensor, variant: Literal["paper", "haf"] = "paper"
 ) -> Tensor:
-    """1 - cosine of each node's weight and the sum of its children's weights.
+    r"""1 - cosine of each node's weight and the sum of its children's weights.
+
+    .. math::
+
+        \sum_i \left( 1 - \cos\left( W_i, \sum_{j \text{ child of } i} W'_j \right) \right)
+
+    W are the coarse, W' the fine weights. Garg et al., ECCV 2022, arXiv:2207.12646.
 
     Args:
         coarse_weight: (m, d).

@@ -15,7 +15,13 @@ __all__ = ["HXE", "hierarchical_cross_entropy"]
 
 
 def hierarchical_cross_entropy(logits: Tensor, labels: Tensor, paths: TreePaths, weights: Tensor) -> Tensor:
-    """Negative weighted sum of log p(node | its parent) on the path to the true class, batch mean.
+    r"""Negative weighted sum of log p(node | its parent) on the path to the true class, batch mean.
+
+    .. math::
+
+        -\frac{1}{N} \sum_i \sum_h w_h \log p_i(C_h \mid C_{h-1})
+
+    C_h is the ancestor of y_i at depth h, w_h its weight. Bertinetto et al., CVPR 2020, arXiv:1912.09393.
 
     Args:
         logits: (B, classes).

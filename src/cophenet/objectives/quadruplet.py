@@ -26,7 +26,14 @@ def _nearest(distances: Tensor, allowed: Tensor) -> Tensor:
 def quadruplet_loss(
     features: Tensor, labels: Tensor, groups: Tensor, margins: Sequence[float] = (0.25, 0.15)
 ) -> Tensor:
-    """Quadruplet loss of squared Euclidean distances: half the mean over anchors that violate both margins.
+    r"""Quadruplet loss of squared Euclidean distances: half the mean over anchors that violate both margins.
+
+    .. math::
+
+        \frac{1}{2A} \sum_r [D(r, p) - D(r, s) + m_1 - m_2] + [D(r, s) - D(r, n) + m_2]
+
+    over the A anchors r for which both brackets are positive, with p of the own class, s of a sibling class
+    and n of another group. Zhang et al., CVPR 2016, arXiv:1512.02895.
 
     Each anchor is compared with the first other sample of its class, the closest sample of another class in
     its group, and the closest sample of another group. Anchors without one of these are ignored. The own

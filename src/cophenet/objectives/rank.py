@@ -24,7 +24,13 @@ _SAME_RANK = 1e-9
 def rank_loss(
     features: Tensor, tree_distances: Tensor, target: Literal["mean", "published"] = "mean"
 ) -> Tensor:
-    """Squared difference to the target distance of misplaced pairs, mean over all pairs.
+    r"""Squared difference to the target distance of misplaced pairs, mean over all pairs.
+
+    .. math::
+
+        \frac{1}{P} \sum_p (1 - I_p) (\rho_p - \mathrm{target}_p)^2
+
+    I_p is 1 if pair p is at a place of its rank, else 0. Nolasco and Stowell, ICASSP 2022, arXiv:2110.05941.
 
     Sorted by feature distance, the closest pairs should be those with the smallest tree distance: each rank,
     a value of the tree distance, has as many consecutive places as it has pairs.

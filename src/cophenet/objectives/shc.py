@@ -18,7 +18,14 @@ __all__ = ["SHC", "soft_consistency"]
 
 
 def soft_consistency(coarse_logits: Tensor, fine_logits: Tensor, parents: Tensor) -> Tensor:
-    """Jensen-Shannon divergence of a head and the finer head's summed probabilities, batch mean.
+    r"""Jensen-Shannon divergence of a head and the finer head's summed probabilities, batch mean.
+
+    .. math::
+
+        \tfrac{1}{2} \mathrm{KL}(p \,\|\, m) + \tfrac{1}{2} \mathrm{KL}(q \,\|\, m), \qquad
+        m = \tfrac{1}{2} (p + q), \qquad q_i = \sum_{j \text{ child of } i} p'_j
+
+    p are the coarse, p' the fine probabilities. Garg et al., ECCV 2022, arXiv:2207.12646.
 
     Args:
         coarse_logits: (B, m).

@@ -15,7 +15,14 @@ __all__ = ["SoftLabels", "soft_label_loss"]
 
 
 def soft_label_loss(logits: Tensor, distances: Tensor, beta: float) -> Tensor:
-    """KL divergence from the prediction to `softmax(-beta * distances)`, batch mean.
+    r"""KL divergence from the prediction to `softmax(-beta * distances)`, batch mean.
+
+    .. math::
+
+        \frac{1}{N} \sum_i \sum_c q_i(c) \log \frac{q_i(c)}{p_i(c)},
+        \qquad q_i(c) = \frac{e^{-\beta d_i(c)}}{\sum_k e^{-\beta d_i(k)}}
+
+    Bertinetto et al., CVPR 2020, arXiv:1912.09393.
 
     Args:
         logits: (B, classes).

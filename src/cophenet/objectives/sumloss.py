@@ -13,7 +13,13 @@ __all__ = ["SumLoss", "level_cross_entropies"]
 
 
 def level_cross_entropies(logits: Tensor, labels: Tensor, paths: TreePaths) -> Tensor:
-    """Cross entropy of each level, with the probabilities of the classes summed below its nodes.
+    r"""Cross entropy of each level, with the probabilities of the classes summed below its nodes.
+
+    .. math::
+
+        \mathrm{CE}_l = -\frac{1}{N} \sum_i \log \sum_{c \text{ below } y^l_i} p_i(c)
+
+    y^l is the ancestor of the class at level l. Appendix G of the OT-CPCC paper (arXiv:2410.03052).
 
     Args:
         logits: (B, classes).

@@ -88,7 +88,16 @@ def _pass_up(heaps: list[list[int]], unmatched: list[int], parent: int) -> None:
 def bottom_up_flow(
     parents: ArrayLike, source_nodes: ArrayLike, target_nodes: ArrayLike, a: ArrayLike, b: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-    """Match two masses on a tree from the leaves up: Algorithm 2 of the OT-CPCC paper (arXiv:2410.03052).
+    r"""Match two masses on a tree from the leaves up: Algorithm 2 of the OT-CPCC paper (arXiv:2410.03052).
+
+    With A_v the source mass attached to node v or left over below it, and B_v the target mass, the mass
+    matched at v is the smaller of both:
+
+    .. math::
+
+        M_v = \min(A_v, B_v), \qquad
+        A_v = \sum_{i \text{ at } v} a_i + \sum_{w \text{ child of } v} (A_w - M_w), \qquad
+        B_v = \sum_{j \text{ at } v} b_j + \sum_{w \text{ child of } v} (B_w - M_w)
 
     Every node matches as much as possible of the mass attached to it or left over below it, samples
     in the order of their numbers, and passes the rest to its parent. The plan is optimal for

@@ -44,7 +44,18 @@ _FAR = 1e3
 def stream_distances(
     shards: FeatureShards, distance: str = "fastft", *, progress: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Distances between all pairs of classes, as `class_distances` but streamed.
+    r"""Distances between all pairs of classes, as `class_distances` but streamed.
+
+    Between class u with samples z_i and mean mu_u, and class v with samples z'_j and mean mu_v:
+
+    .. math::
+
+        \rho_{\mathrm{l2}}(u, v) = \| \mu_u - \mu_v \|_2, \qquad
+        \rho_{\mathrm{fastft}}(u, v) = \sum_{ij} P_{ij} \| z_i - z'_j \|_2, \qquad
+        P_{ij} = \left| \left[ \tfrac{i-1}{m}, \tfrac{i}{m} \right) \cap
+        \left[ \tfrac{j-1}{n}, \tfrac{j}{n} \right) \right|
+
+    Zeng et al. 2025, arXiv:2410.03052, section 2.1 and Algorithm 1.
 
     Args:
         shards: The features.
@@ -99,7 +110,15 @@ def stream_cpcc(
     level: int | str | None = None,
     progress: bool = False,
 ) -> Tensor:
-    """Cophenetic correlation (CPCC) of all samples, as the metric `CPCC` but streamed.
+    r"""Cophenetic correlation (CPCC) of all samples, as the metric `CPCC` but streamed.
+
+    .. math::
+
+        \mathrm{CPCC} = \frac{\sum_p r_p s_p}{\sqrt{\sum_p r_p^2 \sum_p s_p^2}},
+        \qquad r = \rho - \bar\rho, \quad s = t - \bar t
+
+    over all pairs p of classes. Sokal and Rohlf 1962, doi:10.2307/1217208; Zeng et al. 2025,
+    arXiv:2410.03052.
 
     Args:
         shards: The features, with class indices of the tree as labels.

@@ -39,7 +39,13 @@ def class_sums(shards: FeatureShards, progress: bool) -> tuple[Tensor, Tensor, T
 
 
 def stream_prototypes(shards: FeatureShards, *, progress: bool = False) -> tuple[Tensor, Tensor]:
-    """Mean feature of each class that has samples, as `class_prototypes` but streamed.
+    r"""Mean feature of each class that has samples, as `class_prototypes` but streamed.
+
+    .. math::
+
+        \mu_c = \frac{1}{n_c} \sum_{i : y_i = c} z_i
+
+    Snell et al. 2017, arXiv:1703.05175, equation 1.
 
     Args:
         shards: The features; for a level of a tree, give `shards.at_level(tree, level)`.
@@ -63,7 +69,14 @@ def stream_prototypes(shards: FeatureShards, *, progress: bool = False) -> tuple
 def stream_map(
     shards: FeatureShards, prototypes: Tensor, classes: Tensor | None = None, *, progress: bool = False
 ) -> Tensor:
-    """Mean average precision of retrieval by class prototypes, as `prototype_map` but streamed.
+    r"""Mean average precision of retrieval by class prototypes, as `prototype_map` but streamed.
+
+    .. math::
+
+        \mathrm{AP}_c = \frac{1}{n_c} \sum_{i : y_i = c} \mathrm{precision@}i,
+        \qquad \mathrm{MAP} = \frac{1}{C} \sum_c \mathrm{AP}_c
+
+    Zeng et al. 2025, arXiv:2410.03052.
 
     Two passes: the first scores every sample by the prototype of its own class; the second counts, for
     each of these scores, the samples of all classes that reach it. Memory is a few numbers per sample.
@@ -170,7 +183,14 @@ def stream_accuracy(
     by: By = "sum",
     progress: bool = False,
 ) -> dict[str, Tensor]:
-    """Accuracy at each level of the tree, as `level_accuracy` but streamed.
+    r"""Accuracy at each level of the tree, as `level_accuracy` but streamed.
+
+    .. math::
+
+        \mathrm{acc}_l = \frac{1}{N} \sum_i \left[ \hat y_i^l = a_l(y_i) \right],
+        \qquad \hat y_i^l \text{ the prediction at level } l, \; a_l(y_i) \text{ the ancestor there}
+
+    Zeng et al. 2025, arXiv:2410.03052.
 
     Args:
         shards: The features, with class indices of the tree as labels.
