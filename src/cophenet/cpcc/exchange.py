@@ -114,14 +114,12 @@ class Shards:
 
     Attributes:
         sizes: (n,) number of samples on each process.
-        weighted: Whether every sample has a flow weight.
         differentiable: Whether any process needs the gradient of its features.
         flags: (n, 3) properties of the values on each process: the smallest and the largest label, and the
             number of samples that are not finite.
     """
 
     sizes: NDArray[np.int64]
-    weighted: bool
     differentiable: bool
     flags: NDArray[np.int64]
 
@@ -179,7 +177,7 @@ def meet(
     _check_alike("flow_weights must be given on all processes or on none", weights.astype(bool).tolist())
     if generator is not None and len(set(marks.tolist())) > 1:
         _align(generator, device)
-    return Shards(sizes, bool(weights[0]), bool(wanted.any()), table[:, 8:])
+    return Shards(sizes, bool(wanted.any()), table[:, 8:])
 
 
 def gather_rows(
@@ -193,7 +191,7 @@ def gather_rows(
         shards: The result of `meet` for this batch.
         features: (B, d) of this process.
         labels: (B,) integers, on the device of the features or on the host.
-        weights: (B,) flow weights, if the shards have them.
+        weights: (B,) flow weights; None on all processes, or on none.
 
     Returns:
         Features, labels (int64) and weights (float64) of all processes; labels on the host if the processes

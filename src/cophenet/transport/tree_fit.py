@@ -77,14 +77,12 @@ class TreeFit:
     Attributes:
         segments: (B,) class of every sample.
         counts: (k,) samples of every class.
-        member: (k, E) the label splits.
         shared: (k, E) how many of the pairs that contain a given sample of a class are separated by an edge.
         both: (E, E) how many pairs are separated by both of two edges.
     """
 
     segments: Tensor
     counts: Tensor
-    member: Tensor
     shared: Tensor
     both: Tensor
 
@@ -95,7 +93,7 @@ class TreeFit:
         overlap = (member * counts[:, None]).T @ member
         outside = total - size[:, None] - size[None, :] + overlap
         both = overlap * outside + (size[:, None] - overlap) * (size[None, :] - overlap)
-        return cls(segments, counts, member, size + member * (total - 2 * size), both)
+        return cls(segments, counts, size + member * (total - 2 * size), both)
 
     def class_sums(self, values: Tensor) -> Tensor:
         """(B,) -> (k,)."""
