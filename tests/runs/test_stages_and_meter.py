@@ -7,11 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cophenet._common.checks import DivergenceError
 from cophenet.objectives import Phase, phase_lengths
 from cophenet.recipes import load_recipe
 from cophenet.recipes.settings import OptimizerSettings, ScheduleSettings
 from cophenet.runs.lightning_module import derive_seed
-from cophenet.runs.loss_meter import DivergenceError, Meter
+from cophenet.runs.loss_meter import Meter
 from cophenet.runs.optimizers import learning_rate
 from cophenet.runs.stages import plan_stages, stage_at
 

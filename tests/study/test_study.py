@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import cophenet.study
+from cophenet._common.checks import DivergenceError
 from cophenet.cli import main
 from cophenet.cli.study import _print_answer
 from cophenet.estimator import comparison
@@ -70,6 +72,18 @@ def test_wrong_calls_are_one_line(vectors, capsys, monkeypatch, arguments, probl
     assert (stopped.value.code, err.count("\n")) == (2, 1)
     assert problem in err
     assert not list(vectors.parent.glob("runs*"))
+
+
+def test_a_diverging_loss_is_one_line(capsys, monkeypatch, tmp_path):
+    def diverging(*_arguments, **_options):
+        raise DivergenceError("loss term 'cpcc' became nan in step 3")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cophenet.study, "run_study", diverging)
+    with pytest.raises(SystemExit) as stopped:
+        main(["study", "digits"])
+    assert stopped.value.code == 1
+    assert capsys.readouterr().err == "error: loss term 'cpcc' became nan in step 3\n"
 
 
 def test_stages_differ_in_what_they_look_at():

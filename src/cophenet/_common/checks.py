@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 __all__ = [
+    "DivergenceError",
     "UndefinedWarning",
     "argument_of",
     "arguments_of",
@@ -103,6 +104,10 @@ def arguments_of(group: str, names: Container[str]) -> Iterator[None]:
         if argument is None or argument not in names:
             raise
         raise _error(f"{group}.{argument}", f"{group}.{error}") from error
+
+
+class DivergenceError(ArithmeticError):
+    """The loss is NaN or infinite."""
 
 
 class UndefinedWarning(RuntimeWarning):

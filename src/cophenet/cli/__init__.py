@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cophenet._common.checks import argument_of, escaped
+from cophenet._common.checks import DivergenceError, argument_of, escaped
 from cophenet.cli import (
     compare,
     data,
@@ -102,7 +102,7 @@ def _one_line(error: Exception, given: Sequence[str]) -> str:
     argument = argument_of(error)
     if argument is not None and (option := _option_of(argument, given)) is not None:
         text = option + text.removeprefix(argument)
-    if isinstance(error, (ValueError, OSError, ImportError)):
+    if isinstance(error, (ValueError, OSError, ImportError, DivergenceError)):
         return f"error: {text}"
     return f"error: unexpected {type(error).__name__}: {text} (--debug shows where)"
 

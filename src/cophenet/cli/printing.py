@@ -15,12 +15,18 @@ __all__ = ["interruptible", "print_table", "print_tree", "sizes"]
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Context manager for resumable work: on KeyboardInterrupt, print one line and exit with code 1."""
+def interruptible(
+    message: str | None = "stopped; the same command goes on where it stopped",
+) -> Iterator[None]:
+    """Context manager for resumable work: on KeyboardInterrupt, print one line and exit with code 1.
+
+    Args:
+        message: The line; None for the message of the exception.
+    """
     try:
         yield
     except KeyboardInterrupt as error:
-        typer.echo("stopped; the same command goes on where it stopped", err=True)
+        typer.echo(message or str(error) or "stopped", err=True)
         raise typer.Exit(1) from error
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +17,7 @@ from cophenet.cli.options import (
     load_for,
     refuse_given,
 )
+from cophenet.cli.printing import interruptible
 
 if TYPE_CHECKING:
     from cophenet.recipes import Recipe
@@ -119,7 +118,7 @@ def train(
         chosen |= {"--keep-best": keep_best, "--patience": patience}
         chosen |= {f"--{name.replace('_', '-')}": value for name, value in machine.items()}
         refuse_given(chosen, "cannot be changed with --resume: the run keeps its own settings")
-        with _one_line_end():
+        with interruptible(message=None):
             run = _resume(resume, trust=trust, **common)
     else:
         if trust:
@@ -133,7 +132,7 @@ def train(
             changes.append(Override(("stopping",), {"patience": patience}, written[1], written[0]))
         made = load_for(recipe or "digits", scale, objective, seeds, changes)
 
-        with _one_line_end():
+        with interruptible(message=None):
             run = train_recipe(made, output or _folder(made), **machine, **common)
     _print_next(run)
 
@@ -144,19 +143,6 @@ def _folder(recipe: Recipe) -> Path:
     if Path(name).name != name or "\\" in name or ":" in name:
         raise ValueError(f"the name of recipe {recipe.name!r} is no name of a folder: give one with -o")
     return Path("runs", name)
-
-
-@contextmanager
-def _one_line_end() -> Iterator[None]:
-    """Context manager: report KeyboardInterrupt and ArithmeticError (divergence) in one line, exit with 1."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        typer.echo(str(error) or "stopped", err=True)
-        raise typer.Exit(1) from error
-    except ArithmeticError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from error
 
 
 def _resume(folder: Path, *, trust: bool, **options: Any) -> Run:

@@ -14,12 +14,13 @@ from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 
+from cophenet._common.checks import DivergenceError
 from cophenet._common.limits import one_line
 from cophenet.data import Loader, Samples
 from cophenet.models import Network, cached_backward
 from cophenet.objectives import Objective, StepOutput
 from cophenet.runs.experiment import Experiment
-from cophenet.runs.loss_meter import DivergenceError, Meter
+from cophenet.runs.loss_meter import Meter
 from cophenet.runs.optimizers import create_optimizer, learning_rate, set_learning_rate
 from cophenet.runs.stages import Stage, plan_stages, stage_at
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from cophenet._common.checks import DivergenceError
 from cophenet._common.files import write_json
 from cophenet._common.processes import is_first_process, torch_threads
 from cophenet._common.shell import command
@@ -21,7 +22,6 @@ from cophenet.runs.checkpoints import list_checkpoints, newest_good, read_checkp
 from cophenet.runs.experiment import Experiment, build_network
 from cophenet.runs.folder import Machine, check_wandb_settings, lock_run_folder
 from cophenet.runs.loaded_data import find_weights
-from cophenet.runs.loss_meter import DivergenceError
 from cophenet.runs.run import Run
 from cophenet.runs.stop_signals import InterruptionError, StopRequest
 

@@ -9,14 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cophenet._common.checks import DivergenceError
 from cophenet.cpcc.exchange import add_up, process_count
 from cophenet.transport.batch import LateRead
 
-__all__ = ["DivergenceError", "Meter"]
-
-
-class DivergenceError(ArithmeticError):
-    """The loss is NaN or infinite."""
+__all__ = ["Meter"]
 
 
 class Meter:
