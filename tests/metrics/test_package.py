@@ -1,6 +1,8 @@
 """What importing the package costs and needs."""
 
 import inspect
+import pkgutil
+import re
 import subprocess
 import sys
 
@@ -15,6 +17,14 @@ def test_every_public_name_is_there():
         assert getattr(metrics, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'accuracy_of_levels'"):
         _ = metrics.accuracy_of_levels
+
+
+def test_type_checkers_are_told_of_every_module():
+    modules = (module.name for module in pkgutil.iter_modules(metrics.__path__) if not module.ispkg)
+    listed = re.findall(
+        r"^    from cophenet\.metrics\.(\w+) import \*$", inspect.getsource(metrics), re.MULTILINE
+    )
+    assert listed == sorted(name for name in modules if not name.startswith("_"))
 
 
 def test_what_a_comparison_must_know_of_metrics_needs_no_torch():

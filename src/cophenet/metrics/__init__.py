@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cophenet.metrics.accuracy import *
     from cophenet.metrics.calibration import *
+    from cophenet.metrics.cards import *
     from cophenet.metrics.cophenetic_correlation import *
     from cophenet.metrics.decisions import *
     from cophenet.metrics.geometry import *
