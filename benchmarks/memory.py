@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from cophenet import CPCCLoss, Hierarchy, class_distances, cpcc
 from cophenet.data.synthetic import Synthetic
-from cophenet.objectives import StepOutput, create
+from cophenet.objectives import StepOutput, create_objective
 from objectives import BATCH, CLASSES, WIDTH, network_step
 from timing import table, write_json
 
@@ -64,7 +64,7 @@ def train(memory: int, seed: int) -> tuple[int, list[float]]:
     torch.manual_seed(seed)
     encoder = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32))
     head = nn.Linear(32, clouds.tree.num_classes)
-    objective = create("fastft", clouds.tree, memory=memory)
+    objective = create_objective("fastft", clouds.tree, memory=memory)
     optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.02, momentum=0.9)
     steps, start = 0, time.process_time()
     while time.process_time() - start < SECONDS:

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from cophenet import Hierarchy
 from cophenet.models import create_backbone
-from cophenet.objectives import Objective, StepOutput, create, objective_names
+from cophenet.objectives import Objective, StepOutput, create_objective, objective_names
 from timing import best_times, table, write_json
 
 BATCH, CLASSES, WIDTH = 128, 100, 512
@@ -51,7 +51,7 @@ def main() -> None:
     labels = torch.randint(CLASSES, (BATCH,))
     tree = Hierarchy.from_paths([(f"group{c // 5}", f"class{c}") for c in range(CLASSES)])
     network = best_times({"network": network_step(labels)}, repeats=2)["network"]
-    tasks = {name: objective_step(create(name, tree), labels) for name in objective_names()}
+    tasks = {name: objective_step(create_objective(name, tree), labels) for name in objective_names()}
     seconds = best_times(tasks, repeats=10)
     rows = []
     for name, time in seconds.items():

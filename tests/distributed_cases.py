@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from cophenet import CPCCLoss, Hierarchy
 from cophenet.models import Network as BackboneNetwork
 from cophenet.models import build_heads, create_backbone
-from cophenet.objectives import Flat, Objective, StepOutput, create
+from cophenet.objectives import Flat, Objective, StepOutput, create_objective
 from cophenet.transport import EMD
 
 TREE = Hierarchy.from_paths([(f"group{c // 3}", f"class{c}") for c in range(9)])
@@ -41,7 +41,7 @@ class Network(nn.Module):
 
 def objective_step(name: str, options: dict[str, Any], x: Tensor, y: Tensor, parallel: bool) -> Any:
     """Terms and parameter gradients of an objective on one batch, in its last phase."""
-    objective = create(name, TREE, **options)
+    objective = create_objective(name, TREE, **options)
     network = Network({head.name: head.num_outputs for head in objective.heads}, x.dtype)
     model: nn.Module = DistributedDataParallel(network, find_unused_parameters=True) if parallel else network
     z, logits = model(x)
@@ -102,7 +102,7 @@ def error_case(rank: int, name: str, parts: Parts) -> list[str]:
     heads = {"level2": torch.zeros(len(y), TREE.num_classes)}
     return [
         message_of(lambda: CPCCLoss(TREE, name)(x, y)),
-        message_of(lambda: create(name, TREE)(StepOutput(x, heads, y))),
+        message_of(lambda: create_objective(name, TREE)(StepOutput(x, heads, y))),
         message_of(lambda: CPCCLoss(TREE, name)(torch.randn(4, 3), torch.arange(4) * 2)),
     ]
 
@@ -131,12 +131,12 @@ def collapsed_case(rank: int, name: str, parts: Parts) -> Any:
 def objective_error_case(rank: int, name: str, parts: Parts) -> str:
     x, y = parts[rank]
     heads = {"level2": torch.zeros(len(y), TREE.num_classes)}
-    return message_of(lambda: create(name, TREE)(StepOutput(x, heads, y)))
+    return message_of(lambda: create_objective(name, TREE)(StepOutput(x, heads, y)))
 
 
 def heads_error_case(rank: int, options: dict[str, Any]) -> str:
     """Consistency of weights, of which process 1 has none."""
-    objective = create("gc", TREE, **options)
+    objective = create_objective("gc", TREE, **options)
     sizes = {head.name: head.num_outputs for head in objective.heads}
     heads = {} if rank == 1 else {name: nn.Linear(3, size) for name, size in sizes.items()}
     logits = {name: torch.zeros(4, size) for name, size in sizes.items()}
@@ -157,7 +157,9 @@ def shard_case(rank: int, parts: Parts) -> Any:
     z = x.clone().requires_grad_()
     loss = CPCCLoss(TREE, "fastft", gather="none")(z, y)
     loss.backward()
-    flat = create("flat", TREE, gather="none")(StepOutput(z, {"level2": x @ torch.ones(7, 9).to(x)}, y))
+    flat = create_objective("flat", TREE, gather="none")(
+        StepOutput(z, {"level2": x @ torch.ones(7, 9).to(x)}, y)
+    )
     return loss.item(), z.grad, flat["cross_entropy"].item()
 
 
@@ -194,7 +196,7 @@ def half_case(rank: int, name: str, parts: Parts) -> Any:
 
 def resnet_steps(name: str, parts: Parts, parallel: bool) -> list[float]:
     """Losses of ten steps, at a usual rate, of a residual network without batch statistics."""
-    objective = create(name, TREE)
+    objective = create_objective(name, TREE)
     torch.manual_seed(0)
     backbone = create_backbone("resnet10-w8", input_shape=(1, 8, 8), stem="cifar", norm="group")
     network = BackboneNetwork(backbone, build_heads(objective.heads, backbone.num_features)).double()
@@ -282,8 +284,10 @@ def difference_case(rank: int, kind: str, parts: Parts) -> list[tuple[str, str]]
         "option": lambda: CPCCLoss(TREE, "sinkhorn", reg=3.0 if odd else 5.0),
         "weight": lambda: CPCCLoss(TREE, "l2", weight=0.5 if odd else 1),
         "memory": lambda: CPCCLoss(TREE, "l2", memory=9),
-        "objective": lambda: create("flat" if odd else "hxe", TREE),
-        "objective's option": lambda: create("quadruplet", TREE, cpcc={"distance": "emd", "weight": 1 + odd}),
+        "objective": lambda: create_objective("flat" if odd else "hxe", TREE),
+        "objective's option": lambda: create_objective(
+            "quadruplet", TREE, cpcc={"distance": "emd", "weight": 1 + odd}
+        ),
         "the same": lambda: CPCCLoss(TREE, "swd", weight=1.0 if odd else 1),
     }
     criterion = made[kind]()
@@ -319,7 +323,7 @@ def exchange_case(rank: int, steps: int, parts: Parts) -> list[int]:
 
 def device_case(rank: int, options: dict[str, Any], batches: list[Parts], on_host: bool) -> Any:
     """Losses, gradients, terms of an objective and waits of some steps on a device that is none."""
-    criterion, objective = CPCCLoss(TREE, **options), create("rank", TREE, cpcc=options)
+    criterion, objective = CPCCLoss(TREE, **options), create_objective("rank", TREE, cpcc=options)
     seen = []
     with PretendDevice() as device:
         for module in objective.modules():

@@ -36,10 +36,10 @@ OBJECTIVE = '''
 from torch.nn.functional import cross_entropy
 
 from cophenet.objectives.base import Objective
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 
 
-@register
+@register_objective
 class Smooth(Objective):
     """Cross entropy with smoothed labels."""
 
@@ -192,8 +192,8 @@ def installed(tmp_path_factory):
     (project / "pyproject.toml").write_text(PROJECT)
     (project / "toy_members").mkdir()
     distance = DISTANCE.replace("@register_distance\n", "").replace(", register_distance", "")
-    objective = OBJECTIVE.replace("@register\n", "").replace(
-        "from cophenet.objectives.registry import register\n", ""
+    objective = OBJECTIVE.replace("@register_objective\n", "").replace(
+        "from cophenet.objectives.registry import register_objective\n", ""
     )
     backbone = BACKBONE.replace('@register_backbone("linear")\n', "").replace(
         "from cophenet.models.registry import register_backbone\n", ""

@@ -10,7 +10,7 @@ import torch
 from benchmarks.pretend_device import PretendDevice
 
 from cophenet import CPCCLoss, Hierarchy
-from cophenet.objectives import StepOutput, create, objective_names
+from cophenet.objectives import StepOutput, create_objective, objective_names
 from cophenet.runs.loss_meter import Meter
 from cophenet.transport import distance_names
 from support import random_batch, random_weights
@@ -66,7 +66,9 @@ def test_one_transfer_and_the_same_loss(reads, name, options, weights, monkeypat
 
 @pytest.mark.parametrize("name", sorted(set(objective_names()) - {"emd"}))
 def test_one_transfer_per_objective(reads, name):
-    objective = create(name, TREE, **({} if name in ("flat", *distance_names()) else {"cpcc": "fastft"}))
+    objective = create_objective(
+        name, TREE, **({} if name in ("flat", *distance_names()) else {"cpcc": "fastft"})
+    )
     z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
     z.requires_grad_()
     heads = {spec.name: torch.nn.Linear(5, spec.num_outputs, dtype=z.dtype) for spec in objective.heads}
@@ -225,7 +227,9 @@ def objective_on_a_device(objective, z, y, on_host):
 def test_objectives_need_no_wait_with_labels_on_the_host(name):
     z, y = random_batch(0, [3, 2, 4, 1, 3, 2])
     z, options = z.float().requires_grad_(), {} if name in ("flat", *distance_names()) else {"cpcc": "fastft"}
-    results = [objective_on_a_device(create(name, TREE, **options), z, y, way) for way in (False, True)]
+    results = [
+        objective_on_a_device(create_objective(name, TREE, **options), z, y, way) for way in (False, True)
+    ]
     torch.testing.assert_close(results[1][:2], results[0][:2], rtol=0, atol=0)
     expected = ["download"] if name in ("emd", "ft") else []
     assert [wait for wait in results[1][2] if not wait.startswith("_linalg")] == expected
@@ -233,7 +237,7 @@ def test_objectives_need_no_wait_with_labels_on_the_host(name):
 
 
 def test_an_objective_tells_in_the_next_step_of_features_that_are_not_finite():
-    objective, (z, y) = create("rank", TREE), random_batch(0, [3, 2, 4, 1, 3, 2])
+    objective, (z, y) = create_objective("rank", TREE), random_batch(0, [3, 2, 4, 1, 3, 2])
     objective_on_a_device(objective, (z.float() * math.inf).requires_grad_(), y, True)
     with pytest.raises(ValueError, match="features must be finite, got NaN or inf in step 1 of"):
         objective_on_a_device(objective, z.float().requires_grad_(), y, True)

@@ -22,7 +22,7 @@ from cophenet.cli import main
 from cophenet.data.registry import SOURCES, DataSource, register_source
 from cophenet.evaluation import evaluate
 from cophenet.objectives import Flat
-from cophenet.objectives.registry import OBJECTIVES, register
+from cophenet.objectives.registry import OBJECTIVES, register_objective
 from cophenet.paper.items import find_items
 from cophenet.paper.plan import Settings, plan_runs
 from cophenet.paper.queue import Queue
@@ -362,7 +362,7 @@ def registered(monkeypatch):
         def load(self, _):
             raise AssertionError
 
-    register(Mine)
+    register_objective(Mine)
     DISTANCES.register("far")(Far)
     register_source(Rows)
     return made

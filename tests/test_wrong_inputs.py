@@ -141,5 +141,5 @@ def test_directions_can_be_shared_by_two_losses():
 
 
 def test_rooms_are_attributes_of_the_package():
-    assert cophenet.objectives.create is not None
+    assert cophenet.objectives.create_objective is not None
     assert cophenet.tree.Hierarchy is Hierarchy

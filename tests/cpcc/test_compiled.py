@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cophenet import CPCCLoss, Hierarchy
-from cophenet.objectives import StepOutput, create
+from cophenet.objectives import StepOutput, create_objective
 
 TREE = Hierarchy.from_paths([(f"group{c // 3}", f"class{c}") for c in range(6)])
 
@@ -65,7 +65,10 @@ def test_an_objective_works_in_a_compiled_step(options):
         z = network(x)
         return sum(objective(StepOutput(z, {"level2": z.tanh()}, y)).values())
 
-    expected, objective = step(x, y, create("flat", TREE, **options)), create("flat", TREE, **options)
+    expected, objective = (
+        step(x, y, create_objective("flat", TREE, **options)),
+        create_objective("flat", TREE, **options),
+    )
     found = torch.compile(step, backend="eager")(x, y, objective)
     torch.testing.assert_close(found, expected)
     grads = (torch.autograd.grad(loss, list(network.parameters())) for loss in (found, expected))

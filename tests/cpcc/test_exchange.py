@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import distributed_cases as cases
 from cophenet import CPCCLoss
 from cophenet.cpcc.exchange import process_count, share_of
-from cophenet.objectives import StepOutput, create, objective_names
+from cophenet.objectives import StepOutput, create_objective, objective_names
 from cophenet.transport import distance_names
 from distributed_cases import TREE
 from ranks import process_group
@@ -258,7 +258,7 @@ def test_gather_none_keeps_to_the_shard(ranks):
         assert loss == own.item()
         assert torch.equal(gradient, z.grad)
         step = StepOutput(z, {"level2": x @ torch.ones(7, 9).to(x)}, y)
-        assert flat == create("flat", TREE)(step)["cross_entropy"].item()
+        assert flat == create_objective("flat", TREE)(step)["cross_entropy"].item()
 
 
 @pytest.mark.parametrize("name", ["emd", "fastft", "swd", "l2"])

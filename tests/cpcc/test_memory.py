@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cophenet import CPCCLoss
 from cophenet.cpcc.memory import FeatureMemory
-from cophenet.objectives import create
+from cophenet.objectives import create_objective
 from cophenet.transport import distance_names
 from distributed_cases import TREE
 from support import DEVICE, random_weights
@@ -217,14 +217,14 @@ def test_half_precision_and_casts(dtype):
 
 
 def test_objectives_and_recipes_take_it():
-    objective = create("fastft", TREE, memory=90, memory_age=7, gather="none")
+    objective = create_objective("fastft", TREE, memory=90, memory_age=7, gather="none")
     assert (objective.criterion.memory.places, objective.criterion.memory.max_age) == (10, 7)
     assert objective.gather == objective.criterion.gather == "none"
-    added = create("rank", TREE, cpcc={"distance": "l2", "memory": 90}, gather="none")
+    added = create_objective("rank", TREE, cpcc={"distance": "l2", "memory": 90}, gather="none")
     assert (added.gather, added.criterion.gather, added.criterion.memory.places) == ("none", "none", 10)
-    assert create("rank", TREE, gather="none").gather == "none"
+    assert create_objective("rank", TREE, gather="none").gather == "none"
     with pytest.raises(ValueError, match="gather must be one of all, none, got 'no'"):
-        create("rank", TREE, gather="no")
+        create_objective("rank", TREE, gather="no")
 
 
 def test_one_transfer_with_memory(monkeypatch):

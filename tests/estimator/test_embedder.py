@@ -67,12 +67,12 @@ def test_a_sample_known_as_dog_trains_the_levels_it_knows():
     # The loss of such a sample, one class at a time.
     from cophenet.estimator.adapter import AdapterTrainer
     from cophenet.estimator.samples import Split, TrainingSet, fit_scale
-    from cophenet.objectives import create
+    from cophenet.objectives import create_objective
 
     every, inner = np.arange(len(rows)), np.array([TREE.node("dog")])
     scale, split = fit_scale(rows, every), Split(every, every[:0], every[:0])
     samples = TrainingSet(rows, np.array([5, 2] * 100), inner, TREE, scale, split)
-    trainer = AdapterTrainer(samples, HierarchicalEmbedder(hidden_size=8), create("flat", TREE), 0)
+    trainer = AdapterTrainer(samples, HierarchicalEmbedder(hidden_size=8), create_objective("flat", TREE), 0)
     p = trainer.network(samples.inputs(every[:2], trainer.device)).logits["breed"].softmax(1)
     slow = -(p[0, TREE.index("husky")] + p[0, TREE.index("poodle")]).log() - p[1, 2].log()
     torch.testing.assert_close(trainer.loss(np.array([0, 1]), 0), slow / 2)

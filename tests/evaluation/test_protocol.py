@@ -16,7 +16,7 @@ from cophenet import class_distances, cpcc
 from cophenet._common.files import write_json
 from cophenet.data import create_source
 from cophenet.data.breeds import breeds_classes
-from cophenet.evaluation import describe, evaluate, features
+from cophenet.evaluation import evaluate, features, metric_info
 from cophenet.recipes import load_recipe
 from cophenet.runs import load_network
 from cophenet.runs.checkpoints import write_checkpoint
@@ -405,10 +405,10 @@ def test_a_device_that_is_not_there(tmp_path):
 
 def test_every_key_is_described(tmp_path):
     run = make_run(tmp_path / "run", (*TINY, ONE_SHOT, "tree.shuffle_seed=1"))
-    infos = {key: describe(key) for key in evaluate(run)["metrics"]}
+    infos = {key: metric_info(key) for key in evaluate(run)["metrics"]}
     assert len({info.title for info in infos.values()}) == len(infos)
     assert len({info.short for info in infos.values()}) == len(infos)
     assert infos["source/accuracy/level1"].higher_is_better
     assert not infos["source/calibration/level1"].higher_is_better
     with pytest.raises(ValueError, match="key must be DOMAIN/METRIC"):
-        describe("source/speed")
+        metric_info("source/speed")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from commands import copy_library, run_commands
-from cophenet.evaluation import describe
+from cophenet.evaluation import metric_info
 from cophenet.evaluation.keys import key_order
 from cophenet.evaluation.results import Numbers
 from cophenet.metrics import Card, Group, cards, metric_cards, register_metric
@@ -105,16 +105,16 @@ def card():
 
 def test_its_key_is_described_and_named_in_errors(card):
     with pytest.raises(ValueError, match=r"with a metric of accuracy, .*, calibration, got 'source/norm'"):
-        describe("source/norm")
+        metric_info("source/norm")
     with pytest.raises(ValueError, match=r"with a metric of accuracy, .*, calibration, got 'source/norm'"):
         key_order("source/norm")
     assert register_metric(card) is metric_cards()["norm"]
-    info = describe("target/norm@3")
+    info = metric_info("target/norm@3")
     assert (info.title, info.short, info.higher_is_better) == ("mean norm@3, target test", "tNorm@3", False)
     assert info.group.title == "Lengths"
     assert sorted(["target/norm", "source/severity", "source/norm"], key=key_order)[0] == "source/severity"
     with pytest.raises(ValueError, match=r"with a metric of accuracy, .*, calibration, norm, got"):
-        describe("source/nrm")
+        metric_info("source/nrm")
     with pytest.raises(ValueError, match="a metric named 'norm' exists already"):
         register_metric(card)
 

@@ -31,8 +31,8 @@ def test_what_a_comparison_must_know_of_metrics_needs_no_torch():
     code = """
 import sys
 from cophenet import metrics
-from cophenet.evaluation import describe
-print(describe("source/map/fine").short, len(metrics.metric_names()), "torch" in sys.modules)
+from cophenet.evaluation import metric_info
+print(metric_info("source/map/fine").short, len(metrics.metric_names()), "torch" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == f"fine sMAP {len(metrics.metric_names())} False\n"

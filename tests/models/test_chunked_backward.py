@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from cophenet import CPCCLoss, Hierarchy
 from cophenet.models import Network, build_heads, cached_backward, create_backbone
-from cophenet.objectives import StepOutput, create
+from cophenet.objectives import StepOutput, create_objective
 from models.chunked_backward_rank import check_gradients
 from ranks import process_group
 from support import DEVICE
@@ -44,7 +44,7 @@ def assert_same(cached, plain, atol=1e-12):
     "name", ["flat", "fastft", "emd", "swd", "mtl", "gc", "shc", "quadruplet", "rank", "curriculum"]
 )
 def test_gradients_are_those_of_the_whole_batch(name, chunk_size):
-    objective = create(name, TREE).to(DEVICE)
+    objective = create_objective(name, TREE).to(DEVICE)
     plain = build(objective)
     cached = copy.deepcopy(plain)
     other = copy.deepcopy(objective)  # a random distance draws the same

@@ -14,7 +14,7 @@ from torch.nn.functional import conv2d
 from cophenet.data import ArrayInputs, DataSet, Samples
 from cophenet.models import create_backbone, image_inputs
 from cophenet.models.efficientnet import EfficientNetLite, SameConv
-from cophenet.objectives import create
+from cophenet.objectives import create_objective
 from cophenet.recipes import load_recipe
 from cophenet.runs import Experiment
 from cophenet.tree import Hierarchy
@@ -134,6 +134,6 @@ def test_images_are_normalized_as_the_weights_want_them() -> None:
         ("{backbone: resnet10-w8}", (images / 255 - 0.5) / 0.25),
     ):
         recipe = load_recipe("cifar100", "paper", [f"model={model}"])
-        experiment = Experiment(recipe, data, tree, create("flat", tree), samples, samples)
+        experiment = Experiment(recipe, data, tree, create_objective("flat", tree), samples, samples)
         inputs, _ = next(iter(experiment.evaluation_loader(samples)))
         torch.testing.assert_close(inputs, expected, rtol=1e-5, atol=1e-5)

@@ -10,7 +10,7 @@ import torch
 
 from cophenet import Hierarchy
 from cophenet.models import Heads, Network, build_heads, create_backbone
-from cophenet.objectives import HeadSpec, StepOutput, create, objective_names
+from cophenet.objectives import HeadSpec, StepOutput, create_objective, objective_names
 
 NAMES = ("sp.", "sp%2E", "a.b", "type", "training", "", "keys", "forward", "_modules", "Überfamilie 1")
 
@@ -76,7 +76,7 @@ def test_every_objective_trains_a_network(name: str) -> None:
     torch.manual_seed(0)
     paths = [("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")]
     tree = Hierarchy.from_paths(paths, level_names=["gr.oup", "kind"])
-    objective = create(name, tree)
+    objective = create_objective(name, tree)
     backbone = create_backbone("resnet10-w8", input_shape=(1, 8, 8), stem="cifar")
     network = Network(backbone, build_heads(objective.heads, backbone.num_features))
     labels = torch.arange(12) % 4

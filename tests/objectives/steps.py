@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
 from cophenet import Hierarchy
-from cophenet.objectives import Objective, StepOutput, create
+from cophenet.objectives import Objective, StepOutput, create_objective
 from support import DEVICE
 
 # Uneven: a class right below the root, one at depth 2, the others at depth 3, labels out of tree order.
@@ -87,4 +87,4 @@ def relabel(step: StepOutput, old: Objective, new: Objective) -> StepOutput:
 
 
 def make(name: str, tree: Hierarchy = DEEP, **options) -> Objective:
-    return create(name, tree, **options).to(DEVICE)
+    return create_objective(name, tree, **options).to(DEVICE)

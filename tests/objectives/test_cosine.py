@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from cophenet import CPCCLoss, Hierarchy
 from cophenet.models import build_heads
-from cophenet.objectives import StepOutput, create
+from cophenet.objectives import StepOutput, create_objective
 from support import DEVICE
 
 TREE = Hierarchy.from_paths(
@@ -22,7 +22,7 @@ def step_of(objective, count=24, width=6):
 
 
 def test_the_loss_by_hand():
-    objective = create("cosine", TREE, scale=10.0, coarse_weight=0.6)
+    objective = create_objective("cosine", TREE, scale=10.0, coarse_weight=0.6)
     step = step_of(objective)
     terms = objective(step)
     levels = {"kingdom": step.labels // 4, "group": step.labels // 2, "kind": step.labels}
@@ -50,14 +50,14 @@ def test_the_loss_by_hand():
     ],
 )
 def test_cpcc_of_unit_vectors_unless_other_options_are_given(cpcc, name, distance, weight):
-    objective = create("cosine", TREE, cpcc=cpcc)
+    objective = create_objective("cosine", TREE, cpcc=cpcc)
     criterion = objective.cpcc
     assert (objective.name, criterion.distance.name, criterion.weight) == (name, distance, weight)
     assert criterion.normalize
 
 
 def test_heads_give_cosines():
-    head = build_heads(create("cosine", TREE, scale=3.0).heads, 5)["kind"]
+    head = build_heads(create_objective("cosine", TREE, scale=3.0).heads, 5)["kind"]
     assert head.bias is None
     features = torch.randn(4, 5)
     torch.testing.assert_close(head(features * 7), head(features))
@@ -66,7 +66,7 @@ def test_heads_give_cosines():
 
 def test_a_tree_of_one_level_has_no_coarse_term():
     tree = Hierarchy.from_paths([("a",), ("b",), ("c",)])
-    objective = create("cosine", tree)
+    objective = create_objective("cosine", tree)
     terms = objective(step_of_classes(objective))
     assert set(terms) == {"cross_entropy", "cpcc"}
 
@@ -87,4 +87,4 @@ def step_of_classes(objective):
 )
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
-        create("cosine", TREE, **options)
+        create_objective("cosine", TREE, **options)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from cophenet.objectives import Objective, WithCPCC, create, objective_names, register
+from cophenet.objectives import Objective, WithCPCC, create_objective, objective_names, register_objective
 from cophenet.objectives.registry import OBJECTIVES
 from support import DEVICE
 
@@ -45,7 +45,7 @@ def test_the_docstring_has_a_formula_and_a_source(cls):
 
 @pytest.mark.usefixtures("restored")
 def test_an_objective_of_ones_own_takes_cpcc_too():
-    @register
+    @register_objective
     class Smooth(Objective):
         name = "smooth"
 
@@ -66,12 +66,12 @@ def test_an_objective_of_ones_own_takes_cpcc_too():
         make("smooth", amont=0.2)
     for taken in ("smooth", "fastft", "flat"):
         with pytest.raises(ValueError, match=f"an objective named '{taken}' exists already"):
-            register(type("Other", (Smooth,), {"name": taken}))
+            register_objective(type("Other", (Smooth,), {"name": taken}))
 
 
 @pytest.mark.usefixtures("restored")
 def test_a_term_called_cpcc_is_not_overwritten():
-    @register
+    @register_objective
     class Own(Objective):
         name = "own"
 
@@ -116,12 +116,12 @@ def test_a_term_called_cpcc_is_not_overwritten():
 )
 def test_wrong_names_and_options(name, options, message):
     with pytest.raises(ValueError, match=message):
-        create(name, DEEP, **options)
+        create_objective(name, DEEP, **options)
 
 
 def test_the_tree_must_be_a_tree():
     with pytest.raises(ValueError, match=r"tree must be a cophenet.Hierarchy, got dict"):
-        create("flat", {"a": ["b"]})
+        create_objective("flat", {"a": ["b"]})
 
 
 def test_moves_to_a_device_and_saves_nothing_that_the_tree_knows():

@@ -8,7 +8,7 @@ from torch.autograd import gradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cophenet import Hierarchy
-from cophenet.objectives import TreePaths, create
+from cophenet.objectives import TreePaths, create_objective
 from cophenet.objectives.paths import group_logsumexp
 from support import DEVICE
 
@@ -92,7 +92,7 @@ def test_ten_thousand_classes_in_bounded_memory(name):
     classes, size = 10_000, 128
     digits = [f"{c:04d}" for c in range(classes)]
     tree = Hierarchy.from_paths([(d[:1], d[:2], d[:3], d) for d in digits])
-    objective = create(name, tree).to(DEVICE)
+    objective = create_objective(name, tree).to(DEVICE)
     logits = torch.randn(size, classes, device=DEVICE).requires_grad_()
     labels = torch.arange(size, device=DEVICE) * 9 % classes
     step = StepOutput(logits[:, :2].detach(), {tree.level_names[-1]: logits}, labels)

@@ -6,7 +6,7 @@ from torch.autograd import gradcheck
 from torch.nn.functional import cross_entropy, normalize
 
 from cophenet import Hierarchy
-from cophenet.objectives import create, quadruplet_loss
+from cophenet.objectives import create_objective, quadruplet_loss
 from support import DEVICE, double, golden
 
 from .steps import DEEP, FLAT_TREE, make, make_features, make_step
@@ -77,12 +77,12 @@ def test_siblings_are_below_the_same_parent_at_any_depth():
     """In a tree of uneven depth; the class right below the root has none, so is no anchor."""
     paths = [("animal", "cat"), ("animal", "dog"), ("thing", "car", "bus"), ("thing", "car", "van"), ("sky",)]
     tree = Hierarchy.from_paths(paths)
-    objective = create("quadruplet", tree)
+    objective = create_objective("quadruplet", tree)
     place = [tree.classes.index(name) for name in ("cat", "dog", "bus", "van", "sky")]
     cat, dog, bus, van, sky = objective.groups[place].tolist()
     assert cat == dog != bus == van != sky != cat
     with pytest.raises(ValueError, match="2 groups of 2 classes, so no siblings or no others"):
-        create("quadruplet", Hierarchy.from_paths([("a", "cat"), ("b", "c", "dog")]))
+        create_objective("quadruplet", Hierarchy.from_paths([("a", "cat"), ("b", "c", "dog")]))
 
 
 def test_numbers_by_hand():

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cophenet.evaluation import describe
+from cophenet.evaluation import metric_info
 from cophenet.objectives import objective_names
 from cophenet.report import published, published_tables
 from support import SHARED, needs_shared
@@ -99,7 +99,7 @@ def test_names_and_keys_are_ours():
             assert r.objective is None or r.objective in objective_names()
             for key, cell in r.values.items():
                 if table.unit == "percent":
-                    assert describe(key).percent
+                    assert metric_info(key).percent
                     assert 0 < cell.value <= 1
                 assert cell.std is None or 0 <= cell.std < cell.value
 

@@ -5,7 +5,7 @@ import torch
 from torch.autograd.functional import jacobian
 
 from cophenet import CPCCLoss, Hierarchy, class_distances, cpcc
-from cophenet.objectives import StepOutput, create
+from cophenet.objectives import StepOutput, create_objective
 from cophenet.transport import distance_names
 from support import DEVICE, random_batch
 
@@ -38,7 +38,7 @@ def test_distances_and_losses_refuse_transforms(name, transform):
     functions = (
         lambda x: class_distances(x, y, name, tree=TREE)[1],
         lambda x: CPCCLoss(TREE, name)(x, y),
-        lambda x: create(name, TREE)(StepOutput(x, {"level2": x @ x.new_ones(5, 4)}, y))["cpcc"],
+        lambda x: create_objective(name, TREE)(StepOutput(x, {"level2": x @ x.new_ones(5, 4)}, y))["cpcc"],
     )
     for function in functions:
         with pytest.raises(ValueError, match=MESSAGE):

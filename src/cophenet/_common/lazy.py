@@ -65,12 +65,17 @@ else:
     torch = _LazyModule("torch")
 
 
-def moved_names(module: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """The `__getattr__` of a module whose names have moved to other modules.
+def moved_names(
+    module: str,
+    homes: Mapping[str, Sequence[str] | Mapping[str, str]],
+    load_others: Callable[[str], object] | None = None,
+) -> Callable[[str], object]:
+    """The `__getattr__` of a module whose names have moved to other modules, or have changed.
 
     Args:
         module: The `__name__` of the old module.
-        homes: New module -> the names that it defines now.
+        homes: New module -> the names that it defines now; as a mapping, old name -> new name.
+        load_others: The `__getattr__` for all other names; None if there are none.
 
     Example:
         >>> load = moved_names("old", {"cophenet.recipes": ["load_recipe"]})
@@ -79,14 +84,21 @@ def moved_names(module: str, homes: Mapping[str, Sequence[str]]) -> Callable[[st
         ...     load("load_recipe").__name__, str(caught[0].message)
         ('load_recipe', 'old.load_recipe is now cophenet.recipes.load_recipe')
     """
-    home = {name: place for place, names in homes.items() for name in names}
+    home = {
+        name: (place, names[name] if isinstance(names, Mapping) else name)
+        for place, names in homes.items()
+        for name in names
+    }
 
     def load(name: str) -> object:
         if name == "__all__":
             return list(home)
         if name not in home:
+            if load_others is not None:
+                return load_others(name)
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warnings.warn(f"{module}.{name} is now {home[name]}.{name}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(home[name]), name)
+        place, new_name = home[name]
+        warnings.warn(f"{module}.{name} is now {place}.{new_name}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(place), new_name)
 
     return load

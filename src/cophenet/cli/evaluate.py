@@ -59,7 +59,7 @@ def _follow() -> Callable[[str, int, int], None]:
 
 
 def _print_results(results: Mapping[str, Any]) -> None:
-    from cophenet.evaluation.keys import describe
+    from cophenet.evaluation.keys import metric_info
     from cophenet.report.table import unit_of, with_spread
 
     seeds = ", ".join(map(str, results["seeds"]))
@@ -67,7 +67,7 @@ def _print_results(results: Mapping[str, Any]) -> None:
     typer.echo(f"{results['name']}: {results['objective']} on {results['data']}, {count} {seeds}")
     rows = []
     for key, metric in results["metrics"].items():
-        info = describe(key)
+        info = metric_info(key)
         value = with_spread(metric["mean"], metric["std"], unit_of(key))
         rows.append((info.title, value, "%" if info.percent else "", results["missing"].get(key, "")))
     print_table(("metric", "value", "", ""), rows)

@@ -18,7 +18,7 @@ from cophenet.estimator.familiarity import Familiarity, fit_familiarity
 from cophenet.estimator.labels import encode, label_text
 from cophenet.estimator.neighbors import Neighbors
 from cophenet.estimator.samples import Scale, TrainingSet, blocks, fit_scale, split_rows
-from cophenet.objectives import create
+from cophenet.objectives import create_objective
 from cophenet.tree import Hierarchy
 
 if TYPE_CHECKING:
@@ -99,7 +99,9 @@ def train_embedder(
     else:
         # A fit runs in one process only, even if there are others.
         options = {"gather": "none", **(estimator.objective_options or {})}
-        adapter = AdapterTrainer(samples, estimator, create(estimator.objective, tree, **options), seed)
+        adapter = AdapterTrainer(
+            samples, estimator, create_objective(estimator.objective, tree, **options), seed
+        )
         _warn_of_equal_distances(tree, adapter.objective.cpcc is not None)
         network, history = adapter.fit(rng)
     has_class = encoded.targets < len(encoded.classes)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cophenet._common.lazy import lazy_names
-from cophenet.evaluation.keys import MetricInfo, describe
+from cophenet._common.lazy import lazy_names, moved_names
+from cophenet.evaluation.keys import MetricInfo, metric_info
 
 if TYPE_CHECKING:
     from cophenet.evaluation.protocol import evaluate
 
-__all__ = ["MetricInfo", "describe", "evaluate"]
+__all__ = ["MetricInfo", "evaluate", "metric_info"]
 
 
-__getattr__, __dir__ = lazy_names(__name__, {"protocol": ["evaluate"]}, also=__all__)
+_load, __dir__ = lazy_names(__name__, {"protocol": ["evaluate"]}, also=__all__)
+__getattr__ = moved_names(__name__, {__name__: {"describe": "metric_info"}}, _load)

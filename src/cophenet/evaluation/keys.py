@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cophenet.metrics.cards import Card, Group, metric_cards
 
-__all__ = ["DOMAINS", "MetricInfo", "describe", "key_order", "metric_of", "split_key"]
+__all__ = ["DOMAINS", "MetricInfo", "key_order", "metric_info", "metric_of", "split_key"]
 
 DOMAINS = ("source", "target", "full")
 
@@ -58,19 +58,19 @@ def metric_of(key: str) -> str:
     return split_key(key)[1].partition("@")[0]
 
 
-def describe(key: str) -> MetricInfo:
+def metric_info(key: str) -> MetricInfo:
     """Describe a key of `results.json`.
 
     Raises:
         ValueError: If there is no such key.
 
     Example:
-        >>> info = describe("target/accuracy/coarse")
+        >>> info = metric_info("target/accuracy/coarse")
         >>> info.title, info.short, info.higher_is_better, info.percent
         ('coarse accuracy, target test', 'coarse tAcc', True, True)
-        >>> describe("source/hierarchical-distance@5").short
+        >>> metric_info("source/hierarchical-distance@5").short
         'sHD@5'
-        >>> describe("source/cpcc/fastft").title
+        >>> metric_info("source/cpcc/fastft").title
         'CPCC by fastft, source test'
         >>> info.family
         'accuracy, target test'

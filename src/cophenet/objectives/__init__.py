@@ -5,6 +5,9 @@ defines the heads and phases that it needs. The formula of each objective is a s
 its module; shared code is in `base` and `paths` (the ancestors of each class).
 """
 
+from typing import TYPE_CHECKING
+
+from cophenet._common.lazy import moved_names
 from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput, level_heads, phase_lengths
 from cophenet.objectives.cosine import Cosine
 from cophenet.objectives.cpcc import WithCPCC
@@ -16,7 +19,7 @@ from cophenet.objectives.mtl import MTL
 from cophenet.objectives.paths import LevelMaps, TreePaths
 from cophenet.objectives.quadruplet import Quadruplet, quadruplet_loss
 from cophenet.objectives.rank import Rank, rank_loss
-from cophenet.objectives.registry import create, objective_names, register
+from cophenet.objectives.registry import create_objective, objective_names, register_objective
 from cophenet.objectives.shc import SHC, soft_consistency
 from cophenet.objectives.soft import SoftLabels, soft_label_loss
 from cophenet.objectives.sumloss import SumLoss, level_cross_entropies
@@ -40,7 +43,7 @@ __all__ = [
     "SumLoss",
     "TreePaths",
     "WithCPCC",
-    "create",
+    "create_objective",
     "geometric_consistency",
     "hierarchical_cross_entropy",
     "level_cross_entropies",
@@ -49,7 +52,12 @@ __all__ = [
     "phase_lengths",
     "quadruplet_loss",
     "rank_loss",
-    "register",
+    "register_objective",
     "soft_consistency",
     "soft_label_loss",
 ]
+
+if not TYPE_CHECKING:  # an error to type checkers, as any other name that is not here
+    __getattr__ = moved_names(
+        __name__, {__name__: {"create": "create_objective", "register": "register_objective"}}
+    )

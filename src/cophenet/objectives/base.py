@@ -143,7 +143,8 @@ class Objective(nn.Module, ABC):
         heads: The heads to build: one for the classes, unless a subclass sets others.
         gather: "all"; or "none" for the loss of each process's own batch, without any exchange.
         generator: Random generator of its terms, if they draw random numbers; the same on all processes.
-        default_cpcc: Arguments of `CPCCLoss` with which `create` adds CPCC by default; empty to add none.
+        default_cpcc: Arguments of `CPCCLoss` with which `create_objective` adds CPCC by default; empty to add
+            none.
         level_options: Options that name a level of the tree, which can only be checked with the tree of the
             data.
         compares_features: Whether NaN and inf must raise an error, because comparisons would hide them.

@@ -10,13 +10,13 @@ from cophenet._common.checks import check_number, wrong_argument
 from cophenet.objectives.base import Objective, StepOutput, level_heads
 from cophenet.objectives.mtl import level_terms
 from cophenet.objectives.paths import LevelMaps
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 from cophenet.tree import Hierarchy
 
 __all__ = ["Cosine"]
 
 
-@register
+@register_objective
 class Cosine(Objective):
     r"""Cross entropy of cosine heads: of the classes, and with a smaller weight of the levels above them.
 
@@ -28,9 +28,9 @@ class Cosine(Objective):
     l runs over the levels above the classes, and y^l is the ancestor there; s is `scale`, and the two weights
     are `coarse_weight` and `weight`.
 
-    `create("cosine", tree)` adds the last term: FastFT between unit vectors, weight 0.1; `cpcc=` replaces it,
-    and `cpcc={"weight": 0}` leaves it out. Cosine heads: Wang et al., "NormFace", ACM Multimedia 2017,
-    arXiv:1704.06369; a head for each level: Caruana, "Multitask Learning", 1997,
+    `create_objective("cosine", tree)` adds the last term: FastFT between unit vectors, weight 0.1; `cpcc=`
+    replaces it, and `cpcc={"weight": 0}` leaves it out. Cosine heads: Wang et al., "NormFace", ACM Multimedia
+    2017, arXiv:1704.06369; a head for each level: Caruana, "Multitask Learning", 1997,
     doi:10.1023/A:1007379606734; CPCC of OT distances: Zeng et al. 2025, arXiv:2410.03052.
 
     Args:

@@ -10,13 +10,13 @@ from torch.nn.functional import cross_entropy
 
 from cophenet._common.checks import check_pair, wrong_argument
 from cophenet.objectives.base import HeadSpec, Objective, Phase, StepOutput
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 from cophenet.tree import Hierarchy
 
 __all__ = ["Curriculum"]
 
 
-@register
+@register_objective
 class Curriculum(Objective):
     r"""Cross entropy of a coarse level in the first phase, and of the classes in the second.
 

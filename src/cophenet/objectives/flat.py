@@ -6,12 +6,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from cophenet.objectives.base import Objective, StepOutput
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 
 __all__ = ["Flat"]
 
 
-@register
+@register_objective
 class Flat(Objective):
     r"""Cross entropy of the classes alone.
 

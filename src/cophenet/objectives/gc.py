@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from cophenet.objectives.base import StepOutput
 from cophenet.objectives.consistency import Consistency
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 from cophenet.transport.grouping import unit_rows
 
 __all__ = ["GC", "geometric_consistency"]
@@ -48,7 +48,7 @@ def geometric_consistency(
     return gaps.mean() if variant == "haf" else gaps.sum()
 
 
-@register
+@register_objective
 class GC(Consistency):
     r"""Cross entropy of the classes and the consistency of adjacent heads' weights.
 

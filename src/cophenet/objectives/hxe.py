@@ -8,7 +8,7 @@ from torch import Tensor
 from cophenet._common.checks import check_flag, check_number
 from cophenet.objectives.base import Objective, StepOutput
 from cophenet.objectives.paths import TreePaths
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 from cophenet.tree import Hierarchy
 
 __all__ = ["HXE", "hierarchical_cross_entropy"]
@@ -43,7 +43,7 @@ def hierarchical_cross_entropy(logits: Tensor, labels: Tensor, paths: TreePaths,
     return -(steps @ weights.to(steps)).mean()
 
 
-@register
+@register_objective
 class HXE(Objective):
     r"""Hierarchical cross entropy.
 

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from cophenet.objectives.base import HeadSpec, Objective, StepOutput, level_heads
 from cophenet.objectives.paths import LevelMaps
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 from cophenet.tree import Hierarchy
 
 __all__ = ["MTL", "level_terms"]
@@ -32,7 +32,7 @@ def level_terms(
     return {"cross_entropy": classes, **{f"cross_entropy/{h.name}": share * loss for h, loss in named}}
 
 
-@register
+@register_objective
 class MTL(Objective):
     r"""Sum of the cross entropies of one head per level.
 

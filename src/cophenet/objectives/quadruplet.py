@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from cophenet._common.checks import check_number, check_pair, wrong_argument
 from cophenet.objectives.base import Objective, StepOutput
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 from cophenet.transport.grouping import unit_rows
 from cophenet.tree import Hierarchy
 
@@ -73,7 +73,7 @@ def quadruplet_loss(
     return torch.where(violating, closer + farther, 0.0).sum().div(2 * count)
 
 
-@register
+@register_objective
 class Quadruplet(Objective):
     r"""Quadruplet loss on features of norm one, with cross entropy.
 

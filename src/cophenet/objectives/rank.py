@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, pdist
 from cophenet._common.checks import check_choice, check_number
 from cophenet.objectives.base import Objective, StepOutput
 from cophenet.objectives.paths import TreePaths
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 from cophenet.tree import Hierarchy
 
 __all__ = ["Rank", "rank_loss"]
@@ -67,7 +67,7 @@ def rank_loss(
     return ((distances - goal).square() * (rank != owner)).mean()
 
 
-@register
+@register_objective
 class Rank(Objective):
     r"""Cross entropy and the rank loss of all sample pairs.
 

@@ -13,7 +13,7 @@ from cophenet.objectives.cpcc import WithCPCC, cpcc_arguments
 from cophenet.transport import distance_names
 from cophenet.tree import Hierarchy
 
-__all__ = ["OBJECTIVES", "create", "objective_class", "objective_names", "register"]
+__all__ = ["OBJECTIVES", "create_objective", "objective_class", "objective_names", "register_objective"]
 
 _Objective = TypeVar("_Objective", bound="type[Objective]")
 
@@ -30,7 +30,7 @@ OBJECTIVES = Registry[type[Objective]](
 )
 
 
-def register(cls: _Objective) -> _Objective:
+def register_objective(cls: _Objective) -> _Objective:
     """Class decorator: register an objective under its `name`.
 
     Other packages do not need it: they declare an entry point of the group `cophenet.objectives`.
@@ -40,7 +40,7 @@ def register(cls: _Objective) -> _Objective:
 
     Example:
         >>> from cophenet.objectives import Flat
-        >>> register(Flat)
+        >>> register_objective(Flat)
         Traceback (most recent call last):
         ValueError: an objective named 'flat' exists already
     """
@@ -69,7 +69,7 @@ def objective_class(name: str) -> type[Objective] | None:
     return OBJECTIVES.get(name) if name in OBJECTIVES.names() else None
 
 
-def create(
+def create_objective(
     name: str,
     tree: Hierarchy,
     *,
@@ -93,9 +93,9 @@ def create(
 
     Example:
         >>> import torch
-        >>> from cophenet.objectives import StepOutput, create
+        >>> from cophenet.objectives import StepOutput, create_objective
         >>> tree = Hierarchy.from_paths([("pet", "cat"), ("pet", "dog"), ("car", "bus"), ("car", "van")])
-        >>> objective = create("hxe", tree, alpha=0.5, cpcc={"distance": "l2", "weight": 0.1})
+        >>> objective = create_objective("hxe", tree, alpha=0.5, cpcc={"distance": "l2", "weight": 0.1})
         >>> features, labels = torch.eye(4), torch.arange(4)
         >>> terms = objective(StepOutput(features, {"level2": features @ torch.eye(4)}, labels))
         >>> sorted(terms), sum(terms.values()).shape

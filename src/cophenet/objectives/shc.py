@@ -12,7 +12,7 @@ from torch.nn.functional import log_softmax
 from cophenet.objectives.base import StepOutput
 from cophenet.objectives.consistency import Consistency
 from cophenet.objectives.paths import group_logsumexp
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 
 __all__ = ["SHC", "soft_consistency"]
 
@@ -48,7 +48,7 @@ def soft_consistency(coarse_logits: Tensor, fine_logits: Tensor, parents: Tensor
     return 0.5 * divergence.sum(1).mean()
 
 
-@register
+@register_objective
 class SHC(Consistency):
     r"""Cross entropy of the classes and the consistency of adjacent levels' heads.
 

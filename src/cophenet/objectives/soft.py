@@ -8,7 +8,7 @@ from torch.nn.functional import kl_div, log_softmax
 from cophenet._common.checks import check_number
 from cophenet.objectives.base import Objective, StepOutput
 from cophenet.objectives.paths import TreePaths
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 from cophenet.tree import Hierarchy
 
 __all__ = ["SoftLabels", "soft_label_loss"]
@@ -41,7 +41,7 @@ def soft_label_loss(logits: Tensor, distances: Tensor, beta: float) -> Tensor:
     return kl_div(log_softmax(logits, dim=1), targets, reduction="batchmean", log_target=True)
 
 
-@register
+@register_objective
 class SoftLabels(Objective):
     r"""Soft labels: the targets are spread over the classes by the height of common ancestors.
 

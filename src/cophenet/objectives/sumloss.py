@@ -6,7 +6,7 @@ from torch import Tensor
 
 from cophenet.objectives.base import Objective, StepOutput
 from cophenet.objectives.paths import TreePaths
-from cophenet.objectives.registry import register
+from cophenet.objectives.registry import register_objective
 from cophenet.tree import Hierarchy
 
 __all__ = ["SumLoss", "level_cross_entropies"]
@@ -39,7 +39,7 @@ def level_cross_entropies(logits: Tensor, labels: Tensor, paths: TreePaths) -> T
     return (below[:, :1] - below[:, 1:]).mean(0)
 
 
-@register
+@register_objective
 class SumLoss(Objective):
     r"""Cross entropy of the classes plus that of each coarser level's summed probabilities, with one head.
 

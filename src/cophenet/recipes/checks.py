@@ -179,7 +179,7 @@ def _check_objectives(recipe: Recipe, tree: Hierarchy | None) -> tuple[Phase, ..
 
 def _try_objective(name: str, options: Mapping[str, Any]) -> None:
     """Create an objective on a small tree, without options that name levels of the real tree."""
-    from cophenet.objectives.registry import create, objective_class
+    from cophenet.objectives.registry import create_objective, objective_class
     from cophenet.transport import create_distance
     from cophenet.tree import Hierarchy
 
@@ -188,6 +188,6 @@ def _try_objective(name: str, options: Mapping[str, Any]) -> None:
     if cls is None:
         create_distance(name, tree, **options)
     else:
-        create(
+        create_objective(
             name, tree, **{option: options[option] for option in options if option not in cls.level_options}
         )

@@ -89,7 +89,7 @@ def objective_member(name: str) -> Member:
         >>> objective_member("sinkhorn").options[:2], objective_member("soft").options
         (('reg', 'relative'), ('beta', 'cpcc', 'gather'))
     """
-    from cophenet.objectives.registry import OBJECTIVES, create, objective_class
+    from cophenet.objectives.registry import OBJECTIVES, create_objective, objective_class
     from cophenet.transport.base import DISTANCES
 
     cls = objective_class(name)
@@ -97,7 +97,7 @@ def objective_member(name: str) -> Member:
     installed = name not in (*OBJECTIVES.added(), *DISTANCES.added())
     if cls is None:
         return Member("objective", name, DISTANCES.get(name), fixed=fixed, is_installed=installed)
-    return Member("objective", name, cls, create, fixed, is_installed=installed)
+    return Member("objective", name, cls, create_objective, fixed, is_installed=installed)
 
 
 def backbone_member(name: str) -> Member:

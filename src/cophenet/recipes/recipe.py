@@ -163,7 +163,7 @@ class Recipe(Settings):
             >>> load_recipe("cifar100", "paper").create_objective(tree).criterion.weight
             1.0
         """
-        from cophenet.objectives import create
+        from cophenet.objectives import create_objective
         from cophenet.objectives.registry import objective_class
         from cophenet.recipes.trees import target_distances
 
@@ -174,4 +174,4 @@ class Recipe(Settings):
             shared = self.objective.cpcc.model_dump(exclude={"inside_factors", "warmup"})
             shared["target"] = target_distances(tree, self.objective.cpcc.inside_factors)
         with arguments_of(f"objective.options.{name}", options):
-            return create(name, tree, **shared, **options)
+            return create_objective(name, tree, **shared, **options)

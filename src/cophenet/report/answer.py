@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from cophenet.evaluation.intervals import Interval
-from cophenet.evaluation.keys import describe
+from cophenet.evaluation.keys import metric_info
 from cophenet.metrics.cards import metric_cards
 from cophenet.report.comparison import reference
 from cophenet.report.noise import Measured, difference
@@ -145,7 +145,7 @@ def find_gaps(one: Measured, other: Measured, named: Mapping[str, str]) -> list[
     for key, about in named.items():
         gap = difference(one, other, key)
         if gap is not None:
-            sign = gap.sign if describe(key).higher_is_better else -gap.sign
+            sign = gap.sign if metric_info(key).higher_is_better else -gap.sign
             findings.append(Finding(about, key, gap, sign))
     return findings
 
@@ -167,9 +167,9 @@ def recommend(
     def rank(candidate: EvaluatedRun) -> tuple[int, float]:
         gaps = find_gaps(candidate.measured, flat.measured, named)
         sizes = (
-            gap.gap.mean * (1 if describe(gap.key).higher_is_better else -1)
+            gap.gap.mean * (1 if metric_info(gap.key).higher_is_better else -1)
             for gap in gaps
-            if describe(gap.key).percent
+            if metric_info(gap.key).percent
         )
         return sum(gap.better for gap in gaps), sum(sizes)
 

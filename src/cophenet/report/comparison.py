@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cophenet._common.checks import check_choice, escaped
 from cophenet._common.limits import reading
 from cophenet._common.shell import command
-from cophenet.evaluation.keys import describe, key_order, metric_of, split_key
+from cophenet.evaluation.keys import key_order, metric_info, metric_of, split_key
 from cophenet.metrics.cards import metric_cards
 from cophenet.report.comparability import Setup, compare_setup, data_identity, data_labels
 from cophenet.report.noise import Measured, difference, level_identities, measured_tree
@@ -182,7 +182,7 @@ def _columns(
     keys = sorted(measured, key=key_order) if metrics is None else list(dict.fromkeys(metrics))
     for key in keys:
         check_choice("metric", key, list(measured))
-    infos = {key: describe(key) for key in keys}
+    infos = {key: metric_info(key) for key in keys}
     return tuple(
         Column(info.short, key, info.title, info.higher_is_better, tree)
         for key, info in infos.items()

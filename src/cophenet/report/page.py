@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cophenet._common.files import write_text
 from cophenet._common.packages import import_optional
 from cophenet._common.shell import command
-from cophenet.evaluation.keys import describe
+from cophenet.evaluation.keys import metric_info
 from cophenet.report.answer import Answer, Command, Detail, EvaluatedRun, aspects
 from cophenet.report.answer import answer as answer_of
 from cophenet.report.comparability import data_identity, data_labels
@@ -283,7 +283,7 @@ def _blocks(table: Table) -> tuple[tuple[Group, Table], ...]:
     """Split a table by groups of metrics into tables narrow enough to print, each with its group."""
     by_group: dict[Group, list[int]] = {}
     for place, column in enumerate(table.columns):
-        by_group.setdefault(describe(column.key).group, []).append(place)
+        by_group.setdefault(metric_info(column.key).group, []).append(place)
     return tuple(
         (group, table.select(places[start : start + _MOST_COLUMNS]))
         for group, places in by_group.items()

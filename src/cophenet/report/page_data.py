@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cophenet.evaluation.keys import describe, key_order, metric_of, split_key
+from cophenet.evaluation.keys import key_order, metric_info, metric_of, split_key
 from cophenet.metrics.cards import metric_cards
 from cophenet.report.comparison import reference
 from cophenet.report.embedding import embed
@@ -97,7 +97,7 @@ def metric_infos(measured: Sequence[Measured]) -> dict[str, dict[str, Any]]:
     keys = dict.fromkeys(key for one in measured for key in one.results["metrics"])
     infos = {}
     for key in sorted(keys, key=key_order):
-        info, card, (domain, _, detail) = describe(key), metric_cards()[metric_of(key)], split_key(key)
+        info, card, (domain, _, detail) = metric_info(key), metric_cards()[metric_of(key)], split_key(key)
         by_level = card.by == "level"
         infos[key] = {
             "title": info.title,

@@ -16,7 +16,7 @@ from cophenet._common.files import read_json, write_json, write_text
 from cophenet._common.limits import one_line
 from cophenet._common.progress import format_time
 from cophenet.evaluation.intervals import mean_interval
-from cophenet.evaluation.keys import describe
+from cophenet.evaluation.keys import metric_info
 from cophenet.evaluation.results import run_results
 from cophenet.paper.queue import Queue
 from cophenet.report.answer import (
@@ -291,7 +291,7 @@ def mean_gain(one: Mapping[str, Any], other: Mapping[str, Any], keys: Iterable[s
         values = [run["metrics"].get(key, {}).get("mean") for run in (one, other)]
         if None in values:
             continue
-        info = describe(key)
+        info = metric_info(key)
         gain = (values[0] - values[1]) / (1 if info.percent else height)
         gains.append(gain if info.higher_is_better else -gain)
     return sum(gains) / len(gains) if gains else 0.0
