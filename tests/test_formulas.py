@@ -58,6 +58,11 @@ def test_formula_and_citation_are_in_the_docstring(name):
     assert not lacking(MEMBERS[name])
 
 
+@pytest.mark.parametrize("name", MEMBERS)
+def test_the_formula_has_no_command_that_the_site_cannot_draw(name):
+    assert r"\arg" not in inspect.getdoc(MEMBERS[name])
+
+
 def test_no_family_is_left_out():
     assert {"fastft", "hxe", "LevelAccuracy", "level_accuracy", "rank_loss", "stream_cpcc"} <= MEMBERS.keys()
 

@@ -8,14 +8,21 @@ from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
 
+def _mathml(formula: str, display: str) -> str:
+    result = convert(formula, display=display)
+    if "\\" in result:
+        raise ValueError(f"a command is not known to latex2mathml, in the formula {formula}")
+    return result
+
+
 def _inline(writer: HTML5Translator, node: nodes.math) -> None:
-    writer.body.append(convert(node.astext()))
+    writer.body.append(_mathml(node.astext(), "inline"))
     raise nodes.SkipNode
 
 
 def _block(writer: HTML5Translator, node: nodes.math_block) -> None:
     # Wide formulas scroll by themselves on a phone.
-    formula = convert(node.astext(), display="block")
+    formula = _mathml(node.astext(), "block")
     writer.body.append(f'<div class="math" style="overflow-x: auto; margin: 1em 0">{formula}</div>\n')
     raise nodes.SkipNode
 

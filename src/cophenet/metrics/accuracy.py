@@ -78,7 +78,8 @@ def level_accuracy(
 
     .. math::
 
-        \mathrm{acc}_l = \frac{1}{N} \sum_i \left[ \arg\max_{v \text{ at level } l} p_i(v) = a_l(y_i) \right],
+        \mathrm{acc}_l = \frac{1}{N} \sum_i
+        \left[ \operatorname{argmax}_{v \text{ at level } l} p_i(v) = a_l(y_i) \right],
         \qquad p_i(v) = \sum_{c \text{ below } v} p_{ic}
 
     and for `by="argmax"` the prediction is `a_l(argmax_c p_ic)` instead. A class that lies above a level is

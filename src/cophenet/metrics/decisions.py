@@ -117,7 +117,7 @@ def decision_cost(
 
     .. math::
 
-        \frac{1}{N} \sum_i \mathrm{cost}\left(y_i, \arg\min_k R_i(k)\right)
+        \frac{1}{N} \sum_i \mathrm{cost}\left(y_i, \operatorname{argmin}_k R_i(k)\right)
 
     R_i is the expected cost of sample i, as `expected_cost` computes it.
 
@@ -150,7 +150,7 @@ class DecisionCost(SumMetric):
 
     .. math::
 
-        \frac{1}{N} \sum_i \mathrm{cost}\left(y_i, \arg\min_k R_i(k)\right),
+        \frac{1}{N} \sum_i \mathrm{cost}\left(y_i, \operatorname{argmin}_k R_i(k)\right),
         \qquad R_i(k) = \sum_j p_{ij} \, \mathrm{cost}(j, k)
 
     Karthik et al. 2021, arXiv:2104.00795.

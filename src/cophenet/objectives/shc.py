@@ -22,8 +22,8 @@ def soft_consistency(coarse_logits: Tensor, fine_logits: Tensor, parents: Tensor
 
     .. math::
 
-        \tfrac{1}{2} \mathrm{KL}(p \,\|\, m) + \tfrac{1}{2} \mathrm{KL}(q \,\|\, m), \qquad
-        m = \tfrac{1}{2} (p + q), \qquad q_i = \sum_{j \text{ child of } i} p'_j
+        \frac{\mathrm{KL}(p \,\|\, m) + \mathrm{KL}(q \,\|\, m)}{2}, \qquad
+        m = \frac{p + q}{2}, \qquad q_i = \sum_{j \text{ child of } i} p'_j
 
     p are the coarse, p' the fine probabilities. Garg et al., ECCV 2022, arXiv:2207.12646.
 

@@ -229,7 +229,7 @@ class FlowTree(SeededDistance, PlanDistance):
 
     .. math::
 
-        \rho(u, v) = \langle P_t, D \rangle, \qquad P_t = \arg\min_P \langle P, T \rangle
+        \rho(u, v) = \langle P_t, D \rangle, \qquad P_t = \operatorname{argmin}_P \langle P, T \rangle
 
     T_ij is the distance of the two samples in the QuadTree.
 

@@ -137,7 +137,8 @@ class Sinkhorn(ClassDistance):
 
     .. math::
 
-        \rho(u, v) = \langle P, D \rangle, \qquad P = \arg\min_P \langle P, D \rangle - \varepsilon H(P)
+        \rho(u, v) = \langle P, D \rangle, \qquad
+        P = \operatorname{argmin}_P \langle P, D \rangle - \varepsilon H(P)
         \quad \text{subject to} \quad P 1 = a, \; P^\top 1 = b
 
     H(P) = -sum_ij P_ij (log P_ij - 1), so that P = diag(x) exp(-D / reg) diag(y); epsilon is `reg`.

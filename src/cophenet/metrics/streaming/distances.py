@@ -52,8 +52,8 @@ def stream_distances(
 
         \rho_{\mathrm{l2}}(u, v) = \| \mu_u - \mu_v \|_2, \qquad
         \rho_{\mathrm{fastft}}(u, v) = \sum_{ij} P_{ij} \| z_i - z'_j \|_2, \qquad
-        P_{ij} = \left| \left[ \tfrac{i-1}{m}, \tfrac{i}{m} \right) \cap
-        \left[ \tfrac{j-1}{n}, \tfrac{j}{n} \right) \right|
+        P_{ij} = \left| [(i-1)/m, \; i/m) \cap
+        [(j-1)/n, \; j/n) \right|
 
     Zeng et al. 2025, arXiv:2410.03052, section 2.1 and Algorithm 1.
 
