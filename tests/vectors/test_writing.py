@@ -23,6 +23,25 @@ def test_what_is_written_in_parts_reads_back(ending, tmp_path):
     assert labels == [str(row) for row in range(len(ROWS))]
 
 
+@pytest.mark.parametrize("ending", ["npz", "npy", "safetensors", "parquet", "csv"])
+def test_labels_that_are_integers_in_one_part_and_names_in_another(ending, tmp_path):
+    """They were positions in the list of names in the first part, but were written as numbers."""
+    path = tmp_path / f"out_features.{ending}"
+    for parts in (["0", "1"], ["a", "b"]), (["a", "1"], ["0", "1"], ["x"]), (["5", "-1"], ["07", "5"]):
+        write_vectors(path, [{"features": ROWS[: len(part)], "labels": np.array(part)} for part in parts])
+        assert read_vectors(path)[1] == [label for part in parts for label in part]
+
+
+@pytest.mark.parametrize("ending", ["npz", "npy", "safetensors"])
+@pytest.mark.parametrize("later", [[0.5, 1.5], ["02", "03"]])
+def test_numbers_are_not_truncated_to_the_type_of_the_first_part(ending, later, tmp_path):
+    path = tmp_path / f"out_features.{ending}"
+    parts = [{"features": ROWS[:2], "labels": np.array(values)} for values in ([0, 1], later)]
+    with pytest.raises(ValueError, match=r"parts of a column must be of one kind, got .* after int64"):
+        write_vectors(path, parts)
+    assert not path.exists()
+
+
 def test_a_failed_writer_leaves_what_was_there(tmp_path):
     path = tmp_path / "out.csv"
     path.write_text("old")

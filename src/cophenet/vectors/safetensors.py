@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -26,11 +26,12 @@ from cophenet.vectors.formats import (
     Part,
     VectorFormat,
     check_bytes,
+    is_whole,
     register_format,
     split_rows,
     to_tensor,
 )
-from cophenet.vectors.writing import collect
+from cophenet.vectors.writing import Column, collect
 
 __all__ = ["Safetensors"]
 
@@ -85,9 +86,11 @@ class Safetensors(VectorFormat):
         names: dict[str, int] = {}
         with (
             replaced_file(path) as temporary,
-            collect(_numbered(parts, names), path.parent) as columns,
+            collect(parts, path.parent) as given,
+            collect(_numbered(given, names), path.parent) as numbered,
             temporary.open("wb") as stream,
         ):
+            columns = {**given, **numbered}
             header: dict[str, Any] = {_METADATA: {"labels": json.dumps(list(names))}} if names else {}
             end = 0
             for name, column in columns.items():
@@ -122,17 +125,18 @@ class Safetensors(VectorFormat):
         return {name: _map_tensor(path, header[name], begin, mode) for name in names if name in header}
 
 
-def _numbered(parts: Iterable[Columns], names: dict[str, int]) -> Iterator[Columns]:
-    """Replace labels that are names by positions in `names`, to which new names are appended."""
-    for columns in parts:
-        labels = columns.get("labels")
-        is_text = labels is not None and labels.dtype.kind == "U"
-        if labels is None or not (is_text or names):
-            yield columns
-            continue
-        texts = [str(label) for label in labels.tolist()]
-        places = [names.setdefault(text, len(names)) for text in texts]
-        yield {**columns, "labels": np.array(places, dtype=np.int64)}
+def _numbered(columns: Mapping[str, Column], names: dict[str, int]) -> Iterator[Columns]:
+    """Labels that are text as integers: their values if all are integers, else positions in `names`.
+
+    New names are appended to `names`.
+    """
+    labels = columns.get("labels")
+    if labels is None or not labels.is_text:
+        return
+    whole = all(is_whole(text) for part in labels.parts() for text in part.tolist())
+    for part in labels.parts():
+        numbers = [int(text) if whole else names.setdefault(text, len(names)) for text in part.tolist()]
+        yield {"labels": np.array(numbers, dtype=np.int64)}
 
 
 def _names(path: Path) -> Array | None:

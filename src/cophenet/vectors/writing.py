@@ -103,14 +103,11 @@ def _fitting(form: VectorFormat, path: Path, columns: Columns, numbered: Collect
         return columns
     fitting = {}
     for name, values in columns.items():
-        if values.dtype.kind not in "OU":
+        if values.dtype.kind not in "OU" or name in form.text_columns:
             fitting[name] = values
         elif name not in numbered:
             texts = [str(value) for value in values.tolist()]
             if not all(is_whole(text) for text in texts):
-                if name in form.text_columns:
-                    fitting[name] = np.array(texts)
-                    continue
                 raise ValueError(f"{path}: {form.extension[1:]} holds no text, but {name} are names")
             fitting[name] = np.array([int(text) for text in texts], dtype=np.int64)
     return fitting
@@ -124,23 +121,32 @@ class Column:
         folder: Folder of the unnamed temporary file.
 
     Attributes:
+        is_text: Whether it holds text; later numbers are converted to it.
         dtype: For numbers the dtype of the first rows; for text that of the longest one so far.
     """
 
     def __init__(self, first: Array, folder: Path) -> None:
-        self._is_text = first.dtype.kind in "OU"
-        self.dtype: np.dtype[Any] = np.dtype("<U1") if self._is_text else first.dtype
+        self.is_text = first.dtype.kind in "OU"
+        self.dtype: np.dtype[Any] = np.dtype("<U1") if self.is_text else first.dtype
         self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `collect`
         self._rows, self._width = 0, first.shape[1:]
         self._texts: list[tuple[int, np.dtype[Any]]] = []  # rows and type of each part
 
     def add(self, values: Array) -> None:
-        """Append rows."""
+        """Append rows.
+
+        Raises:
+            ValueError: If they would be truncated, as text and fractions after integers.
+        """
         self._rows += len(values)
-        if self._is_text:
+        if self.is_text:
             values = np.array([str(value) for value in values.tolist()], dtype=np.str_)
             self._texts.append((len(values), values.dtype))
             self.dtype = max(self.dtype, values.dtype, key=lambda dtype: dtype.itemsize)
+        elif not np.can_cast(values.dtype, self.dtype, "same_kind"):
+            raise ValueError(
+                f"all parts of a column must be of one kind, got {values.dtype} after {self.dtype}"
+            )
         else:
             values = np.ascontiguousarray(values, dtype=self.dtype)
         self._file.write(values.tobytes())
@@ -150,11 +156,15 @@ class Column:
         """Shape of all rows."""
         return (self._rows, *self._width)
 
-    def copy_to(self, stream: IO[bytes]) -> None:
-        """Write the bytes of all rows to a stream."""
+    def parts(self) -> Iterator[Array]:
+        """Yield the parts of a column of text as they were added."""
         self._file.seek(0)
         for rows, dtype in self._texts:
-            part = np.frombuffer(self._file.read(rows * dtype.itemsize), dtype)
+            yield np.frombuffer(self._file.read(rows * dtype.itemsize), dtype)
+
+    def copy_to(self, stream: IO[bytes]) -> None:
+        """Write the bytes of all rows to a stream."""
+        for part in self.parts():
             stream.write(part.astype(self.dtype).tobytes())
         shutil.copyfileobj(self._file, stream, 1 << 20)
 
