@@ -50,6 +50,13 @@ def test_missing_files_are_named(tmp_path):
         FashionMnist().load(None)
 
 
+def test_without_a_folder_the_current_one_is_not_searched(tmp_path, monkeypatch):
+    monkeypatch.chdir(write_fashion_mnist(tmp_path))
+    assert not any(need.found for need in FashionMnist().requirements(None))
+    with pytest.raises(FileNotFoundError, match=rf"put train-images-idx3-ubyte, {LABELS}, .* give data_dir"):
+        FashionMnist().load(None)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -84,12 +84,17 @@ class FashionMnist(DataSource):
         """The four files, and whether they are there, plain or with .gz."""
         files = _find(data_dir)
         note = f"plain or with .gz, from {HOME}"
-        return [Requirement(path, path.is_file(), note) for pair in files.values() for path in pair]
+        # Without a folder nothing is there, not even what is in the current folder.
+        return [
+            Requirement(path, data_dir is not None and path.is_file(), note)
+            for pair in files.values()
+            for path in pair
+        ]
 
     def load(self, data_dir: Path | None) -> DataSet:
         """Read the data set."""
         missing = [need for need in self.requirements(data_dir) if not need.found]
-        if data_dir is None or missing:
+        if missing:
             names = ", ".join(need.path.name for need in missing)
             raise FileNotFoundError(
                 f"data {self.name!r} was not found: put {names} ({missing[0].note}) "
@@ -111,7 +116,6 @@ def _find(data_dir: Path | None) -> dict[Part, list[Path]]:
 
 
 def _existing(data_dir: Path | None, name: str) -> Path:
-    # Without a folder no file is searched for, not even in the current folder.
     if data_dir is None:
         return Path(name)
     places = [data_dir / folder / (name + suffix) for folder in _FOLDERS for suffix in ("", ".gz")]
