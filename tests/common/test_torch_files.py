@@ -105,6 +105,19 @@ def test_tensors_larger_than_their_memory(old, tmp_path):
         read_state(tmp_path / "a.pt")
 
 
+@pytest.mark.parametrize("old", [False, True])
+def test_elements_of_sixteen_bytes_count_as_such(old, tmp_path, monkeypatch):
+    monkeypatch.setenv("COPHENET_MAX_UNPACKED_BYTES", "2400000")
+    for dtype, refused in ((torch.complex64, False), (torch.complex128, True)):
+        state = {"w": torch.zeros(1, dtype=dtype).expand(200_000)}
+        torch.save(state, tmp_path / "a.pt", _use_new_zipfile_serialization=not old)
+        if refused:
+            with pytest.raises(TooLargeError, match="unpack to more than"):
+                load_torch(tmp_path / "a.pt")
+        else:
+            assert len(load_torch(tmp_path / "a.pt")["w"]) == 200_000
+
+
 def test_the_file_is_checked_in_the_format_that_torch_takes_it_for(tmp_path):
     """A zip file may have anything before it, which torch would read in the old format."""
     old, new = io.BytesIO(), io.BytesIO()

@@ -12,6 +12,7 @@ from torch import nn
 
 from cophenet._common.trust import TrustError
 from cophenet.models import create_backbone
+from cophenet.models.other_packages import Foreign
 
 OWN = """
 import os
@@ -111,6 +112,13 @@ def test_own_module_that_changes_its_mind(own: str) -> None:
     net = create_backbone(own, input_shape=(3,), mode="changing")
     with pytest.raises(ValueError, match="gave 3 features, and 4 when made"):
         net(torch.zeros(2, 3))
+
+
+def test_a_module_that_fails_keeps_its_mode() -> None:
+    module = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5).eval())
+    with pytest.raises(ValueError, match=r"cannot take inputs of shape \(5,\)"):
+        Foreign(module, (5,), name="own")
+    assert [part.training for part in module.modules()] == [True, True, False]
 
 
 def test_own_module_refusals(own: str) -> None:

@@ -117,6 +117,18 @@ def test_positions_of_another_image_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "shape", [(), (17, 8), (1, 16, 8), (2, 17, 8), (1, 1, 8), (1, 0, 8), (1, 17, 0), (1, 17, 9)]
+)
+def test_positions_that_are_no_grid(shape: tuple[int, ...], tmp_path: Path) -> None:
+    for dtype in (torch.float32, torch.int64):
+        state = {**vit().state_dict(), "encoder.pos_embedding": torch.zeros(shape, dtype=dtype)}
+        with pytest.raises(
+            ValueError, match=r"do not fit the backbone:\n  wrong shape \(1\): encoder.pos_embed"
+        ):
+            load_weights(vit(interpolate_positions=True), saved(tmp_path, state))
+
+
+@pytest.mark.parametrize(
     ("state", "message"),
     [
         ({"state_dict": {"a": torch.zeros(1)}, "epoch": 3}, "got dict at 'state_dict'; save the state_dict"),

@@ -88,8 +88,8 @@ class LimitedUnpickler(pickle._Unpickler):
 _LETTERS = 200
 # Pickles in a file of the old format: magic number, version, sizes of types, content, storage keys.
 _OLD_PICKLES = 5
-# Bytes assumed per element.
-_BYTES = 8
+# Bytes assumed per element, and the only type that has more.
+_BYTES, _LARGE_BYTES, _LARGE_STORAGE = 8, 16, "torch.ComplexDoubleStorage"
 
 
 def load_torch(path: Path, *, old_format: bool = True) -> Any:
@@ -157,7 +157,7 @@ def _load_reduce(unpickler: Any) -> None:
     if not isinstance(called, _Named) or not isinstance(arguments, tuple):
         raise RefusedPickleError("it calls what is no class")  # torch would write that out in its error
     if called.name in ("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor"):
-        unpickler.count_elements(arguments[2])
+        unpickler.count_elements(arguments[0].name, arguments[2])
     elif called.name == "collections.OrderedDict":
         for pairs in arguments:
             _check_keys(key for key, _ in pairs)
@@ -198,12 +198,12 @@ class _Checker(LimitedUnpickler):
 
     def __init__(self, file: Any, size: int) -> None:
         super().__init__(file)
-        self._size, self._elements = size, 0
+        self._size, self._unpacked = size, 0
 
-    def count_elements(self, shape: Any) -> None:
+    def count_elements(self, storage: str, shape: Any) -> None:
         """Raise if all tensors are much larger than the file, by zero strides or missing storage."""
-        self._elements += math.prod(shape)
-        check_unpacked(self._size, _BYTES * self._elements)
+        self._unpacked += math.prod(shape) * (_LARGE_BYTES if storage == _LARGE_STORAGE else _BYTES)
+        check_unpacked(self._size, self._unpacked)
 
     def find_class(self, module: str, name: str) -> Any:
         if len(module) + len(name) > _LETTERS:
@@ -211,8 +211,8 @@ class _Checker(LimitedUnpickler):
         return _Named(f"{module}.{name}")
 
     def persistent_load(self, pid: Any) -> Any:
-        self.count_elements(pid[4:5])
-        return _Named()
+        self.count_elements(pid[1].name, pid[4:5])
+        return _Named(pid[1].name)
 
 
 def read_plain_pickle(stream: IO[bytes], where: str) -> Any:

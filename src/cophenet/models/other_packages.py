@@ -86,8 +86,9 @@ class Foreign(Backbone):
             raise ValueError(
                 f"backbone {self.name!r} cannot take inputs of shape {tuple(input_shape)}: {error}"
             ) from error
-        for module, training in modes.items():
-            module.training = training
+        finally:
+            for module, training in modes.items():
+                module.training = training
         self._check(features, 2)
         return int(features.shape[1])
 

@@ -138,9 +138,16 @@ class VisionTransformer(Backbone):
 
 
 def _resize(positions: Tensor, side: int) -> Tensor:
-    """(1, 1 + old_side ** 2, width) -> (1, 1 + side ** 2, width); the class token is not changed."""
-    _, length, width = positions.shape
-    old = isqrt(length - 1)
+    """(1, 1 + old_side ** 2, width) -> (1, 1 + side ** 2, width); the class token is not changed.
+
+    Positions that are no square grid of floats are returned as they are, for the list of what does not fit.
+    """
+    old = (
+        isqrt(max(0, positions.shape[1] - 1)) if positions.ndim == 3 and positions.is_floating_point() else 0
+    )
+    if not old or positions.shape[:2] != (1, 1 + old**2) or not positions.numel():
+        return positions
+    width = positions.shape[2]
     grid = positions[:, 1:].transpose(1, 2).reshape(1, width, old, old)
     grid = interpolate(grid, size=(side, side), mode="bicubic", align_corners=True)
     return torch.cat((positions[:, :1], grid.flatten(2).transpose(1, 2)), 1)
