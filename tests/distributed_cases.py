@@ -18,6 +18,7 @@ from cophenet import CPCCLoss, Hierarchy
 from cophenet.models import Network as BackboneNetwork
 from cophenet.models import build_heads, create_backbone
 from cophenet.objectives import Flat, Objective, StepOutput, create_objective
+from cophenet.objectives.cpcc import WithCPCC
 from cophenet.transport import EMD
 
 TREE = Hierarchy.from_paths([(f"group{c // 3}", f"class{c}") for c in range(9)])
@@ -86,6 +87,27 @@ def seeded_case(rank: int, name: str, parts: Parts) -> Any:
     """Generators that differ before the first step."""
     criterion = CPCCLoss(TREE, name, generator=torch.Generator().manual_seed(5 + rank))
     return loss_steps(criterion, [parts[rank]] * 2, True, [None, None])
+
+
+class Noisy(Flat):
+    """Cross entropy, and random numbers of its own."""
+
+    def __init__(self, tree: Hierarchy, seed: int) -> None:
+        super().__init__(tree)
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def terms(self, step: StepOutput) -> dict[str, Tensor]:
+        noise = torch.rand((), generator=self.generator, dtype=torch.float64)
+        return {**super().terms(step), "noise": noise}
+
+
+def two_generators_case(rank: int, distance: str, parts: Parts) -> Any:
+    """Steps of an objective with CPCC, both with generators that differ before the first step."""
+    x, y = parts[rank]
+    options = {} if distance == "l2" else {"generator": torch.Generator().manual_seed(5 + rank)}
+    objective = WithCPCC(Noisy(TREE, 7 + rank), {"distance": distance, **options})
+    step = StepOutput(x, {"level2": torch.zeros(len(y), TREE.num_classes)}, y)
+    return [{name: term.item() for name, term in objective(step).items()} for _ in range(2)]
 
 
 def message_of(function: Any) -> str:

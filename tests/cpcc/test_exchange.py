@@ -107,6 +107,17 @@ def test_random_numbers_are_those_of_the_first_process(ranks, name):
             assert relative(found, gradient) < 1e-10
 
 
+@pytest.mark.parametrize("name", ["l2", "swd"])
+def test_random_numbers_of_an_objective_and_of_its_distance(ranks, name):
+    batch = whole_batch()
+    expected = cases.two_generators_case(0, name, [batch])
+    for wanted, *seen in zip(
+        expected, *ranks(cases.two_generators_case, name, cut(batch, ranks.count)), strict=True
+    ):
+        for term in ("cpcc", "noise"):
+            assert np.mean([terms[term] for terms in seen]) == pytest.approx(wanted[term], rel=1e-10)
+
+
 @pytest.mark.parametrize("name", ["l2", "fastft", "swd"])
 def test_undefined_loss(ranks, name):
     x, y = whole_batch()

@@ -135,7 +135,7 @@ def meet(
     problem: Exception | None = None,
     weighted: bool = False,
     flags: Tensor | None = None,
-    generator: torch.Generator | None = None,
+    generators: Sequence[torch.Generator | None] = (),
     setup: Setup | None = None,
 ) -> Shards:
     """Exchange the shapes and errors of the batches of all processes, in one exchange.
@@ -145,7 +145,8 @@ def meet(
         problem: The error in the batch of this process, if there is one.
         weighted: Whether the samples have flow weights.
         flags: (3,) integers, see `Shards.flags`.
-        generator: Random generator of the loss; its state is set to that of the first process everywhere.
+        generators: Random generators of the loss; their states are set to those of the first process
+            everywhere.
         setup: Settings of the loss, which must be the same on all processes.
 
     Raises:
@@ -156,9 +157,10 @@ def meet(
     if problem is None and features.dtype not in DTYPES:
         problem = ValueError(f"features must be one of {', '.join(map(str, DTYPES))}, got {features.dtype}")
     numbers = [_size(problem)] + [0] * 7
+    drawing = [generator for generator in generators if generator is not None]
     if problem is None:
         wants = torch.is_grad_enabled() and features.requires_grad
-        mark = 0 if generator is None else zlib.crc32(generator.get_state().numpy().tobytes())
+        mark = zlib.crc32(b"".join(generator.get_state().numpy().tobytes() for generator in drawing))
         digest = 0 if setup is None else setup.digest
         numbers[1:] = [*features.shape, DTYPES.index(features.dtype), int(weighted), int(wants), mark, digest]
     device = _message_device(features)
@@ -175,8 +177,9 @@ def meet(
     _check_alike("features must have one width on all processes", widths)
     _check_alike("features must have one dtype on all processes", [DTYPES[code] for code in dtypes])
     _check_alike("flow_weights must be given on all processes or on none", weights.astype(bool).tolist())
-    if generator is not None and len(set(marks.tolist())) > 1:
-        _align(generator, device)
+    if len(set(marks.tolist())) > 1:
+        for generator in drawing:
+            _align(generator, device)
     return Shards(sizes, bool(wanted.any()), table[:, 8:])
 
 

@@ -322,7 +322,7 @@ def _meet(
         features,
         problem=problem,
         weighted=weights is not None,
-        generator=getattr(criterion.distance, "generator", None),
+        generators=[getattr(criterion.distance, "generator", None)],
         setup=criterion._setup,
     )
 

@@ -266,7 +266,7 @@ class Objective(nn.Module, ABC):
         except Exception as error:
             problem = error
         given: Any = getattr(step, "features", None)
-        shards = meet(given, problem=problem, flags=flags, generator=self.generator, setup=self._setup)
+        shards = meet(given, problem=problem, flags=flags, generators=self._generators, setup=self._setup)
         lowest, highest, infinite = shards.flags.T
         self._check_flags(lowest.min(), highest.max(), infinite.sum(), shards.sizes.sum())
         with without_autocast(step.features):
@@ -279,6 +279,11 @@ class Objective(nn.Module, ABC):
         if shards.scale != 1:
             terms = {name: term * shards.scale for name, term in terms.items()}
         return {**terms, **compared}
+
+    @property
+    def _generators(self) -> list[torch.Generator | None]:
+        """The generators that must be the same on all processes."""
+        return [self.generator]
 
     @property
     def _draws_in_terms(self) -> bool:

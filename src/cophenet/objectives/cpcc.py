@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cophenet._common.checks import wrong_argument
@@ -49,6 +50,11 @@ class WithCPCC(Objective):
     def phases(self) -> tuple[Phase, ...]:
         """The phases of the base."""
         return self.base.phases
+
+    @property
+    def _generators(self) -> list[torch.Generator | None]:
+        """Those of the base, and that of the distance."""
+        return [*self.base._generators, self.generator]
 
     @property
     def _draws_in_terms(self) -> bool:
