@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cophenet._common.arrays import check_arrays, file_checksum, recorded_checksum, with_checksum
 from cophenet._common.limits import reading
+from cophenet._common.safetensors_header import header_bytes, read_header
 
 __all__ = ["content_checksum", "dump_tensors", "read_metadata", "read_tensors"]
 
@@ -33,11 +34,8 @@ def dump_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
     texts = with_checksum({name: values.numpy() for name, values in own.items()}, metadata or {})
     data = save(own, metadata=texts)
     # The package writes the metadata in arbitrary order.
-    begin = 8 + int.from_bytes(data[:8], "little")
-    header = {**json.loads(data[8:begin]), "__metadata__": dict(sorted(texts.items()))}
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + data[begin:]
+    header = read_header(io.BytesIO(data), len(data))
+    return header_bytes(header.tensors, dict(sorted(texts.items())), compact=True) + data[header.begin :]
 
 
 def read_metadata(path: Path) -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -17,8 +16,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cophenet._common.arrays import check_arrays, recorded_checksum
-from cophenet._common.files import parse_json, replaced_file
-from cophenet._common.limits import size_text
+from cophenet._common.files import replaced_file
+from cophenet._common.safetensors_header import Header, header_bytes, read_header, refuse_damaged
 from cophenet.vectors.formats import (
     Array,
     Columns,
@@ -53,10 +52,6 @@ _TYPES: dict[str, np.dtype[Any]] = {
     "F8_E5M2": np.dtype([("float8_e5m2", "<i1")]),
     "F8_E4M3": np.dtype([("float8_e4m3fn", "<i1")]),
 }
-_LENGTH_BYTES = 8
-_METADATA = "__metadata__"
-# The same limit as in the package safetensors.
-_HEADER_BYTES = 100_000_000
 _NAME_LETTERS = 1000
 
 
@@ -91,21 +86,19 @@ class Safetensors(VectorFormat):
             temporary.open("wb") as stream,
         ):
             columns = {**given, **numbered}
-            header: dict[str, Any] = {_METADATA: {"labels": json.dumps(list(names))}} if names else {}
+            tensors: dict[str, Any] = {}
             end = 0
             for name, column in columns.items():
                 begin, end = end, end + column.dtype.itemsize * math.prod(column.shape)
                 kind = kinds[column.dtype]
-                header[name] = {"dtype": kind, "shape": list(column.shape), "data_offsets": [begin, end]}
-            text = json.dumps(header).encode()
-            text += b" " * (-len(text) % 8)
-            stream.write(len(text).to_bytes(_LENGTH_BYTES, "little") + text)
+                tensors[name] = {"dtype": kind, "shape": list(column.shape), "data_offsets": [begin, end]}
+            stream.write(header_bytes(tensors, {"labels": json.dumps(list(names))} if names else {}))
             for column in columns.values():
                 column.copy_to(stream)
 
     def label_facts(self, path: Path) -> LabelFacts:
         """Facts from the header: labels are numbers unless there are names for them."""
-        return LabelFacts(numbers=_names(path) is None, logits="logits" in _read_header(path)[0])
+        return LabelFacts(numbers=_names(path) is None, logits="logits" in _read_header(path).tensors)
 
     def map(self, path: Path, labelled: bool, mode: Literal["r", "c"]) -> dict[str, Array]:
         """Map each tensor; labels with names are returned as names, in memory."""
@@ -141,10 +134,10 @@ def _numbered(columns: Mapping[str, Column], names: dict[str, int]) -> Iterator[
 
 def _names(path: Path) -> Array | None:
     """The names of a file's labels; None if the labels are numbers."""
-    metadata = _read_header(path)[1]
+    metadata = _read_header(path).metadata
     if "labels" not in metadata:
         return None
-    with _refuse_damaged():
+    with refuse_damaged():
         names = json.loads(metadata["labels"])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("names of labels that are no list of text")
@@ -154,7 +147,7 @@ def _names(path: Path) -> Array | None:
 
 
 def _named(labels: Array, names: Array) -> Array:
-    with _refuse_damaged():
+    with refuse_damaged():
         if labels.dtype.kind not in "iu" or (
             len(labels) and not 0 <= labels.min() <= labels.max() < len(names)
         ):
@@ -162,30 +155,9 @@ def _named(labels: Array, names: Array) -> Array:
         return np.asarray(names[labels])
 
 
-@contextmanager
-def _refuse_damaged() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"truncated, damaged or not a safetensors file: {error}") from error
-
-
-def _read_header(path: Path) -> tuple[dict[str, Any], dict[str, str], int]:
-    """Read the header: tensors by name, the metadata, and the position of the data in the file."""
-    size = path.stat().st_size
-    with _refuse_damaged(), path.open("rb") as stream:
-        length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
-        if not 0 < length <= size - _LENGTH_BYTES:
-            raise ValueError(f"a header of {length} bytes")
-        if length > _HEADER_BYTES:
-            raise ValueError(f"a header of {length} bytes, more than {size_text(_HEADER_BYTES)} (limit)")
-        header: dict[str, Any] = parse_json(stream.read(length).decode())
-        metadata = dict(header.pop(_METADATA, None) or {})
-        begin = _LENGTH_BYTES + length
-        end = begin + max((entry["data_offsets"][1] for entry in header.values()), default=0)
-        if end != size:
-            raise ValueError(f"{size} bytes, but its tensors end at {end}")
-        return header, metadata, begin
+def _read_header(path: Path) -> Header:
+    with path.open("rb") as stream:
+        return read_header(stream, path.stat().st_size)
 
 
 @lru_cache(maxsize=64)
@@ -202,7 +174,7 @@ def _check_bytes(path: Path, changed: int, size: int) -> None:
 
 
 def _map_tensor(path: Path, entry: dict[str, Any], begin: int, mode: Literal["r", "c"]) -> Array:
-    with _refuse_damaged():
+    with refuse_damaged():
         kind, shape = entry["dtype"], tuple(entry["shape"])
         if kind not in _TYPES:
             raise ValueError(f"numbers of type {kind}, which is none of {', '.join(_TYPES)}")
