@@ -1,15 +1,21 @@
 """On the way from a recipe to its training nothing is validated or made more often than needed."""
 
 from functools import wraps
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
+import torch
 
+from cophenet.data import HierarchicalBatchSampler, Loader
+from cophenet.models import Network
 from cophenet.models.mlp import MLP
 from cophenet.objectives import SoftLabels
 from cophenet.recipes import checks, load, load_recipe, recipe
 from cophenet.recipes.recipe import Recipe
 from cophenet.runs import experiment, train
 from cophenet.runs.experiment import load_experiment
+from cophenet.runs.lightning_module import TrainingModule
 
 SOFT = ("objective.name=soft", "objective.options.soft.beta=3")
 
@@ -86,6 +92,24 @@ def test_a_training_has_one_loader_of_its_batches(monkeypatch, tmp_path):
     recipe = load_recipe("digits", None, ["epochs=3"])
     train(recipe, tmp_path / "run", accelerator="cpu", loggers=(), progress=False)
     assert sum(shuffled) == 1
+
+
+@pytest.mark.parametrize("sampler", [False, True])
+def test_a_process_with_a_device_has_one_loader_and_the_sampler_of_the_check(sampler, counted, monkeypatch):
+    counts = counted(HierarchicalBatchSampler)
+    settings = ["batch_size=64", "data.sampler={classes_per_batch: 4, samples_per_class: 16}"]
+    made = load_experiment(load_recipe("digits", None, settings if sampler else []))
+    check = made.training_loader(3)
+    place = SimpleNamespace(
+        strategy=SimpleNamespace(root_device=torch.device("meta")), global_rank=1, world_size=2
+    )
+    module = TrainingModule(made, Mock(spec=Network), made.fresh_objective(), 3)
+    monkeypatch.setattr(TrainingModule, "trainer", place)
+    counted(Loader)
+    assert module.steps_per_epoch == len(check)
+    rest = module.train_dataloader()
+    assert (rest.loader.device.type, rest.loader.rank, rest.loader.world_size) == ("meta", 1, 2)
+    assert counts == {"HierarchicalBatchSampler": int(sampler), "Loader": 1}
 
 
 def test_every_training_has_an_objective_of_its_own():

@@ -82,6 +82,9 @@ class Experiment:
     trunk: Trunk | None = None
     images: DataSet | None = None
     _loaders: dict[Any, Loader] = field(default_factory=dict, init=False, repr=False)
+    _samplers: dict[int, HierarchicalBatchSampler | None] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @property
     def mean(self) -> tuple[float, ...]:
@@ -160,7 +163,8 @@ class Experiment:
         """Return a loader of training batches, in a different order in every epoch.
 
         The last batch of an epoch is dropped if a process would get less than two samples of it, because
-        batch normalization needs two. The loader is cached by its arguments.
+        batch normalization needs two. The loader is cached by its arguments, its sampler by the seed: all
+        devices and ranks share one.
 
         Args:
             seed: Seed of order and augmentation.
@@ -175,7 +179,9 @@ class Experiment:
 
     def _make_training_loader(self, seed: int, device: torch.device, rank: int, world_size: int) -> Loader:
         rest = len(self.train) % self.recipe.batch_size
-        sampler = self._sampler(seed)
+        if seed not in self._samplers:
+            self._samplers[seed] = self._make_sampler(seed)
+        sampler = self._samplers[seed]
         return Loader(
             self.train,
             self.recipe.batch_size,
@@ -191,7 +197,7 @@ class Experiment:
             **self._arguments(self.train),
         )
 
-    def _sampler(self, seed: int) -> HierarchicalBatchSampler | None:
+    def _make_sampler(self, seed: int) -> HierarchicalBatchSampler | None:
         """Create the sampler of whole batches, which the loader divides among the processes."""
         if self.recipe.data.sampler is None:
             return None

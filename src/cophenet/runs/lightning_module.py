@@ -92,7 +92,18 @@ class TrainingModule(pl.LightningModule):
     @cached_property
     def steps_per_epoch(self) -> int:
         """Number of batches of a whole epoch."""
-        return len(self.experiment.training_loader(self.seed, world_size=self.trainer.world_size))
+        return len(self._loader)
+
+    @property
+    def _loader(self) -> Loader:
+        """This process's share of the training batches."""
+        trainer = self.trainer
+        return self.experiment.training_loader(
+            self.seed,
+            device=trainer.strategy.root_device,
+            rank=trainer.global_rank,
+            world_size=trainer.world_size,
+        )
 
     @property
     def total_step(self) -> int:
@@ -146,14 +157,7 @@ class TrainingModule(pl.LightningModule):
 
     def train_dataloader(self) -> EpochRest:
         """Return the remaining batches of the current epoch; Lightning calls this in every epoch."""
-        trainer = self.trainer
-        loader = self.experiment.training_loader(
-            self.seed,
-            device=trainer.strategy.root_device,
-            rank=trainer.global_rank,
-            world_size=trainer.world_size,
-        )
-        return EpochRest(loader, self.epoch, self.step)
+        return EpochRest(self._loader, self.epoch, self.step)
 
     def val_dataloader(self) -> EpochRest:
         """Return all `watched` samples, on every device."""
