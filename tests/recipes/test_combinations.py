@@ -1,9 +1,14 @@
 """Options of a wrong kind, and settings that cannot go together, are refused when a recipe is read."""
 
+import math
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Literal
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from cophenet._common.checks import check_whole
 from cophenet.data.digits import Digits
@@ -107,6 +112,51 @@ def test_values_of_declared_types_pass():
 )
 def test_every_wrong_option_is_reported_at_its_place(options, problems):
     assert problems_with(Declared, options) == problems
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "problem"),
+    [
+        (Sequence[int], 3, "a list"),
+        (Sequence[str], "ab", "a list"),
+        (list[int], 3, "a list"),
+        (set[int], 3, "a set"),
+        (Iterable[int], 3, "iterable"),
+        (Mapping[str, int], 3, "a mapping of keys to values"),
+        (Callable[[], int], 3, "callable"),
+        (bool, 1, "a boolean"),
+        (None, 1, "None"),
+        (type[Fragile], int, "a subclass of Fragile"),
+        (Path | bool, 1, "an instance of Path or a boolean"),
+        (Literal["a", 3], 4, "'a' or 3"),
+        (date, "x", "valid (Input should be a valid date)"),
+    ],
+)
+def test_what_a_value_must_be(kind, given, problem):
+    def make(value): ...
+
+    make.__annotations__ = {"value": kind}
+    assert problems_with(make, {"value": given}) == f"value: value must be {problem}, got {given!r}"
+
+
+@pytest.mark.parametrize(
+    ("limits", "given", "problem"),
+    [
+        ({"gt": 0.5}, 0.5, "greater than 0.5"),
+        ({"ge": 1.0}, 0.5, "greater than or equal to 1"),
+        ({"lt": 2}, 2.5, "less than 2"),
+        ({"le": 2.0}, 2.5, "less than or equal to 2"),
+        ({"multiple_of": 2.0}, 2.5, "a multiple of 2"),
+        ({"allow_inf_nan": False}, math.inf, "a finite number"),
+    ],
+)
+def test_what_a_number_must_be(limits, given, problem):
+    model = create_model("Limited", value=(float, Field(**limits)))
+    with pytest.raises(ValidationError) as caught:
+        model(value=given)
+    assert (
+        str(recipe_error(caught.value, model, "my.yaml")) == f"my.yaml: value must be {problem}, got {given}"
+    )
 
 
 @pytest.fixture

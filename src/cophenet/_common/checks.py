@@ -30,6 +30,7 @@ __all__ = [
     "escaped",
     "is_plain_text",
     "nearest_hint",
+    "unknown_option",
     "with_reasons",
     "wrong_argument",
 ]
@@ -295,16 +296,33 @@ def check_options(
         Traceback (most recent call last):
         ValueError: objective 'smooth' has no option 'amont'; its options are amount; did you mean 'amount'?
     """
+    for name in options:
+        problem = unknown_option(what, cls, name, also, fixed)
+        if problem:
+            raise ValueError(problem)
+
+
+def unknown_option(
+    what: str,
+    cls: Callable[..., object],
+    name: str,
+    also: Sequence[str] = (),
+    fixed: Iterable[str] = ("tree",),
+) -> str | None:
+    """The message of `check_options` about one name; None if it is an option.
+
+    Example:
+        >>> unknown_option("objective 'smooth'", lambda amount=0.1: amount, "amont")
+        "objective 'smooth' has no option 'amont'; its options are amount; did you mean 'amount'?"
+    """
     arguments = inspect.signature(cls).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     allowed = [a.name for a in arguments if a.kind in kinds and a.name not in fixed]
-    for name in options:
-        if name not in allowed:
-            has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
-            beside = f", beside {', '.join(also)}" if also else ""
-            raise ValueError(
-                f"{what} has no option {name!r}; {has}{beside}{nearest_hint(name, [*also, *allowed])}"
-            )
+    if name in allowed:
+        return None
+    has = f"its options are {', '.join(allowed)}" if allowed else "it has none"
+    beside = f", beside {', '.join(also)}" if also else ""
+    return f"{what} has no option {name!r}; {has}{beside}{nearest_hint(name, [*also, *allowed])}"
 
 
 def nearest_hint(value: object, names: Iterable[str]) -> str:

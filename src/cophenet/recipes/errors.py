@@ -20,17 +20,32 @@ __all__ = [
     "wording_of_several",
 ]
 
-# Errors of pydantic that are reworded in terms of recipes: the verb, and what the value must be.
+# What a value must be, by pydantic's type of the error, with values of its context.
 _DEMANDS = {
-    "dict_type": ("must be ", "a mapping of keys to values"),
-    "int_type": ("must be ", "an integer"),
-    "model_type": ("must be ", "a mapping of keys to values"),
-    "sequence_str": ("must be ", "a list"),
-    "too_short": ("", "must not be empty"),
-    "tuple_type": ("must be ", "a list"),
+    "bool_type": "a boolean",
+    "callable_type": "callable",
+    "dict_type": "a mapping of keys to values",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "frozen_set_type": "a frozenset",
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "greater than or equal to {ge}",
+    "int_type": "an integer",
+    "is_instance_of": "an instance of {class}",
+    "is_subclass_of": "a subclass of {class}",
+    "iterable_type": "iterable",
+    "less_than": "less than {lt}",
+    "less_than_equal": "less than or equal to {le}",
+    "list_type": "a list",
+    "literal_error": "{expected}",
+    "model_type": "a mapping of keys to values",
+    "multiple_of": "a multiple of {multiple_of}",
+    "none_required": "None",
+    "sequence_str": "a list",
+    "set_type": "a set",
+    "string_type": "a string",
+    "tuple_type": "a list",
 }
-
-
 # Largest length of a message, which may quote a value of any length.
 _LETTERS = 1500
 
@@ -134,15 +149,15 @@ def wording(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
         problem: The error.
         model: The model that was validated.
     """
-    verb, what = _demand(problem)
+    demand = "must not be empty" if problem["type"] == "too_short" else f"must be {_demand(problem)}"
     allowed = _literals(_declared(model, problem["loc"])) if problem["type"] == "literal_error" else ()
     hint = nearest_hint(problem["input"], map(str, allowed))
-    return f"{verb}{what}, got {problem['input']!r:.200}{hint}"
+    return f"{demand}, got {problem['input']!r:.200}{hint}"
 
 
 def wording_of_several(problems: Sequence[Mapping[str, Any]], given: object) -> str:
     """Like `wording`, for a value that fails all of several allowed kinds, with one pydantic error each."""
-    demands = dict.fromkeys(_demand(problem)[1] for problem in problems)
+    demands = dict.fromkeys(_demand(problem) for problem in problems)
     return f"must be {' or '.join(demands)}, got {given!r:.200}"
 
 
@@ -164,13 +179,13 @@ def _sentence(problem: Mapping[str, Any], model: type[BaseModel], also: Sequence
     return f"{key or 'the recipe'} {wording(problem, model)}"
 
 
-def _demand(problem: Mapping[str, Any]) -> tuple[str, str]:
-    """What a value must be, after the verb; the verb is empty if the text contains it."""
-    if problem["type"] in _DEMANDS:
-        return _DEMANDS[problem["type"]]
-    text = problem["msg"].replace("an instance of Sequence", "a list").replace("a valid", "a")
-    _, verb, what = text.rpartition("Input should be ")
-    return ("must be ", what) if verb else ("", text)
+def _demand(problem: Mapping[str, Any]) -> str:
+    """What a value must be."""
+    context = problem.get("ctx", {})
+    if context.get("class") == "Sequence":
+        return "a list"
+    whole = {key: int(value) for key, value in context.items() if type(value) is float and value.is_integer()}
+    return _DEMANDS.get(problem["type"], "valid ({msg})").format_map({**problem, **context, **whole})
 
 
 def _declared(model: type[BaseModel], loc: Sequence[Any]) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 from pydantic_core import InitErrorDetails
 
-from cophenet._common.checks import check_options
+from cophenet._common.checks import unknown_option
 from cophenet.recipes.errors import problem_at, refusal, wording, wording_of_several
 
 __all__ = ["Member", "backbone_member", "check_member_options", "data_member", "objective_member"]
@@ -164,10 +164,9 @@ def _problem(
     if first["type"] == "missing":
         return problem_at(key, f"{what} needs the option {name}", whole=True, depends=depends)
     if first["type"] == "extra_forbidden" and member.make is not None:
-        try:
-            check_options(what, member.make, {name: None}, fixed=member.fixed.union(member.elsewhere))
-        except ValueError as error:
-            return problem_at(key, str(error), whole=True, depends=depends)
+        unknown = unknown_option(what, member.make, name, fixed=member.fixed.union(member.elsewhere))
+        if unknown:
+            return problem_at(key, unknown, whole=True, depends=depends)
     if more:
         return problem_at(key, wording_of_several(problems, options[name]), depends=depends)
     return problem_at((*place, *map(str, first["loc"])), wording(first, member.model), depends=depends)
