@@ -1,7 +1,8 @@
 """What one change touches: a distance, an objective or a backbone is one file, or an entry point.
 
 The files are put into a copy of the library; the package is a real one, installed by pip, that adds a
-distance, an objective, a metric, a data set and a backbone. Every part then knows them by their names.
+distance, an objective, a metric, a data set, a backbone and a format of vectors. Every part then knows them
+by their names.
 """
 
 import json
@@ -115,6 +116,28 @@ class Points(DataSource):
         samples = Samples(inputs, np.arange(40), labels, self.tree())
         return DataSet(self.name, self.tree(), lambda part, domain: samples)
 '''
+FORMAT = """
+import json
+
+import numpy as np
+
+from cophenet.vectors import VectorFormat
+
+
+class JsonLines(VectorFormat):
+    extension = ".toyl"
+
+    def read(self, path, rows, labelled):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        labels = np.array([line["labels"] for line in lines]) if "labels" in lines[0] else None
+        yield np.array([line["features"] for line in lines]), labels
+
+    def write(self, path, parts):
+        with path.open("w") as stream:
+            for columns in parts:
+                for row in zip(*(values.tolist() for values in columns.values())):
+                    print(json.dumps(dict(zip(columns, row))), file=stream)
+"""
 PROJECT = """
 [build-system]
 requires = ["setuptools"]
@@ -140,6 +163,10 @@ toy-points = "toy_members.data:Points"
 [project.entry-points."cophenet.backbones"]
 toy-linear = "toy_members.backbone:Linear"
 
+[project.entry-points."cophenet.vectors"]
+".toyl" = "toy_members.vectors:JsonLines"
+".toym" = "toy_members.vectors:JsonLines"
+
 [tool.setuptools]
 packages = ["toy_members"]
 """
@@ -151,6 +178,15 @@ laptop:
   objective: {name: toy-chebyshev, options: {toy-smooth: {amount: 0.2}}}
   optimizer: {name: sgd, lr: 0.1}
   batch_size: 20
+  epochs: 1
+"""
+VECTORS = """
+summary: Vectors in a file.
+laptop:
+  data: {name: vectors, domain: full, options: {train: points.toyl, tree_file: tree.yaml}}
+  model: {backbone: identity}
+  optimizer: {name: sgd, lr: 0.1}
+  batch_size: 16
   epochs: 1
 """
 # Asks the library itself, after the commands.
@@ -187,7 +223,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Where pip has installed a package with a member for each of five rooms."""
+    """Where pip has installed a package with a member for each of six rooms."""
     project, target = tmp_path_factory.mktemp("toy"), tmp_path_factory.mktemp("installed")
     (project / "pyproject.toml").write_text(PROJECT)
     (project / "toy_members").mkdir()
@@ -205,6 +241,7 @@ def installed(tmp_path_factory):
         "metric": METRIC,
         "data": DATA,
         "backbone": backbone,
+        "vectors": FORMAT,
     }
     for name, text in files.items():
         (project / "toy_members" / f"{name}.py").write_text(text)
@@ -276,3 +313,29 @@ def test_an_installed_package_adds_to_all_rooms(installed):
     assert not (installed / "never").exists()
     assert answer["embedded"] == {"toy-chebyshev": True, "toy-smooth": True}
     assert {"toy-chebyshev", "toy-smooth", "broken"} <= set(answer["completed"])
+
+
+def test_an_installed_format_of_vectors_is_read_and_written_everywhere(installed):
+    rows = [{"features": [i % 4, i % 3, 0.5], "labels": "abcd"[i % 4]} for i in range(40)]
+    (installed / "points.toyl").write_text("\n".join(map(json.dumps, rows)))
+    (installed / "tree.yaml").write_text("{low: [a, b], high: [c, d]}")
+    (installed / "vectors.yaml").write_text(VECTORS)
+    commands = [
+        "embed --help",
+        "measure --help",
+        "data list",
+        "embed points.toyl --tree tree.yaml --save model -o own.toyl",
+        "predict points.toyl --model model -o answers.toyl",
+        "measure own.toyl --tree tree.yaml",
+        "train vectors.yaml --data-dir . --threads 1 -o trained",
+        "embed points.toym --tree tree.yaml -o never.npz",
+    ]
+    outcomes, _ = ask(installed, commands, [])
+    texts = [text for _, text in outcomes]
+    assert [code for code, _ in outcomes] == [0, 0, 0, 0, 0, 0, 0, 2], texts
+    assert all("safetensors, toyl or" in " ".join(text.split()) for text in texts[:3]), texts[:3]
+    written = (installed / "own.toyl").read_text().splitlines()
+    assert [json.loads(line)["labels"] for line in written] == [*"abcd"] * 10
+    assert len((installed / "answers.toyl").read_text().splitlines()) == 40
+    assert "CPCC" in texts[5]
+    assert "the name of a format must be its extension '.toyl', got '.toym'" in texts[7]

@@ -28,6 +28,7 @@ from cophenet.cli import (
     tree,
     warm_up,
 )
+from cophenet.cli.options import VectorsCommand
 
 __all__ = ["app", "main"]
 
@@ -47,12 +48,12 @@ app = typer.Typer(
 app.command("train")(train.train)
 app.command("recipes")(recipes.recipes)
 app.command("evaluate")(evaluate.evaluate)
-app.command("measure")(measure.measure)
+app.command("measure", cls=VectorsCommand)(measure.measure)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
-app.command("embed")(embed.embed)
-app.command("predict")(embed.predict)
-app.command("search")(embed.search)
+app.command("embed", cls=VectorsCommand)(embed.embed)
+app.command("predict", cls=VectorsCommand)(embed.predict)
+app.command("search", cls=VectorsCommand)(embed.search)
 app.command("study")(study.study)
 app.command("reproduce")(reproduce.reproduce)
 app.command("warm-up")(warm_up.warm_up)

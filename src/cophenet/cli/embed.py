@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["embed", "predict", "search"]
 
-Vectors = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Vectors: npz, npy, safetensors, parquet or CSV.")
-]
+Vectors = Annotated[Path, typer.Argument(metavar="FILE", help="Vectors: {formats}.")]
 Model = Annotated[Path, typer.Option(help="Folder of a saved model, or of a run.")]
 Engine = Annotated[
     str, typer.Option(help="Who works on several files: this process (local), or the workers of Ray (ray).")
@@ -33,7 +31,7 @@ def embed(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Vectors: npz, npy, safetensors, parquet or CSV. Several files need --model.",
+            help="Vectors: {formats}. Several files need --model.",
         ),
     ],
     output: Annotated[
@@ -192,8 +190,7 @@ def predict(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Vectors: npz, npy, safetensors, parquet or CSV. For a run on images: image files, and "
-            "folders of them.",
+            help="Vectors: {formats}. For a run on images: image files, and folders of them.",
         ),
     ],
     output: Annotated[

@@ -25,9 +25,9 @@ def measure(
         list[Path],
         typer.Argument(
             metavar="FEATURES...",
-            help="Files of features with labels, one after the other: .safetensors with features, labels and "
-            "perhaps logits; .npy with 'features' in the name, beside one with 'labels' (and 'logits'); "
-            ".npz, .parquet or .csv, such as embed writes.",
+            help="Files of features with labels, one after the other, such as embed writes: {formats}. A "
+            ".safetensors may hold logits too; a .npy has 'features' in the name, and lies beside one with "
+            "'labels' (and 'logits').",
         ),
     ],
     tree: Annotated[Path, typer.Option(metavar="FILE", help="The label tree.")],

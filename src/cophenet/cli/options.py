@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.core import TyperArgument, TyperCommand
 
 if TYPE_CHECKING:
+    from click import Context, HelpFormatter
+
     from cophenet.recipes import Recipe
     from cophenet.recipes.load import Override
 
@@ -23,6 +26,7 @@ __all__ = [
     "Seeds",
     "Settings",
     "Threads",
+    "VectorsCommand",
     "complete_recipes",
     "load_for",
     "parse_seeds",
@@ -50,6 +54,19 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a setting of the recipe.")
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU; all unless given.")]
+
+
+class VectorsCommand(TyperCommand):
+    """A command on files of vectors: `{formats}` in its help is replaced by their list when it is shown."""
+
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write the help."""
+        from cophenet.vectors.formats import format_list
+
+        for parameter in self.params:
+            if isinstance(parameter, TyperArgument) and parameter.help:
+                parameter.help = parameter.help.replace("{formats}", format_list())
+        super().format_help(ctx, formatter)
 
 
 def complete_recipes() -> list[str]:

@@ -25,7 +25,7 @@ from cophenet.data.registry import DataSource, register_source
 from cophenet.data.stratified_sampling import draw_test_part
 from cophenet.tree import AmbiguousNameError, Hierarchy, Split
 from cophenet.vectors import read_vectors
-from cophenet.vectors.formats import is_whole
+from cophenet.vectors.formats import format_list, is_whole
 from cophenet.vectors.reading import Features
 
 __all__ = ["Vectors"]
@@ -35,7 +35,7 @@ _HOW = " (on the command line --set data.options.labels=positions)"
 
 @register_source
 class Vectors(DataSource):
-    """Feature vectors with labels from npz, npy, safetensors, parquet or CSV files.
+    """Feature vectors with labels from files of any format of `cophenet.vectors`.
 
     `read_vectors` describes arrays and columns. A label is the name of a class, or its path with ``/``
     between the names, by exact text: "00" is not "0", the whole number 7 is "7". Source and target are split
@@ -63,7 +63,7 @@ class Vectors(DataSource):
     """
 
     name = "vectors"
-    summary = "feature vectors from npz, npy, safetensors, parquet or CSV files"
+    summary = f"feature vectors from {format_list()} files"
 
     def __init__(
         self,

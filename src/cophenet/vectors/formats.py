@@ -1,6 +1,7 @@
 """Interface and registry of formats of vector files.
 
-A format is a module of this package: a subclass of `VectorFormat` with the decorator `register_format`.
+A format is a module of this package: a subclass of `VectorFormat` with the decorator `register_format`. That
+of another package is an entry point of the group `cophenet.vectors` with the extension as its name.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ __all__ = [
     "check_label_column",
     "fewer_rows",
     "find_format",
+    "format_list",
     "is_missing",
     "is_whole",
     "register_format",
@@ -124,7 +126,15 @@ class VectorFormat(ABC):
         raise NotImplementedError(f"{path}: {self.extension} files are not mapped ({labelled=}, {mode=})")
 
 
-_FORMATS: Registry[type[VectorFormat]] = Registry("format", "cophenet.vectors", "cophenet.vectors")
+def _check_name(name: str, cls: object) -> None:
+    extension = getattr(cls, "extension", None)
+    if name != extension:
+        raise ValueError(f"the name of a format must be its extension {extension!r}, got {name!r}")
+
+
+_FORMATS: Registry[type[VectorFormat]] = Registry(
+    "format", "cophenet.vectors", "cophenet.vectors", _check_name
+)
 
 
 def register_format(cls: _Format) -> _Format:
@@ -143,6 +153,17 @@ def register_format(cls: _Format) -> _Format:
     return cls
 
 
+def format_list() -> str:
+    """The extensions of all formats, without the dot, for the middle of a sentence.
+
+    Example:
+        >>> format_list()
+        'csv, npz, npy, parquet or safetensors'
+    """
+    *names, last = (name[1:] for name in _FORMATS.names())
+    return f"{', '.join(names)} or {last}"
+
+
 def find_format(path: Path, mapped: bool = False) -> VectorFormat:
     """Return the format of a file, from its extension.
 
@@ -157,12 +178,14 @@ def find_format(path: Path, mapped: bool = False) -> VectorFormat:
         Traceback (most recent call last):
         ValueError: birds.xls: the extension must be one of .npz, .npy, .safetensors, .parquet, .csv
     """
-    formats = sorted(_FORMATS.members().values(), key=lambda form: (form.order, form.extension))
-    allowed = [form.extension for form in formats if form.mapped or not mapped]
-    if path.suffix.lower() not in allowed:
+    suffix = path.suffix.lower()
+    form = _FORMATS.get(suffix) if suffix in _FORMATS.names() else None
+    if form is None or (mapped and not form.mapped):
+        formats = sorted(_FORMATS.members().values(), key=lambda form: (form.order, form.extension))
+        allowed = [form.extension for form in formats if form.mapped or not mapped]
         listed = " or ".join(allowed) if mapped else f"one of {', '.join(allowed)}"
         raise ValueError(f"{path}: the extension must be {listed}")
-    return _FORMATS.get(path.suffix.lower())()
+    return form()
 
 
 def check_bytes(shape: Sequence[int], dtype: np.dtype[Any], given: int) -> None:
