@@ -11,8 +11,6 @@ import typer
 from typer.core import TyperArgument, TyperCommand
 
 if TYPE_CHECKING:
-    from click import Context, HelpFormatter
-
     from cophenet.recipes import Recipe
     from cophenet.recipes.load import Override
 
@@ -59,7 +57,7 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Of the CPU; all unless
 class VectorsCommand(TyperCommand):
     """A command on files of vectors: `{formats}` in its help is replaced by their list when it is shown."""
 
-    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
         from cophenet.vectors.formats import format_list
 
