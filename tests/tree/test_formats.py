@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cophenet._common.checks import is_plain_text
+from cophenet._common.yaml_files import parse_yaml
 from cophenet.tree import Hierarchy
 
 from .trees import animals, cifar100, there_and_back, trees
@@ -73,6 +74,13 @@ def test_every_awkward_name(extension, tmp_path):
 def test_namesakes(extension, tmp_path):
     tree = Hierarchy.from_paths([("a", "other", "x"), ("b", "other", "y"), ("z", "z")])
     assert there_and_back(tree, tmp_path, extension) == tree
+
+
+def test_names_in_yaml_are_text_in_both_versions_of_yaml(tmp_path):
+    names = ["5e-4", "no", "1:2", "07", "null", "+.5e3"]
+    Hierarchy.from_paths([("a", name) for name in names]).write(tmp_path / "tree.yaml")
+    text = (tmp_path / "tree.yaml").read_text()
+    assert parse_yaml(text)["classes"] == parse_yaml(text, "1.1")["classes"] == names
 
 
 def test_edges_cannot_hold_namesakes(tmp_path):

@@ -178,8 +178,14 @@ def parse_yaml(
         ) from error
 
 
-def dump_yaml(document: Any) -> str:
+def dump_yaml(document: Any, *, width: int = 110) -> str:
     """Format a document of mappings, lists and scalars, so that `parse_yaml` returns an equal one.
+
+    Text that `parse_yaml` would read as a number or a truth value, in either version, is quoted.
+
+    Args:
+        document: The document.
+        width: Length of lines, if their values allow it.
 
     Example:
         >>> print(dump_yaml({"lr": 5e-4, "seeds": (0, 1)}), end="")
@@ -192,6 +198,6 @@ def dump_yaml(document: Any) -> str:
         default_flow_style=None,
         allow_unicode=True,
         sort_keys=False,
-        width=110,
+        width=width,
     )
     return text

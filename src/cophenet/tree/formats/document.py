@@ -80,21 +80,15 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def dump_yaml(tree: Hierarchy) -> str:
     """Write YAML with one flow list per field."""
-    yaml = _yaml()
-    text: str = yaml.dump(
-        _document(tree),
-        Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper),
-        default_flow_style=None,
-        allow_unicode=True,
-        sort_keys=False,
-        width=120,
-    )
-    return text
+    _require_yaml()
+    from cophenet._common import yaml_files
+
+    return yaml_files.dump_yaml(_document(tree), width=120)
 
 
 def parse_yaml(text: str) -> Parts:
     """Read YAML."""
-    _yaml()
+    _require_yaml()
     from cophenet._common import yaml_files
 
     repeated = "duplicate name: {!r} is given twice in one group"
@@ -106,5 +100,5 @@ def parse_yaml(text: str) -> Parts:
     return _parts(document)
 
 
-def _yaml() -> Any:
-    return import_optional("yaml", "YAML files need", "cophenet[yaml]", called="pyyaml")
+def _require_yaml() -> None:
+    import_optional("yaml", "YAML files need", "cophenet[yaml]", called="pyyaml")
