@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 
 from cophenet.tree import Hierarchy
-from cophenet.tree.canonical import Parts
+from cophenet.tree.parts import Parts
 
 from .trees import animals, trees
 

@@ -27,7 +27,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.cpcc.setup_digest import Setup
+from cophenet.cpcc.module_setup import Setup
 from cophenet.transport.base import ClassDistance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.class_layout import HostArrays

@@ -23,8 +23,8 @@ from cophenet.cpcc.exchange import (
     raise_errors,
 )
 from cophenet.cpcc.memory import FeatureMemory
+from cophenet.cpcc.module_setup import Setup, setup_of
 from cophenet.cpcc.pearson import correlation
-from cophenet.cpcc.setup_digest import Setup, setup_of
 from cophenet.cpcc.target import check_target
 from cophenet.transport.base import ClassDistance, create_distance
 from cophenet.transport.batch import ClassBatch, without_autocast

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from cophenet.cpcc.batch_plan import LateCheck
 from cophenet.cpcc.exchange import DTYPES, Gather, Shards, gather_rows, meet, process_count
-from cophenet.cpcc.setup_digest import Setup, setup_of
+from cophenet.cpcc.module_setup import Setup, setup_of
 from cophenet.transport.batch import without_autocast
 from cophenet.transport.grouping import check_batch
 from cophenet.tree import Hierarchy

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from cophenet._common.limits import NODES
 from cophenet._common.packages import import_optional
-from cophenet.tree.canonical import DEFAULT_ROOT, Parts, check_name, is_number, raise_error, too_many_nodes
 from cophenet.tree.names import fresh_names
+from cophenet.tree.parts import DEFAULT_ROOT, Parts, check_name, is_number, raise_error, too_many_nodes
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cophenet.tree.canonical import FloatArray, IntArray
 from cophenet.tree.nodes import Nodes, lowest_common_ancestors
+from cophenet.tree.parts import FloatArray, IntArray
 
 ClassList = Sequence[int] | Sequence[str] | Sequence[Sequence[str]] | npt.NDArray[Any]
 

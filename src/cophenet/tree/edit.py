@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cophenet.tree.canonical import Parts, check_name, check_positive
 from cophenet.tree.distances import ClassList, to_labels
 from cophenet.tree.levels import Levels
 from cophenet.tree.names import tell_apart
+from cophenet.tree.parts import Parts, check_name, check_positive
 
 if TYPE_CHECKING:
     from typing_extensions import Self

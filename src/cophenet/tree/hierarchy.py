@@ -18,13 +18,13 @@ from cophenet.tree.build import (
     parts_from_paths,
     to_graph,
 )
-from cophenet.tree.canonical import DEFAULT_ROOT, Parts
 from cophenet.tree.distances import ClassList, Distances
 from cophenet.tree.draw import Drawing
 from cophenet.tree.edit import Edits
 from cophenet.tree.formats import read_tree, write_tree
 from cophenet.tree.levels import Levels
 from cophenet.tree.linkage import parts_from_features, parts_from_linkage
+from cophenet.tree.parts import DEFAULT_ROOT, Parts
 from cophenet.tree.review import review_tree
 from cophenet.tree.split import Split, split_classes
 from cophenet.tree.wordnet import Hypernyms, imagenet_parts, wordnet_parts

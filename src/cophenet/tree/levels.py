@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cophenet._common.checks import check_choice, wrong_argument
-from cophenet.tree.canonical import IntArray, Parts, check_positive, default_level_names, read_only
 from cophenet.tree.names import class_names, tell_apart
 from cophenet.tree.nodes import Nodes
+from cophenet.tree.parts import IntArray, Parts, check_positive, default_level_names, read_only
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cophenet.tree.canonical import DEFAULT_ROOT, FloatArray, IntArray, Parts, check_name
 from cophenet.tree.names import fresh_names
+from cophenet.tree.parts import DEFAULT_ROOT, FloatArray, IntArray, Parts, check_name
 
 # Merge heights that differ by less than this fraction of the largest one are ties up to rounding.
 TIE = 1e-12

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cophenet.tree.canonical import FloatArray, IntArray, Parts, canonical, edge_depths, read_only
 from cophenet.tree.names import AmbiguousNameError, Lookup, last_names
+from cophenet.tree.parts import FloatArray, IntArray, Parts, canonical, edge_depths, read_only
 
 
 class Nodes:

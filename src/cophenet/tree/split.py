@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cophenet.tree.canonical import IntArray, is_number, read_only
 from cophenet.tree.distances import ClassList, to_labels
+from cophenet.tree.parts import IntArray, is_number, read_only
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, get_args
 
 from cophenet._common.checks import check_choice, nearest_hint, wrong_argument
 from cophenet._common.limits import read_bytes
-from cophenet.tree.canonical import DEFAULT_ROOT, Parts
+from cophenet.tree.parts import DEFAULT_ROOT, Parts
 
 __all__ = ["Hypernyms", "Synset", "WordNet", "imagenet_parts", "wordnet_parts"]
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cophenet._common.progress import Progress, as_percent
 from cophenet.cpcc.exchange import check_same_setup, process_count, tell_all
-from cophenet.cpcc.setup_digest import Setup
+from cophenet.cpcc.module_setup import Setup
 from cophenet.metrics._blocks import full_precision
 from cophenet.metrics._checks import check_finite, check_indices
 from cophenet.metrics.mean_average_precision import level_labels

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from cophenet._common.checks import check_choice
 from cophenet._common.files import write_text
 from cophenet._common.limits import read_text, reading
-from cophenet.tree.canonical import Parts
 from cophenet.tree.formats import document, edges, newick, skos, table, taxonomies
+from cophenet.tree.parts import Parts
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy

@@ -13,7 +13,7 @@ from cophenet._common import files
 from cophenet._common.limits import DEPTH, NODES, TooDeepError
 from cophenet._common.packages import import_optional
 from cophenet.tree.build import parts_from_nested, parts_from_parents
-from cophenet.tree.canonical import Parts, default_level_names
+from cophenet.tree.parts import Parts, default_level_names
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy

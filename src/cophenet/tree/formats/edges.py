@@ -8,8 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from cophenet.tree.build import parts_from_edges
-from cophenet.tree.canonical import Parts
 from cophenet.tree.formats.notes import dump_notes, parse_note
+from cophenet.tree.parts import Parts
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy

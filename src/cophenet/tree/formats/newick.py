@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from cophenet._common.limits import NODES
-from cophenet.tree.canonical import DEFAULT_ROOT, Parts, too_many_nodes
 from cophenet.tree.formats.notes import dump_notes, parse_note
 from cophenet.tree.names import fresh_names, tell_apart
+from cophenet.tree.parts import DEFAULT_ROOT, Parts, too_many_nodes
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy

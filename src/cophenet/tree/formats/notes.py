@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cophenet._common.files import parse_json
-from cophenet.tree.canonical import default_level_names
+from cophenet.tree.parts import default_level_names
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy

@@ -17,7 +17,7 @@ from typing import Any
 
 from cophenet._common.files import parse_json
 from cophenet._common.packages import import_optional
-from cophenet.tree.canonical import DEFAULT_ROOT, Parts
+from cophenet.tree.parts import DEFAULT_ROOT, Parts
 
 
 def parse(text: str) -> Parts:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from cophenet._common.csv_cells import from_cell, to_cell
 from cophenet._common.files import parse_json
 from cophenet.tree.build import parts_from_paths
-from cophenet.tree.canonical import DEFAULT_ROOT, Parts
+from cophenet.tree.parts import DEFAULT_ROOT, Parts
 
 if TYPE_CHECKING:
     from cophenet.tree.hierarchy import Hierarchy

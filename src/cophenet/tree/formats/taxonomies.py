@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cophenet.tree.build import parts_from_paths
-from cophenet.tree.canonical import DEFAULT_ROOT, Parts
 from cophenet.tree.formats.table import read_rows
+from cophenet.tree.parts import DEFAULT_ROOT, Parts
 
 _NUMBER = re.compile(r"\d+ - ")
 _IDS = ("id", "taxonid", "taxon_id", "taxid", "tax_id", "node_id", "key", "code")
