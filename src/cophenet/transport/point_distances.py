@@ -155,8 +155,6 @@ def _by_loops(z: Tensor, shares: ClassShares, first: Indices, second: Indices) -
     arrays = first, second, _SQUARES[z.dtype], gram.dtype.type(CANCELS), squared.numpy()
     if not loops.squared_distances(gram, *arrays):
         return None
-    if not (z.requires_grad and torch.is_grad_enabled()):
-        return squared.sqrt_()
     parts = _Parts(loops, shares, first, second, counts[:0] if len(mass) else counts)
     distance: Tensor = _PointDistancesByLoops.apply(z, narrow, squared, parts)  # type: ignore[no-untyped-call]
     return distance
