@@ -69,6 +69,30 @@ def test_lower_precision_input(name, dtype):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_features_may_be_changed_in_place_afterwards(name):
+    z, y = random_batch(0, [3, 2, 4])  # few samples, and many below
+    more, labels = random_batch(1, [20] * CLASSES)
+    for features, classes in ((z, y), (z.repeat(2, 1), y.repeat(2)), (more, labels)):
+        gradients = []
+        for change in (torch.relu, torch.relu_):
+            leaf = features.clone().requires_grad_()
+            hidden = leaf * 2
+            rho = rho_of(name, hidden, classes)
+            (rho.sum() + change(hidden).sum()).backward()
+            gradients.append(leaf.grad)
+        torch.testing.assert_close(*gradients, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_distance_of_a_batch_is_the_same_under_autocast(name):
+    z, y = random_batch(0, [8] * 5, dtype=torch.float32)
+    distance, batch = create_distance(name, TREE), group_by_class(z, y)
+    expected = copy.deepcopy(distance)(batch)
+    with torch.autocast(DEVICE.type, dtype=torch.bfloat16):
+        torch.testing.assert_close(distance(batch), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_autocast_changes_nothing(name):
     z, y = random_batch(0, SIZES, dtype=torch.float32)
     plain, mixed = z.clone().requires_grad_(), z.clone().requires_grad_()

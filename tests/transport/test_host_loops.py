@@ -232,3 +232,13 @@ def test_plans_are_the_same(monkeypatch):
         plan = uniform_plan(group_by_class(torch.zeros(len(labels), 1), labels))
         plans.append((plan.source, plan.target, plan.mass, plan.bounds, plan.pair))
     torch.testing.assert_close(*plans, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("change", ["mass", "source", "offsets"])
+def test_plans_that_are_not_whole_are_refused(monkeypatch, change):
+    for _ in states(monkeypatch):
+        batch = group_by_class(torch.randn(256, 3, requires_grad=True), torch.arange(256) % 64)
+        plan = uniform_plan(batch)
+        plan = replace(plan, **{change: getattr(plan, change)[:1024]})
+        with pytest.raises((RuntimeError, IndexError)):
+            planned_cost(batch, plan).sum().backward()

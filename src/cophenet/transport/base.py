@@ -74,8 +74,9 @@ class ClassDistance(nn.Module, ABC):
 
     def __call__(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs, at any scale of its features."""
-        rho: Tensor = super().__call__(self.in_range(batch))
-        return self.back_from_range(rho, batch)
+        with without_autocast(batch.given):
+            rho: Tensor = super().__call__(self.in_range(batch))
+            return self.back_from_range(rho, batch)
 
     @abstractmethod
     def forward(self, batch: ClassBatch) -> Tensor:

@@ -140,7 +140,9 @@ def _cancelling(centered: Tensor, source: Tensor, target: Tensor, distance: Tens
 
 def _plan_loops(plan: TransportPlan, *values: Tensor) -> ModuleType | None:
     """The compiled loops, if they are available and can read a plan and values of its type."""
-    readable = plan.source.is_contiguous() and plan.target.is_contiguous()
+    entries, offsets = len(plan.mass), plan.offsets
+    whole = len(plan.source) == len(plan.target) == entries and offsets[0] == 0 and offsets[-1] == entries
+    readable = whole and plan.source.is_contiguous() and plan.target.is_contiguous()
     alike = all(value.dtype == plan.mass.dtype for value in values)
     return loops_when_hot(plan.mass, *values) if readable and alike else None
 
@@ -157,31 +159,18 @@ def _costs_by_loops(gram: Tensor, plan: TransportPlan) -> tuple[Tensor, Tensor] 
     return torch.from_numpy(distance), torch.from_numpy(cost)
 
 
-def _pull_by_product(
-    z: Tensor, centered: Tensor, near: Tensor, plan: TransportPlan, distance: Tensor, grad: Tensor
-) -> Tensor:
-    """(B, d) gradient of the costs of a plan: the Laplacian of grad * mass / distance times the features."""
-    size, source, target = len(z), plan.source, plan.target
-    laplacian = z.new_empty(size, size)
-    loops = _plan_loops(plan, grad, distance) if len(near) == 0 else None
+def _springs(plan: TransportPlan, distance: Tensor, grad: Tensor, size: int) -> Tensor:
+    """(B, B) symmetric matrix of grad * mass / distance."""
+    springs = distance.new_empty(size, size)
+    loops = _plan_loops(plan, grad, distance)
     if loops is not None:
-        lengths = distance.numpy()
-        loops.laplacian_of_entries(
-            grad.numpy(), lengths, plan.arrays, plan.offsets, np.empty_like(lengths), laplacian.numpy()
-        )
-        return laplacian @ centered
+        loops.springs_of_entries(grad.numpy(), distance.numpy(), plan.arrays, plan.offsets, springs.numpy())
+        return springs
     pull = plan.spread(grad).mul_(plan.mass).div_(distance)
-    if len(near):
-        near_pull = pull[near].masked_fill_(distance[near] == 0, 0)
-        pull[near] = 0
-    flat = laplacian.zero_().view(-1)
-    for own, other in ((source, target), (target, source)):
-        flat.scatter_add_(0, own * (size + 1), pull)
-        flat.scatter_add_(0, _flat(size, own, other), -pull)
-    out = laplacian @ centered
-    if len(near):
-        pull_direct(out, z, source[near], target[near], near_pull)
-    return out
+    flat = springs.zero_().view(-1)
+    flat.scatter_add_(0, _flat(size, plan.source, plan.target), pull)
+    flat.scatter_add_(0, _flat(size, plan.target, plan.source), pull)
+    return springs
 
 
 def sample_distances(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
@@ -238,29 +227,56 @@ def pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Te
         out.index_add_(0, b, force, alpha=-1)
 
 
-class _PlannedCost(torch.autograd.Function):
+class _CostByProduct(torch.autograd.Function):
     """<P, D> of every pair with P constant; the gradient of D is a unit vector, or 0 where D is 0."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, plan: TransportPlan, distance: Tensor | None) -> Tensor:
+        centered, near, cost = z - z.mean(0), plan.source[:0], None
+        if distance is not None:
+            near = _cancelling(centered, plan.source, plan.target, distance)
+        else:
+            gram = _products(centered)
+            by_loops = _costs_by_loops(gram, plan)
+            if by_loops is not None:
+                distance, cost = by_loops
+            else:
+                distance, near = _distances_by_product(z, gram, plan.source, plan.target)
+        ctx.plan, ctx.near = plan, near
+        # A copy of z, which may be the caller's own tensor, and only if it is needed.
+        ctx.save_for_backward(centered, distance, z.clone() if len(near) else z.new_empty(0))
+        return plan.total(plan.mass * distance) if cost is None else cost
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        centered, distance, z = ctx.saved_tensors
+        plan, near, grad = ctx.plan, ctx.near, grad.contiguous()
+        with without_autocast(centered):
+            if len(near):
+                pull = plan.spread(grad)[near].mul_(plan.mass[near]).div_(distance[near])
+                pull.masked_fill_(distance[near] == 0, 0)
+                distance = distance.index_fill(0, near, torch.inf)
+            springs = _springs(plan, distance, grad, len(centered))
+            held = centered * springs.sum(1, keepdim=True)
+            out = torch.addmm(held, springs, centered, alpha=-1)
+            if len(near):
+                pull_direct(out, z, plan.source[near], plan.target[near], pull)
+            return out, None, None
+
+
+class _CostByDifference(torch.autograd.Function):
+    """As `_CostByProduct`, of the planned pairs only; `constant` marks rows that need no gradient."""
 
     @staticmethod
     def forward(
         ctx: Any, z: Tensor, plan: TransportPlan, distance: Tensor | None, constant: Tensor | None
     ) -> Tensor:
-        ctx.plan, ctx.constant, ctx.centered, cost = plan, constant, None, None
-        if _use_gram(z, len(plan.mass)):
-            ctx.centered, ctx.near = z - z.mean(0), plan.source[:0]
-            if distance is not None:
-                ctx.near = _cancelling(ctx.centered, plan.source, plan.target, distance)
-            else:
-                gram = _products(ctx.centered)
-                by_loops = _costs_by_loops(gram, plan)
-                if by_loops is not None:
-                    distance, cost = by_loops
-                else:
-                    distance, ctx.near = _distances_by_product(z, gram, plan.source, plan.target)
-        elif distance is None:
+        if distance is None:
             distance = _direct(z, plan.source, plan.target)
+        ctx.plan, ctx.constant = plan, constant
         ctx.save_for_backward(z, distance)
-        return plan.total(plan.mass * distance) if cost is None else cost
+        return plan.total(plan.mass * distance)
 
     @staticmethod
     @first_order
@@ -268,9 +284,6 @@ class _PlannedCost(torch.autograd.Function):
         z, distance = ctx.saved_tensors
         plan: TransportPlan = ctx.plan
         with without_autocast(z):
-            if ctx.centered is not None:
-                pull = _pull_by_product(z, ctx.centered, ctx.near, plan, distance, grad.contiguous())
-                return pull, None, None, None
             pull = plan.spread(grad).mul_(plan.mass).div_(distance).masked_fill_(distance == 0, 0)
             out, source, target = torch.zeros_like(z), plan.source, plan.target
             if ctx.constant is not None and is_host(z):
@@ -289,13 +302,16 @@ def planned_cost(batch: ClassBatch, plan: TransportPlan, distance: Tensor | None
         plan: Sparse plan of P pairs.
         distance: (E,) the distances of the plan's entries, if they are known already.
     """
-    z, constant = batch.given, batch.constant
-    if _use_gram(z, len(plan.mass)) and not batch.rows.strangers:
-        # Products need no order: on unsorted rows neither the features nor their gradients are copied.
-        order = batch.order
-        source, target = order.index_select(0, plan.source), order.index_select(0, plan.target)
-        plan = replace(plan, source=source, target=target)
-    else:
+    z, entries = batch.given, len(plan.mass)
+    if batch.rows.strangers or not _use_gram(z, entries):
         z = batch.features
-    cost: Tensor = _PlannedCost.apply(z, plan, distance, constant)  # type: ignore[no-untyped-call]
+    else:
+        # Products need no order: on unsorted rows neither the features nor their gradients are copied.
+        source, target = (batch.order.index_select(0, side) for side in (plan.source, plan.target))
+        plan = replace(plan, source=source, target=target)
+    cost: Tensor
+    if _use_gram(z, entries):
+        cost = _CostByProduct.apply(z, plan, distance)  # type: ignore[no-untyped-call]
+    else:
+        cost = _CostByDifference.apply(z, plan, distance, batch.constant)  # type: ignore[no-untyped-call]
     return cost

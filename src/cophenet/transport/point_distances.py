@@ -149,8 +149,7 @@ def _by_loops(z: Tensor, shares: ClassShares, first: Indices, second: Indices) -
     owner, mass, counts = shares.arrays
     narrow = z.new_empty(len(counts), z.shape[1])
     loops.centered_means(z.detach().numpy(), owner, mass, counts, narrow.numpy())
-    with without_autocast(z):
-        gram = (narrow @ narrow.T).numpy()
+    gram = (narrow @ narrow.T).numpy()
     squared = narrow.new_empty(len(first))
     arrays = first, second, _SQUARES[z.dtype], gram.dtype.type(CANCELS), squared.numpy()
     if not loops.squared_distances(gram, *arrays):

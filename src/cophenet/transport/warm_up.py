@@ -60,7 +60,7 @@ def _call_loops() -> None:
         host_loops.centered_means(products, index, ones, none, products.copy())
         host_loops.springs_of_pairs(row, row, none, none, none, products)
         host_loops.planned_costs(products, (none, none, row), none, kind(0.5), row, row[:0])
-        host_loops.laplacian_of_entries(row[:0], row, (none, none, row), none, row, products)
+        host_loops.springs_of_entries(row[:0], row, (none, none, row), none, products)
     host_loops.count_labels(index, 1)
     host_loops.greedy_pieces(index + 1, none, none, (none, none, ones), index)
     host_loops.add_powers(table, none, none, ones)

@@ -18,8 +18,8 @@ __all__ = [
     "centered_means",
     "count_labels",
     "greedy_pieces",
-    "laplacian_of_entries",
     "planned_costs",
+    "springs_of_entries",
     "springs_of_pairs",
     "squared_distances",
 ]
@@ -246,29 +246,25 @@ def planned_costs(
 
 
 @kernel
-def laplacian_of_entries(
+def springs_of_entries(
     grad: Floats,
     distance: Floats,
     entries: tuple[Indices, Indices, Floats],
     offsets: Indices,
-    pull: Floats,
-    laplacian: Floats,
+    springs: Floats,
 ) -> None:
-    """Write the Laplacian (B, B) of the graph whose edges are the entries (E,) of a plan.
+    """Write the symmetric matrix (B, B) of grad * mass / distance of plan entries (E,) into `springs`.
 
-    An edge weighs pull = grad * mass / distance. `entries` are sources, targets and masses; `grad` (P,)
-    belongs to pairs, which own the entries `offsets[p]:offsets[p + 1]`.
+    `entries` are sources, targets and masses; `grad` (P,) belongs to pairs, which own the entries
+    `offsets[p]:offsets[p + 1]`.
     """
     source, target, mass = entries
-    laplacian[:] = 0
+    springs[:] = 0
     for p in range(len(grad)):
         for e in range(max(offsets[p], 0), min(offsets[p + 1], len(source))):
             i, j = source[e], target[e]
-            if min(i, j) < 0 or max(i, j) >= len(laplacian):
+            if min(i, j) < 0 or max(i, j) >= len(springs):
                 raise IndexError("a plan must be of the samples of the batch")
-            pull[e] = grad[p] * mass[e] / distance[e]
-            laplacian[i, j] -= pull[e]
-            laplacian[j, i] -= pull[e]
-            laplacian[i, i] += pull[e]
-    for e in range(len(source)):
-        laplacian[target[e], target[e]] += pull[e]
+            pull = grad[p] * mass[e] / distance[e]
+            springs[i, j] += pull
+            springs[j, i] += pull
