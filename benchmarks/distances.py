@@ -32,7 +32,7 @@ import device_counts
 import peers
 from cophenet import Hierarchy, class_distances
 from cophenet.transport.warm_up import warm_up
-from timing import RESULTS, table, write_json
+from timing import RESULTS, processor, table, write_json
 
 SETTINGS = {"B=128, k=60": (128, 60), "B=1024, k=100": (1024, 100)}
 WIDTH = 512
@@ -169,7 +169,7 @@ def measure(file: str) -> dict[str, Any]:
     """Measure what the file of results lacks, which is written after every part and is of one version."""
     here, ask = Path(__file__).parent, ["git", "rev-parse", "HEAD"]
     commit = subprocess.run(ask, capture_output=True, text=True, cwd=here).stdout.strip()
-    key = {"torch": torch.__version__, "commit": commit}
+    key = {"torch": torch.__version__, "commit": commit, "processor": processor()}
     path = RESULTS / f"{file}.json"
     results = json.loads(path.read_text()) if path.is_file() else {}
     if {name: results.get(name) for name in key} != key:
@@ -203,8 +203,8 @@ def _markdown(header: list[str], rows: list[list[str]]) -> list[str]:
 def page_parts(results: dict[str, Any]) -> dict[str, list[str]]:
     """What stands between the marks of the page, by mark."""
     said = (
-        f"Processor time on one thread, torch {results['torch']}, all in one run; largest load of the "
-        f"machine in it {results['load']:.1f}."
+        f"Processor time on one thread of {results['processor']}, torch {results['torch']}, all in one run; "
+        f"largest load of the machine in it {results['load']:.1f}."
     )
     counts = []
     for setting in SETTINGS:
