@@ -1,6 +1,7 @@
 """A metric is one file in `metrics/`, or an entry point of another package: all else asks its card."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -151,6 +152,27 @@ def test_a_headline_makes_it_decide(card):
     assert named["full/norm/level1"] == "length at level1"
     assert "full/norm/level2" not in named
     assert next(iter(named.values())) == "accuracy of classes"
+
+
+@pytest.mark.parametrize(
+    "headline", ["size {mm}", "size", "{} of {}", "{} of {0}", "{:d} {}", "{{}}", "{} {"]
+)
+def test_a_headline_by_level_names_the_level(card, headline):
+    wrong = f"headline of 'norm' must have '{{}}' for the level and no other braces, got {headline!r}"
+    with pytest.raises(ValueError, match=re.escape(wrong)):
+        register_metric(replace(card, by="level", headline=headline))
+
+
+@pytest.mark.parametrize(
+    ("by", "headline", "demand"),
+    [
+        ("distance", "length", "which is by class distance, must be empty, got 'length'"),
+        (None, "length at {}", "which is not by level, must have no '{}', got 'length at {}'"),
+    ],
+)
+def test_a_headline_that_would_be_ignored_or_shown_raw_is_refused(card, by, headline, demand):
+    with pytest.raises(ValueError, match=re.escape(f"headline of 'norm', {demand}")):
+        register_metric(replace(card, by=by, headline=headline))
 
 
 def test_numbers_are_named_by_the_key(card):

@@ -76,7 +76,7 @@ class Card:
         by: Kind of the detail in its names: a level of the tree, a class distance, or None for no detail.
         target: Whether it is also measured on the target classes.
         headline: What it is called among the metrics that decide whether a tree helps, which begin a report;
-            with "{}" for the level if it has levels. Differences in it are stated in points, or if it is not
+            with "{}" for the level if it is by level. Differences in it are stated in points, or if it is not
             percent in levels of the tree. Empty for other metrics, and those by class distance.
         headline_levels: At how many headline levels of the tree it is one of these, the coarsest first.
         guesses: Kinds of guessing at a level whose accuracy is shown with it as what guessing gives: a random
@@ -113,6 +113,27 @@ def _check(name: str, card: object) -> None:
         raise ValueError(f"key must be a name without '/' and '@', got {name!r}")
     if card.guesses and card.by != "level":
         raise ValueError(f"guesses of {name!r}, which is not by level, must be empty, got {card.guesses}")
+    if card.headline:
+        _check_headline(card)
+
+
+def _check_headline(card: Card) -> None:
+    if card.by == "distance":
+        demand = ", which is by class distance, must be empty"
+    elif card.by is None:
+        demand = ", which is not by level, must have no '{}'" if "{}" in card.headline else ""
+    else:
+        demand = "" if _names_level(card.headline) else " must have '{}' for the level and no other braces"
+    if demand:
+        raise ValueError(f"headline of {card.key!r}{demand}, got {card.headline!r}")
+
+
+def _names_level(headline: str) -> bool:
+    """Whether a headline has one place for the level, and can be completed with it."""
+    try:
+        return "{}" in headline and headline.format("x") != headline.format("y")
+    except (LookupError, ValueError, AttributeError):
+        return False
 
 
 METRICS: Registry[Card] = Registry("metric", "cophenet.metrics", "cophenet.metrics", _check)
@@ -122,7 +143,8 @@ def register_metric(card: Card) -> Card:
     """Add a metric to all following evaluations.
 
     Raises:
-        ValueError: If a metric with that key exists, or the key is not a valid name.
+        ValueError: If a metric with that key exists, the key is not a valid name, or `headline` or
+            `guesses` does not fit `by`.
     """
     return METRICS.register(card.key)(card)
 
