@@ -10,14 +10,16 @@ import pytest
 
 from commands import copy_library, run_commands
 from cophenet.evaluation import metric_info
+from cophenet.evaluation.intervals import Interval
 from cophenet.evaluation.keys import key_order
 from cophenet.evaluation.results import Numbers
 from cophenet.metrics import Card, Group, cards, metric_cards, register_metric
-from cophenet.report.answer import aspects
+from cophenet.report.answer import Finding, aspects
 from cophenet.report.comparison import make_table
 from cophenet.report.noise import Measured
 from cophenet.report.page import _blocks
 from cophenet.report.page_data import metric_infos
+from cophenet.study.pipeline import mean_gain
 from cophenet.tree import Hierarchy
 from evaluation.runs import ONE_SHOT, TINY, make_run
 
@@ -94,6 +96,7 @@ def test_it_is_measured_compared_and_reported(tmp_path, install):
     assert "did you mean 'source/norm'" in wrong[1]
     page = (tmp_path / "page.html").read_text()
     assert '<th scope="col" title="mean norm, source test">length of features ↓</th>' in page
+    assert "but mistakes in levels of the tree and length of features in units of their own;" in page
     assert "<strong>Lengths.</strong> How long feature vectors are." in page
 
 
@@ -173,6 +176,26 @@ def test_a_headline_by_level_names_the_level(card, headline):
 def test_a_headline_that_would_be_ignored_or_shown_raw_is_refused(card, by, headline, demand):
     with pytest.raises(ValueError, match=re.escape(f"headline of 'norm', {demand}")):
         register_metric(replace(card, by=by, headline=headline))
+
+
+@pytest.mark.parametrize(
+    ("in_levels", "text", "gain"),
+    [
+        (True, "length of features -3.10 levels [-4.00, -2.20]", 1.55),
+        (False, "length of features -3.10 [-4.00, -2.20]", 0),
+    ],
+)
+def test_only_a_number_of_levels_is_stated_and_averaged_in_levels(card, in_levels, text, gain):
+    register_metric(replace(card, in_levels=in_levels))
+    finding = Finding("length of features", "source/norm", Interval(-3.1, -4.0, -2.2), 1)
+    assert finding.text == text
+    one, other = ({"metrics": {"source/norm": {"mean": mean}}} for mean in (2.0, 5.1))
+    assert mean_gain(one, other, ["source/norm"], height=2) == pytest.approx(gain)
+
+
+def test_percent_is_not_in_levels(card):
+    with pytest.raises(ValueError, match="in_levels of 'norm', which is in percent, must be False, got True"):
+        register_metric(replace(card, percent=True, in_levels=True))
 
 
 def test_numbers_are_named_by_the_key(card):

@@ -24,6 +24,7 @@ class MetricInfo:
         short: The paper's abbreviation if it has one, for a column.
         higher_is_better: Whether higher values are better.
         percent: Whether it is a fraction, shown as percent.
+        in_levels: Whether it counts levels of the tree.
         group: The metrics it shares a table with in a report.
         family: The title without the detail: the same for all levels or class distances.
     """
@@ -32,6 +33,7 @@ class MetricInfo:
     short: str
     higher_is_better: bool
     percent: bool
+    in_levels: bool
     group: Group
     family: str
 
@@ -86,7 +88,7 @@ def metric_info(key: str) -> MetricInfo:
         short = ("" if domain == "full" else domain[0]) + short
         title, short = (f"{detail} {title}", f"{detail} {short}") if detail else (title, short)
     title = f"{title}, {domain} test"
-    return MetricInfo(title, short, card.higher_is_better, card.percent, card.group, family)
+    return MetricInfo(title, short, card.higher_is_better, card.percent, card.in_levels, card.group, family)
 
 
 def key_order(key: str) -> tuple[int, str, int]:

@@ -76,11 +76,14 @@ class Card:
         by: Kind of the detail in its names: a level of the tree, a class distance, or None for no detail.
         target: Whether it is also measured on the target classes.
         headline: What it is called among the metrics that decide whether a tree helps, which begin a report;
-            with "{}" for the level if it is by level. Differences in it are stated in points, or if it is not
-            percent in levels of the tree. Empty for other metrics, and those by class distance.
+            with "{}" for the level if it is by level. Differences in it are stated in points if it is
+            percent, in levels of the tree if it is `in_levels`, else without a unit. Empty for other metrics,
+            and those by class distance.
         headline_levels: At how many headline levels of the tree it is one of these, the coarsest first.
         guesses: Kinds of guessing at a level whose accuracy is shown with it as what guessing gives: a random
             group ("chance"), or always the largest ("majority"). Only for a metric by level.
+        in_levels: Whether it counts levels of the tree, as a height or a distance in it. A study compares
+            such metrics and those in percent when it chooses an objective; others have no known scale.
 
     Example:
         >>> group = Group("Size", "How long feature vectors are.")
@@ -103,6 +106,7 @@ class Card:
     headline: str = ""
     headline_levels: int = 2
     guesses: tuple[Literal["chance", "majority"], ...] = ()
+    in_levels: bool = False
 
 
 def _check(name: str, card: object) -> None:
@@ -113,6 +117,8 @@ def _check(name: str, card: object) -> None:
         raise ValueError(f"key must be a name without '/' and '@', got {name!r}")
     if card.guesses and card.by != "level":
         raise ValueError(f"guesses of {name!r}, which is not by level, must be empty, got {card.guesses}")
+    if card.percent and card.in_levels:
+        raise ValueError(f"in_levels of {name!r}, which is in percent, must be False, got True")
     if card.headline:
         _check_headline(card)
 
@@ -143,8 +149,8 @@ def register_metric(card: Card) -> Card:
     """Add a metric to all following evaluations.
 
     Raises:
-        ValueError: If a metric with that key exists, the key is not a valid name, or `headline` or
-            `guesses` does not fit `by`.
+        ValueError: If a metric with that key exists, the key is not a valid name, or `headline`,
+            `guesses` or `in_levels` does not fit the other attributes.
     """
     return METRICS.register(card.key)(card)
 

@@ -83,10 +83,11 @@ class Finding:
     @property
     def text(self) -> str:
         """The difference in words."""
-        unit = unit_of(self.key)
-        mean, low, high = signed_ends(self.gap, unit)
+        info = metric_info(self.key)
+        mean, low, high = signed_ends(self.gap, unit_of(self.key))
+        unit = " points" if info.percent else " levels" if info.in_levels else ""
         noise = f"[{low}, {high}]" if self.gap.known else "(noise not known)"
-        return f"{self.about} {mean} {'points' if unit == 'percent' else 'levels'} {noise}"
+        return f"{self.about} {mean}{unit} {noise}"
 
 
 @dataclass(frozen=True)

@@ -48,12 +48,14 @@ class Headline:
         rows: For each run its name, its shortened name, its colour and its cells.
         guesses: Rows with the results of guessing: the kind of guess and a text for each column.
         flat: Name of the run that others are compared with; empty without one.
+        other_units: Names of the columns that are neither in percent nor in levels of the tree.
     """
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, str, str, tuple[Cell, ...]], ...]
     guesses: tuple[tuple[str, tuple[str, ...]], ...]
     flat: str
+    other_units: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,9 @@ def _headline(
     ]
     columns = tuple(replace(column, name=named[column.key]) for column in shown.columns)
     flat = next((row.name for row in shown.rows if row.objective == "flat"), "")
-    return Headline(columns, tuple(rows), tuple(guesses), flat)
+    infos = [(column.name, metric_info(column.key)) for column in columns]
+    other_units = tuple(name for name, info in infos if not (info.percent or info.in_levels))
+    return Headline(columns, tuple(rows), tuple(guesses), flat, other_units)
 
 
 def _color(entry: Entry) -> str:

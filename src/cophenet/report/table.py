@@ -45,8 +45,8 @@ def number(value: float, unit: Unit) -> str:
 
     Args:
         value: The number; a fraction for percent.
-        unit: "percent" (as in the paper), "fraction", "level" (a height or distance in the tree), "seconds",
-            "count" or "number".
+        unit: "percent" (as in the paper), "fraction", "level" (a height or distance in the tree, or any other
+            metric that is not percent), "seconds", "count" or "number".
 
     Example:
         >>> number(0.98765, "percent"), number(1.25, "level"), number(12345, "count")

@@ -270,12 +270,12 @@ def _choose(work: _Work, tried: Sequence[Candidate]) -> tuple[Candidate, str]:
 
 
 def mean_gain(one: Mapping[str, Any], other: Mapping[str, Any], keys: Iterable[str], height: float) -> float:
-    """Mean gain of one run over another over metrics; distances are divided by the height of the tree.
+    """Mean gain of one run over another over metrics in percent, and in levels divided by the tree's height.
 
     Args:
         one: Content of `results.json`.
         other: The same of the other run.
-        keys: Keys of the metrics; those that a run lacks are left out.
+        keys: Keys of the metrics; those that a run lacks, or whose scale is not known, are left out.
         height: Height of the tree.
 
     Example:
@@ -289,9 +289,9 @@ def mean_gain(one: Mapping[str, Any], other: Mapping[str, Any], keys: Iterable[s
     gains = []
     for key in keys:
         values = [run["metrics"].get(key, {}).get("mean") for run in (one, other)]
-        if None in values:
-            continue
         info = metric_info(key)
+        if None in values or not (info.percent or info.in_levels):
+            continue
         gain = (values[0] - values[1]) / (1 if info.percent else height)
         gains.append(gain if info.higher_is_better else -gain)
     return sum(gains) / len(gains) if gains else 0.0
