@@ -1,5 +1,6 @@
 """Files of vectors written some rows at a time."""
 
+import re
 import tempfile
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from cophenet.vectors import read_vectors, write_vectors
+from cophenet.vectors.formats import find_format
 from vectors.written_vectors import ROWS
 
 NAMES = np.array(["owl", "jay", "cod"] * 40)
@@ -33,13 +35,30 @@ def test_labels_that_are_integers_in_one_part_and_names_in_another(ending, tmp_p
 
 
 @pytest.mark.parametrize("ending", ["npz", "npy", "safetensors"])
-@pytest.mark.parametrize("later", [[0.5, 1.5], ["02", "03"]])
+@pytest.mark.parametrize(
+    "later", [[0.5, 1.5], ["02", "03"], [float("nan")] * 2, np.array([2**63, 1], np.uint64)]
+)
 def test_numbers_are_not_truncated_to_the_type_of_the_first_part(ending, later, tmp_path):
     path = tmp_path / f"out_features.{ending}"
     parts = [{"features": ROWS[:2], "labels": np.array(values)} for values in ([0, 1], later)]
-    with pytest.raises(ValueError, match=r"parts of a column must be of one kind, got .* after int64"):
+    demand = "all parts of labels must fit into the type of the first"
+    wrong = rf"{re.escape(str(path))}: {demand}, got .* after int64"
+    with pytest.raises(ValueError, match=wrong):
         write_vectors(path, parts)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("ending", ["npz", "npy", "safetensors"])
+@pytest.mark.parametrize(("first", "later"), [("uint8", "int64"), ("int8", "uint16"), ("float32", "int64")])
+def test_numbers_of_another_type_are_written_if_they_fit(ending, first, later, tmp_path):
+    path = tmp_path / f"out_features.{ending}"
+    parts = [{"features": ROWS[:3], "labels": np.array([1, 2, 3], dtype)} for dtype in (first, later)]
+    write_vectors(path, parts)
+    ((_, labels),) = find_format(path).read(path, rows=None, labelled=True)
+    assert (labels.tolist(), labels.dtype) == ([1, 2, 3, 1, 2, 3], first)
+    parts[1]["labels"] = np.array([1, 2, 2**24 + 1])
+    with pytest.raises(ValueError, match=f"got .* after {first}"):
+        write_vectors(path, parts)
 
 
 def test_a_failed_writer_leaves_what_was_there(tmp_path):

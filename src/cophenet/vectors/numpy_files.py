@@ -67,7 +67,7 @@ class Npz(VectorFormat):
         """Write one array per column."""
         with (
             replaced_file(path) as temporary,
-            collect(parts, path.parent) as columns,
+            collect(parts, path) as columns,
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive,
         ):
             for name, column in columns.items():
@@ -204,7 +204,7 @@ class Npy(VectorFormat):
 
     def write(self, path: Path, parts: Iterable[Columns]) -> None:
         """Write the first column, and labels in a file next to it."""
-        with collect(parts, path.parent) as columns:
+        with collect(parts, path) as columns:
             files = {path: next(iter(columns.values()))}
             if "labels" in columns:
                 files[_beside(path, "labels")] = columns["labels"]

@@ -81,8 +81,8 @@ class Safetensors(VectorFormat):
         names: dict[str, int] = {}
         with (
             replaced_file(path) as temporary,
-            collect(parts, path.parent) as given,
-            collect(_numbered(given, names), path.parent) as numbered,
+            collect(parts, path) as given,
+            collect(_numbered(given, names), path) as numbered,
             temporary.open("wb") as stream,
         ):
             columns = {**given, **numbered}

@@ -117,18 +117,20 @@ class Column:
     """Numbers or text on disk, so that they may be larger than memory.
 
     Args:
+        name: Name of the column, for messages.
         first: The first rows.
-        folder: Folder of the unnamed temporary file.
+        path: The output file, in whose folder is the unnamed temporary file.
 
     Attributes:
         is_text: Whether it holds text; later numbers are converted to it.
         dtype: For numbers the dtype of the first rows; for text that of the longest one so far.
     """
 
-    def __init__(self, first: Array, folder: Path) -> None:
+    def __init__(self, name: str, first: Array, path: Path) -> None:
+        self.name, self.path = name, path
         self.is_text = first.dtype.kind in "OU"
         self.dtype: np.dtype[Any] = np.dtype("<U1") if self.is_text else first.dtype
-        self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115 - closed by `collect`
+        self._file: IO[bytes] = TemporaryFile(dir=path.parent)  # noqa: SIM115 - closed by `collect`
         self._rows, self._width = 0, first.shape[1:]
         self._texts: list[tuple[int, np.dtype[Any]]] = []  # rows and type of each part
 
@@ -136,16 +138,17 @@ class Column:
         """Append rows.
 
         Raises:
-            ValueError: If they would be truncated, as text and fractions after integers.
+            ValueError: If they would change, as text, fractions or larger numbers after integers.
         """
         self._rows += len(values)
         if self.is_text:
             values = np.array([str(value) for value in values.tolist()], dtype=np.str_)
             self._texts.append((len(values), values.dtype))
             self.dtype = max(self.dtype, values.dtype, key=lambda dtype: dtype.itemsize)
-        elif not np.can_cast(values.dtype, self.dtype, "same_kind"):
+        elif not _keeps_values(values, self.dtype):
             raise ValueError(
-                f"all parts of a column must be of one kind, got {values.dtype} after {self.dtype}"
+                f"{self.path}: all parts of {self.name} must fit into the type of the first, "
+                f"got {values.dtype} after {self.dtype}"
             )
         else:
             values = np.ascontiguousarray(values, dtype=self.dtype)
@@ -173,16 +176,33 @@ class Column:
         self._file.close()
 
 
+def _keeps_values(values: Array, dtype: np.dtype[Any]) -> bool:
+    """Whether numbers are the same in another type; fractions may be rounded.
+
+    Example:
+        >>> one = np.array([1, 300])
+        >>> _keeps_values(one[:1], np.dtype(np.uint8)), _keeps_values(one, np.dtype(np.uint8))
+        (True, False)
+    """
+    kinds = {values.dtype.kind, dtype.kind}
+    if kinds == {"f"} or not kinds <= {*"biuf"}:
+        return np.can_cast(values.dtype, dtype, "same_kind")
+    with np.errstate(invalid="ignore"):  # NaN as an integer
+        cast = values.astype(dtype)
+        # Back as well: integers above 2**53 equal the float64 that they are compared as.
+        return np.array_equal(cast, values) and np.array_equal(cast.astype(values.dtype), values)
+
+
 @contextmanager
-def collect(parts: Iterable[Columns], folder: Path) -> Iterator[dict[str, Column]]:
+def collect(parts: Iterable[Columns], path: Path) -> Iterator[dict[str, Column]]:
     """Collect all rows of all parts, by column.
 
     Args:
         parts: Parts of some rows.
-        folder: Folder of the temporary files: that of the output file, whose disk has space for them.
+        path: The output file, in whose folder are temporary files, because its disk has space for them.
 
     Example:
-        >>> with collect([{"row": np.arange(2)}, {"row": np.arange(3)}], Path()) as columns:
+        >>> with collect([{"row": np.arange(2)}, {"row": np.arange(3)}], Path("out.npz")) as columns:
         ...     columns["row"].shape
         (5,)
     """
@@ -191,7 +211,7 @@ def collect(parts: Iterable[Columns], folder: Path) -> Iterator[dict[str, Column
         for part in parts:
             for name, values in part.items():
                 if name not in columns:
-                    columns[name] = Column(values, folder)
+                    columns[name] = Column(name, values, path)
                 columns[name].add(values)
         yield columns
     finally:
