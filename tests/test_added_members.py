@@ -166,6 +166,7 @@ toy-linear = "toy_members.backbone:Linear"
 [project.entry-points."cophenet.vectors"]
 ".toyl" = "toy_members.vectors:JsonLines"
 ".toym" = "toy_members.vectors:JsonLines"
+"toyn" = "toy_members.vectors:JsonLines"
 
 [tool.setuptools]
 packages = ["toy_members"]
@@ -333,7 +334,9 @@ def test_an_installed_format_of_vectors_is_read_and_written_everywhere(installed
     outcomes, _ = ask(installed, commands, [])
     texts = [text for _, text in outcomes]
     assert [code for code, _ in outcomes] == [0, 0, 0, 0, 0, 0, 0, 2], texts
-    assert all("safetensors, toyl or" in " ".join(text.split()) for text in texts[:3]), texts[:3]
+    assert all(
+        "npz, npy, safetensors, parquet, csv, toyl or toym" in " ".join(text.split()) for text in texts[:3]
+    ), texts[:3]
     written = (installed / "own.toyl").read_text().splitlines()
     assert [json.loads(line)["labels"] for line in written] == [*"abcd"] * 10
     assert len((installed / "answers.toyl").read_text().splitlines()) == 40

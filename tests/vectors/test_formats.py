@@ -56,6 +56,16 @@ def write_lines(path, labels):
     path.write_text("\n".join(json.dumps({"features": row, "labels": label}) for row, label in rows))
 
 
+def test_help_lists_formats_in_the_order_of_messages(monkeypatch):
+    """Without names of entry points that are no extension, and without loading those that are."""
+    others = dict.fromkeys((".arrow", "hdf", ".A", ".tar.gz"))
+    monkeypatch.setitem(vars(formats._FORMATS), "_others", others)
+    assert formats.format_list() == "npz, npy, safetensors, parquet, csv, arrow or jsonl"
+    monkeypatch.setitem(vars(formats._FORMATS), "_others", {})
+    with pytest.raises(ValueError, match=r"one of \.npz, \.npy, \.safetensors, \.parquet, \.csv, \.jsonl$"):
+        formats.find_format(Path("birds.xls"))
+
+
 def run(*arguments):
     with pytest.raises(SystemExit) as end:
         main([str(argument) for argument in arguments])

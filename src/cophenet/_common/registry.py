@@ -75,6 +75,16 @@ class Registry(Generic[T]):
         self._import_room()
         return (*self._members, *(name for name in self._others if name not in self._members))
 
+    def loaded(self) -> dict[str, T]:
+        """The members of this package by name, and those of others that were loaded before.
+
+        Example:
+            >>> Registry("shape", "cophenet.tree", "cophenet.shapes").loaded()
+            {}
+        """
+        self._import_room()
+        return dict(self._members)
+
     def get(self, name: str) -> T:
         """Return the member with a name.
 

@@ -156,11 +156,17 @@ def register_format(cls: _Format) -> _Format:
 def format_list() -> str:
     """The extensions of all formats, without the dot, for the middle of a sentence.
 
+    Those of other packages, which are not loaded for this, are sorted as if they had the default order;
+    names that are no extension, which `find_format` never looks up, are left out.
+
     Example:
         >>> format_list()
-        'csv, npz, npy, parquet or safetensors'
+        'npz, npy, safetensors, parquet or csv'
     """
-    *names, last = (name[1:] for name in _FORMATS.names())
+    loaded = _FORMATS.loaded()
+    extensions = [name for name in _FORMATS.names() if Path(f"vectors{name}").suffix.lower() == name]
+    extensions.sort(key=lambda name: (loaded.get(name, VectorFormat).order, name))
+    *names, last = (name[1:] for name in extensions)
     return f"{', '.join(names)} or {last}"
 
 
