@@ -15,6 +15,8 @@ RENAMED = {
     "cophenet.objectives.create": "create_objective",
     "cophenet.objectives.register": "register_objective",
     "cophenet.evaluation.describe": "metric_info",
+    "cophenet.analysis.mean_metric": "mean_over_seeds",
+    "cophenet.analysis.metric_average": "mean_of_level_metrics",
 }
 
 
@@ -38,11 +40,16 @@ def test_all_names_of_a_moved_package_at_once(module: str) -> None:
     assert {*NAMES[module]} <= {*names}
 
 
-def test_means_of_runs_keep_their_former_names() -> None:
+@pytest.mark.parametrize(
+    ("name", "new_name"), [("mean_metric", "mean_over_seeds"), ("metric_average", "mean_of_level_metrics")]
+)
+def test_means_of_runs_keep_their_former_names_with_a_warning(name: str, new_name: str) -> None:
     from cophenet import paper
 
-    assert paper.mean_metric is paper.mean_over_seeds
-    assert paper.metric_average is paper.mean_of_level_metrics
+    with pytest.warns(
+        DeprecationWarning, match=rf"cophenet\.paper\.{name} is now cophenet\.paper\.{new_name}$"
+    ):
+        assert getattr(paper, name) is getattr(paper, new_name)
 
 
 def test_pictures_are_where_the_documentation_had_them() -> None:

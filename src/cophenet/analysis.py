@@ -14,12 +14,12 @@ _STUDIES = (
     "draw_clouds",
     "fit_line",
     "growth_exponent",
-    "mean_metric",
-    "metric_average",
     "order_study",
     "run_isolated",
     "synthetic_study",
     "time_steps",
 )
 
-__getattr__ = moved_names(__name__, {"cophenet.paper": _STUDIES})
+_RENAMED = {"mean_metric": "mean_over_seeds", "metric_average": "mean_of_level_metrics"}
+
+__getattr__ = moved_names(__name__, {"cophenet.paper": {name: name for name in _STUDIES} | _RENAMED})

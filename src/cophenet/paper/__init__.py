@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cophenet._common.lazy import lazy_names
+from cophenet._common.lazy import lazy_names, moved_names
 
 if TYPE_CHECKING:
     from cophenet.paper.fits import LineFit, fit_line, growth_exponent
@@ -42,7 +42,7 @@ __all__ = [
     "time_steps",
 ]
 
-__getattr__, __dir__ = lazy_names(
+_load, __dir__ = lazy_names(
     __name__,
     {
         "fits": ["LineFit", "fit_line", "growth_exponent"],
@@ -53,7 +53,9 @@ __getattr__, __dir__ = lazy_names(
         "measurements": ["order_study"],
         "isolated": ["run_isolated"],
         "timing": ["time_steps"],
-        "run_observations": ["mean_of_level_metrics", "mean_over_seeds", "mean_metric", "metric_average"],
+        "run_observations": ["mean_of_level_metrics", "mean_over_seeds"],
         "synthetic": ["CLOUDS", "StudySettings", "draw_clouds", "synthetic_study"],
     },
 )
+_RENAMED = {"mean_metric": "mean_over_seeds", "metric_average": "mean_of_level_metrics"}
+__getattr__ = moved_names(__name__, {__name__: _RENAMED}, _load)

@@ -215,10 +215,6 @@ def mean_of_level_metrics(results: Sequence[Results], level: str) -> dict[str, A
     return summary(_means(runs, wanted)) if runs else None
 
 
-# Deprecated names, to which the warnings of `cophenet.analysis` point.
-mean_metric, metric_average = mean_over_seeds, mean_of_level_metrics
-
-
 def _means(runs: Sequence[Mapping[str, float | None]], wanted: Sequence[str]) -> list[float | None]:
     """The mean of some metrics in each run; None in a run without a value of one that any of them has."""
     there = [key for key in wanted if any(key in numbers for numbers in runs)]
