@@ -3,7 +3,8 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -86,6 +87,11 @@ def problems_with(made, options) -> str:
     return ""
 
 
+@dataclass
+class Point:
+    x: float
+
+
 def test_values_of_declared_types_pass():
     assert problems_with(Declared, {"needed": 3, "share": 1, "sizes": [2], "made": Fragile()}) == ""
     assert problems_with(Fragile, {"label": 3, "sizes": 3}) == ""  # no type is known
@@ -129,7 +135,14 @@ def test_every_wrong_option_is_reported_at_its_place(options, problems):
         (type[Fragile], int, "a subclass of Fragile"),
         (Path | bool, 1, "an instance of Path or a boolean"),
         (Literal["a", 3], 4, "'a' or 3"),
-        (date, "x", "valid (Input should be a valid date)"),
+        (date, "x", "a valid date"),
+        (datetime, "x", "a valid date and time"),
+        (time, "x", "a valid time"),
+        (timedelta, "x", "a valid time span"),
+        (bytes, 3, "bytes"),
+        (Point, 3, "an instance of Point"),
+        (Point | int, "x", "an instance of Point or an integer"),
+        (re.Pattern, "(", "a valid regular expression"),  # not in the table: pydantic's message
     ],
 )
 def test_what_a_value_must_be(kind, given, problem):
@@ -157,6 +170,21 @@ def test_what_a_number_must_be(limits, given, problem):
     assert (
         str(recipe_error(caught.value, model, "my.yaml")) == f"my.yaml: value must be {problem}, got {given}"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "problem"),
+    [
+        (list[int], [1, 2, 3], "a list of at most 2"),
+        (str, "abc", "valid: String should have at most 2 characters"),  # not in the table
+    ],
+)
+def test_how_long_a_value_may_be(kind, given, problem):
+    model = create_model("Limited", value=(kind, Field(max_length=2)))
+    with pytest.raises(ValidationError) as caught:
+        model(value=given)
+    error = recipe_error(caught.value, model, "my.yaml")
+    assert str(error) == f"my.yaml: value must be {problem}, got {given!r}"
 
 
 @pytest.fixture

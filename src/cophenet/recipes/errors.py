@@ -23,7 +23,12 @@ __all__ = [
 # What a value must be, by pydantic's type of the error, with values of its context.
 _DEMANDS = {
     "bool_type": "a boolean",
+    "bytes_type": "bytes",
     "callable_type": "callable",
+    "dataclass_exact_type": "an instance of {class_name}",
+    "dataclass_type": "an instance of {class_name}",
+    "date_type": "a valid date",
+    "datetime_type": "a valid date and time",
     "dict_type": "a mapping of keys to values",
     "finite_number": "a finite number",
     "float_type": "a number",
@@ -44,8 +49,13 @@ _DEMANDS = {
     "sequence_str": "a list",
     "set_type": "a set",
     "string_type": "a string",
+    "time_delta_type": "a valid time span",
+    "time_type": "a valid time",
+    "too_long": "a list of at most {max_length}",
     "tuple_type": "a list",
 }
+# How pydantic begins most of its messages, which are shown for types of errors that are not in the table.
+_SHOULD = "Input should be "
 # Largest length of a message, which may quote a value of any length.
 _LETTERS = 1500
 
@@ -184,8 +194,11 @@ def _demand(problem: Mapping[str, Any]) -> str:
     context = problem.get("ctx", {})
     if context.get("class") == "Sequence":
         return "a list"
+    if problem["type"] not in _DEMANDS:
+        message = str(problem["msg"])
+        return message.removeprefix(_SHOULD) if message.startswith(_SHOULD) else f"valid: {message}"
     whole = {key: int(value) for key, value in context.items() if type(value) is float and value.is_integer()}
-    return _DEMANDS.get(problem["type"], "valid ({msg})").format_map({**problem, **context, **whole})
+    return _DEMANDS[problem["type"]].format_map({**context, **whole})
 
 
 def _declared(model: type[BaseModel], loc: Sequence[Any]) -> Any:
