@@ -61,6 +61,13 @@ print([m for m in ("scipy", "ot", "numba", "torchmetrics") if m in set(sys.modul
 """,
         "[]\n",
     ),
+    "the estimator loads no reports": (
+        """
+import cophenet.estimator.comparison, cophenet.estimator.embedder
+print([m for m in ("cophenet.report", "cophenet.evaluation") if m in sys.modules])
+""",
+        "[]\n",
+    ),
     "emd loads no solver": (
         """
 import cophenet.transport.emd as emd

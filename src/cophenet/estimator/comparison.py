@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,9 +27,11 @@ from cophenet.cpcc import cpcc
 from cophenet.estimator.embedder import HierarchicalEmbedder
 from cophenet.estimator.samples import split_rows
 from cophenet.metrics.mean_average_precision import class_prototypes, level_labels, prototype_map
-from cophenet.report.table import Unit, number
 from cophenet.transport import class_distances
 from cophenet.tree import Hierarchy
+
+if TYPE_CHECKING:
+    from cophenet.report.table import Unit
 
 __all__ = ["METHODS", "FittedMethod", "Score", "compare_methods", "measure_method", "split_vectors"]
 
@@ -70,6 +72,8 @@ class Score(NamedTuple):
     @property
     def text(self) -> str:
         """The score as text, "-" where it is undefined."""
+        from cophenet.report.table import number
+
         if math.isnan(self.value):
             return "-"
         return number(self.value, self.unit) + "%" * (self.unit == "percent")

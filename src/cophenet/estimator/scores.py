@@ -16,7 +16,6 @@ from cophenet._common.checks import UndefinedWarning
 from cophenet.cpcc import cpcc
 from cophenet.estimator.embedder import HierarchicalEmbedder
 from cophenet.estimator.labels import class_positions, find_known, find_nodes, to_tree
-from cophenet.report.table import number
 from cophenet.tree import Hierarchy
 
 __all__ = ["FileScores", "TreeDistanceScorer"]
@@ -72,6 +71,8 @@ class FileScores:
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Rows of metric, level or kind of vectors, and value."""
+        from cophenet.report.table import number
+
         if self.fitted_here:
             rates = self.embedder.decision_report_.get("accuracy", {})
         else:
