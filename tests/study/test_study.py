@@ -19,7 +19,7 @@ from cophenet.estimator import comparison
 from cophenet.paper.queue import Queue
 from cophenet.recipes import load_recipe
 from cophenet.recipes.load import Override
-from cophenet.report.answer import Command, Detail
+from cophenet.report import Command, Detail
 from cophenet.report.noise import Measured
 from cophenet.runs import Run
 from cophenet.study import StudyResult, find_data, pipeline, plan, run_study

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cophenet._common.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from cophenet.report.answer import Command, Detail
     from cophenet.report.comparison import compare, make_table
     from cophenet.report.page import render_report, write_report
     from cophenet.report.published_numbers import Published, PublishedTable, published, published_tables
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Cell",
     "Column",
+    "Command",
+    "Detail",
     "Published",
     "PublishedTable",
     "Row",
@@ -34,6 +37,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "answer": ["Command", "Detail"],
         "comparison": ["compare", "make_table"],
         "page": ["render_report", "write_report"],
         "published_numbers": ["Published", "PublishedTable", "published", "published_tables"],

@@ -33,15 +33,40 @@ Verdict = Literal["helps", "does not help", "cannot be told", ""]
 
 
 class Detail(str):
-    """A sentence that belongs to the one before it, shown indented."""
+    """A sentence that belongs to the one before it, shown indented.
+
+    Args:
+        text: The sentence.
+
+    Example:
+        >>> sentences = ["Perhaps misplaced in the tree:", Detail("whale, nearer to cow than to cod")]
+        >>> [isinstance(sentence, Detail) for sentence in sentences]
+        [False, True]
+    """
 
     __slots__ = ()
+
+    def __new__(cls, text: str) -> Detail:
+        """Create it from its text."""
+        return super().__new__(cls, text)
 
 
 class Command(str):
-    """A command line among sentences, shown as it is typed."""
+    """A command line among sentences, shown as it is typed.
+
+    Args:
+        text: The command line.
+
+    Example:
+        >>> Command("cophenet train digits").split()
+        ['cophenet', 'train', 'digits']
+    """
 
     __slots__ = ()
+
+    def __new__(cls, text: str) -> Command:
+        """Create it from its text."""
+        return super().__new__(cls, text)
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,7 +98,7 @@ def write_report(
         output: File to write, ending in .html or .htm.
         title: Title of the page; empty for the names of the runs.
         answer: Sentences at the top of the page, in place of the conclusions from the runs; those of type
-            `Detail` are indented, a `Command` is shown as it is typed.
+            `cophenet.report.Detail` are indented, a `cophenet.report.Command` is shown as it is typed.
         progress: Called with the current step, the amount of work done and the total.
 
     Returns:

@@ -60,7 +60,8 @@ class StudyResult:
 
     Attributes:
         verdict: Whether the tree helps, as in `Answer`.
-        sentences: The conclusion in sentences; those of type `Detail` belong to the one before.
+        sentences: The conclusion in sentences; those of type `cophenet.report.Detail` belong to the
+            one before.
         chosen: Name of the recommended candidate.
         command: The command that trains it on all training samples.
         page: The HTML report with all metrics.
