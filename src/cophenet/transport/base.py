@@ -315,9 +315,9 @@ def class_distances(
     measure = create_distance(distance, tree, **options)
     batch = _grouped(features, labels, measure, flow_weights, tree, wide=measure.wide)
     classes = batch.on_device(batch.classes)
+    if not return_plan:
+        return classes, measure(batch).to(batch.given.dtype)
     with without_autocast(features):
-        if not return_plan:
-            return classes, measure(batch).to(batch.given.dtype)
         rho, plan = measure.with_plan(measure.in_range(batch))
         return classes, measure.back_from_range(rho, batch), plan.in_batch_order(batch)
 
