@@ -258,3 +258,14 @@ def test_the_docstring_has_a_formula_and_a_source(name):
     text = type(create_distance(name, TREE)).__doc__
     assert "rho(u, v)" in text
     assert re.search(r"arXiv:\d{4}\.\d{4,5}|doi:10\.", text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_what_calls_leave_as_it_is_serves_all_of_them(name):
+    distance = create_distance(name, TREE)
+    before = {key: repr(value) for key, value in vars(distance).items()}
+    for seed in range(2):
+        distance(group_by_class(*random_batch(seed, [3, 1, 4], 6)))
+    if distance.stateless:
+        assert {key: repr(value) for key, value in vars(distance).items()} == before
+        assert not hasattr(distance, "generator")

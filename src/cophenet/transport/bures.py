@@ -246,6 +246,7 @@ class Bures(ClassDistance):
     name = "bures"
     degree = 1
     pair_cost = "product"
+    stateless = True
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs, differentiable in its features."""

@@ -37,6 +37,7 @@ class L2(ClassDistance):
     name = "l2"
     pair_cost = "none"
     degree = 1
+    stateless = True
     wide = True
     traceable = True
 
@@ -65,6 +66,7 @@ class L1(ClassDistance):
     name = "l1"
     pair_cost = "none"
     degree = 1
+    stateless = True
 
     def forward(self, batch: ClassBatch) -> Tensor:
         """(P,) distances of the batch's pairs."""
@@ -108,6 +110,7 @@ class Poincare(ClassDistance):
     name = "poincare"
     pair_cost = "none"
     degree = 0
+    stateless = True
 
     def __init__(self, norm: float = 1 - 1e-5) -> None:
         super().__init__()

@@ -133,6 +133,7 @@ class EMD(PlanDistance):
 
     name = "emd"
     pair_cost = "product"
+    stateless = True
 
     def __init__(self, solver: Solver = "auto") -> None:
         super().__init__()
