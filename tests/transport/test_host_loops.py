@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 pytest.importorskip("numba")
 
 from cophenet.cpcc import CPCCLoss
+from cophenet.transport import grouping
 from cophenet.transport.base import class_distances, create_distance
 from cophenet.transport.centroid import L2
 from cophenet.transport.class_layout import ClassLayout
@@ -242,3 +243,38 @@ def test_plans_that_are_not_whole_are_refused(monkeypatch, change):
         plan = replace(plan, **{change: getattr(plan, change)[:1024]})
         with pytest.raises((RuntimeError, IndexError)):
             planned_cost(batch, plan).sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("value", [0.0, -0.0, 1e-42, -3.0, 1e30, -math.inf, math.inf, math.nan, -math.nan])
+def test_the_largest_feature(monkeypatch, value, dtype):
+    z = torch.full((3, 5), 1e-44, dtype=dtype)
+    z[1, 2] = value
+    results = [grouping._largest(z) for _ in states(monkeypatch)]
+    expected = z.abs().max().item()
+    assert results == pytest.approx([expected, expected], rel=0, abs=0, nan_ok=True)
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+@pytest.mark.parametrize("name", ["l2", "fastft", "swd", "emd"])
+def test_values_that_are_not_finite_are_refused(monkeypatch, name, value):
+    z = torch.randn(8, 3)
+    z[5, 1] = value
+    for _ in states(monkeypatch):
+        with pytest.raises(ValueError, match=r"finite, got NaN or inf in 1 of 8 samples \(first: sample 5\)"):
+            class_distances(z, torch.arange(8) % 4, name)
+
+
+def test_fastft_plans_and_sums_in_one_loop(monkeypatch):
+    calls = []
+    monkeypatch.setattr(machine_code, "_COLD_CALLS", 0)
+    one_loop = host_loops.greedy_costs
+    monkeypatch.setattr(host_loops, "greedy_costs", lambda *arrays: calls.append(1) or one_loop(*arrays))
+    z, labels = random_batch(3, SIZES, 5)
+    batch = group_by_class(z.cpu(), labels.cpu())
+    whole = create_distance("fastft")(batch)
+    assert len(calls) == 1
+    some = slice(3, 9)
+    part = replace(batch, first=batch.first[some], second=batch.second[some])
+    torch.testing.assert_close(create_distance("fastft")(part), whole[some], rtol=0, atol=0)
+    assert len(calls) == 1

@@ -38,12 +38,16 @@ def is_host(values: Tensor) -> bool:
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-def is_transformed(values: object) -> bool:
-    """Whether values are wrapped by a transform of `torch.func`, such as `vmap`, or batched gradients."""
-    if not isinstance(values, Tensor) or torch.compiler.is_compiling():
+def is_transformed(*values: object) -> bool:
+    """Whether a value is wrapped by a transform of `torch.func`, such as `vmap`, or batched gradients."""
+    if torch.compiler.is_compiling():
         return False
     kinds = torch._C._functorch
-    return kinds.is_functorch_wrapped_tensor(values) or kinds.is_legacy_batchedtensor(values)
+    return any(
+        kinds.is_functorch_wrapped_tensor(value) or kinds.is_legacy_batchedtensor(value)
+        for value in values
+        if isinstance(value, Tensor)
+    )
 
 
 def refuse_transforms(*values: object) -> None:
@@ -52,7 +56,7 @@ def refuse_transforms(*values: object) -> None:
     Raises:
         ValueError: If one of the values is.
     """
-    if any(is_transformed(value) for value in values):
+    if is_transformed(*values):
         raise ValueError(
             "class distances and CPCC cannot be transformed by torch.func (vmap, grad, jacrev, jvp), because "
             "which samples are matched is read from their values; call them on plain tensors and use "

@@ -14,7 +14,7 @@ from cophenet._common.checks import check_choice, check_whole, wrong_argument
 from cophenet.transport.base import PlanDistance, register_distance
 from cophenet.transport.batch import ClassBatch
 from cophenet.transport.class_layout import ClassLayout
-from cophenet.transport.ground import planned_cost, sample_distances
+from cophenet.transport.ground import greedy_cost, planned_cost, sample_distances
 from cophenet.transport.plan import TransportPlan, greedy_plan, uniform_arrays
 
 __all__ = ["FastFlowTree", "principal_directions"]
@@ -101,6 +101,7 @@ class FastFlowTree(PlanDistance):
 
     name = "fastft"
     order_dependent = True
+    stateless = True
 
     def __init__(self, order: Order = "batch", n_orders: int = 1) -> None:
         super().__init__()
@@ -119,6 +120,11 @@ class FastFlowTree(PlanDistance):
     def plan(self, batch: ClassBatch) -> TransportPlan:
         """The north-west-corner plan of every pair, in the chosen order of samples."""
         return self._planned(batch)[0]
+
+    def forward(self, batch: ClassBatch) -> Tensor:
+        """(P,) distances of the batch's pairs."""
+        cost = greedy_cost(batch) if self.order == "batch" else None
+        return super().forward(batch) if cost is None else cost
 
     def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
         """The distances and the plan behind them."""

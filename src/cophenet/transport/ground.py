@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,9 +26,11 @@ __all__ = [
     "CANCELS",
     "distance_strip",
     "first_order",
+    "greedy_cost",
     "planned_cost",
     "pull_direct",
     "sample_distances",
+    "sum_of_rows",
 ]
 
 # Below this fraction of the sum of both squared norms a squared distance is lost to cancellation in float32.
@@ -51,7 +53,7 @@ def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
     def checked(ctx: Any, *grads: Any) -> Any:
         if torch.is_grad_enabled():
             raise RuntimeError("class distances have first derivatives only; leave out create_graph=True")
-        if any(is_transformed(grad) for grad in grads):
+        if is_transformed(*grads):
             raise RuntimeError(
                 "class distances have no batched gradients; leave out is_grads_batched=True or vectorize=True"
             )
@@ -88,6 +90,16 @@ def _use_gram(z: Tensor, pairs: int) -> bool:
 def _direct(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
     lengths: list[Tensor] = [torch.linalg.vector_norm(gap, dim=1) for gap, _, _ in _gaps(z, source, target)]
     return lengths[0] if len(lengths) == 1 else torch.cat(lengths)
+
+
+def _centered(z: Tensor) -> Tensor:
+    """Features (B, d) on the host less their mean, with the same bits by a compiled loop and by NumPy."""
+    loops = loops_when_hot(z) if z.shape[1] > 1 else None  # NumPy sums a single column in another order
+    if loops is None:
+        return z - sum_of_rows(z.resolve_neg()).div_(len(z))
+    centered = torch.empty_like(z)
+    loops.center_rows(z.numpy(), centered.numpy())
+    return centered
 
 
 def _squared_norms(rows: Tensor) -> Tensor:
@@ -159,8 +171,14 @@ def _costs_by_loops(gram: Tensor, plan: TransportPlan) -> tuple[Tensor, Tensor] 
     return torch.from_numpy(distance), torch.from_numpy(cost)
 
 
+def sum_of_rows(rows: Tensor) -> Tensor:
+    """Sum rows (n, d) on the host one after the other, as the compiled loops do; torch uses another order."""
+    with np.errstate(invalid="ignore", over="ignore"):  # non-finite values are reported elsewhere
+        return torch.from_numpy(rows.numpy().sum(0))
+
+
 def _springs(plan: TransportPlan, distance: Tensor, grad: Tensor, size: int) -> Tensor:
-    """(B, B) symmetric matrix of grad * mass / distance."""
+    """(B, B) Laplacian of the graph with weights grad * mass / distance."""
     springs = distance.new_empty(size, size)
     loops = _plan_loops(plan, grad, distance)
     if loops is not None:
@@ -170,7 +188,7 @@ def _springs(plan: TransportPlan, distance: Tensor, grad: Tensor, size: int) -> 
     flat = springs.zero_().view(-1)
     flat.scatter_add_(0, _flat(size, plan.source, plan.target), pull)
     flat.scatter_add_(0, _flat(size, plan.target, plan.source), pull)
-    return springs
+    return sum_of_rows(springs).diag().sub_(springs)
 
 
 def sample_distances(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
@@ -183,7 +201,7 @@ def sample_distances(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """
     z = z.detach()
     if _use_gram(z, len(source)):
-        return _distances_by_product(z, _products(z - z.mean(0)), source, target)[0]
+        return _distances_by_product(z, _products(_centered(z)), source, target)[0]
     return _direct(z, source, target)
 
 
@@ -227,29 +245,39 @@ def pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Te
         out.index_add_(0, b, force, alpha=-1)
 
 
+class _Costs(NamedTuple):
+    """Costs (P,) of a plan, and what their gradient is computed from.
+
+    Attributes:
+        cost: (P,).
+        plan: Its samples number the rows of the features.
+        centered: (B, d) features less their mean.
+        distance: (E,) distances of the plan's entries.
+        near: Numbers of the entries that would suffer from cancellation.
+    """
+
+    cost: Tensor
+    plan: TransportPlan
+    centered: Tensor
+    distance: Tensor
+    near: Tensor
+
+
 class _CostByProduct(torch.autograd.Function):
     """<P, D> of every pair with P constant; the gradient of D is a unit vector, or 0 where D is 0."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, plan: TransportPlan, distance: Tensor | None) -> Tensor:
-        centered, near, cost = z - z.mean(0), plan.source[:0], None
-        if distance is not None:
-            near = _cancelling(centered, plan.source, plan.target, distance)
-        else:
-            gram = _products(centered)
-            by_loops = _costs_by_loops(gram, plan)
-            if by_loops is not None:
-                distance, cost = by_loops
-            else:
-                distance, near = _distances_by_product(z, gram, plan.source, plan.target)
-        ctx.plan, ctx.near = plan, near
+    def forward(ctx: Any, z: Tensor, costs: _Costs) -> Tensor:
+        ctx.plan, ctx.near = costs.plan, costs.near
         # A copy of z, which may be the caller's own tensor, and only if it is needed.
-        ctx.save_for_backward(centered, distance, z.clone() if len(near) else z.new_empty(0))
-        return plan.total(plan.mass * distance) if cost is None else cost
+        ctx.save_for_backward(
+            costs.centered, costs.distance, z.clone() if len(costs.near) else costs.distance[:0]
+        )
+        return costs.cost
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         centered, distance, z = ctx.saved_tensors
         plan, near, grad = ctx.plan, ctx.near, grad.contiguous()
         with without_autocast(centered):
@@ -257,12 +285,10 @@ class _CostByProduct(torch.autograd.Function):
                 pull = plan.spread(grad)[near].mul_(plan.mass[near]).div_(distance[near])
                 pull.masked_fill_(distance[near] == 0, 0)
                 distance = distance.index_fill(0, near, torch.inf)
-            springs = _springs(plan, distance, grad, len(centered))
-            held = centered * springs.sum(1, keepdim=True)
-            out = torch.addmm(held, springs, centered, alpha=-1)
+            out = _springs(plan, distance, grad, len(centered)) @ centered
             if len(near):
                 pull_direct(out, z, plan.source[near], plan.target[near], pull)
-            return out, None, None
+            return out, None
 
 
 class _CostByDifference(torch.autograd.Function):
@@ -311,7 +337,56 @@ def planned_cost(batch: ClassBatch, plan: TransportPlan, distance: Tensor | None
         plan = replace(plan, source=source, target=target)
     cost: Tensor
     if _use_gram(z, entries):
-        cost = _CostByProduct.apply(z, plan, distance)  # type: ignore[no-untyped-call]
+        cost = _CostByProduct.apply(z, _by_product(z.detach(), plan, distance))  # type: ignore[no-untyped-call]
     else:
         cost = _CostByDifference.apply(z, plan, distance, batch.constant)  # type: ignore[no-untyped-call]
     return cost
+
+
+def _by_product(z: Tensor, plan: TransportPlan, distance: Tensor | None) -> _Costs:
+    centered = _centered(z)
+    if distance is None:
+        return _from_gram(z, plan, centered, _products(centered))
+    near = _cancelling(centered, plan.source, plan.target, distance)
+    return _Costs(plan.total(plan.mass * distance), plan, centered, distance, near)
+
+
+def _from_gram(z: Tensor, plan: TransportPlan, centered: Tensor, gram: Tensor) -> _Costs:
+    by_loops = _costs_by_loops(gram, plan)
+    if by_loops is not None:
+        distance, cost = by_loops
+        return _Costs(cost, plan, centered, distance, plan.source[:0])
+    distance, near = _distances_by_product(z, gram, plan.source, plan.target)
+    return _Costs(plan.total(plan.mass * distance), plan, centered, distance, near)
+
+
+def greedy_cost(batch: ClassBatch) -> Tensor | None:
+    """Cost of the greedy plan of uniform weights for all pairs of classes, (P,), by one compiled loop.
+
+    The same bits as `planned_cost` of `uniform_plan`. None if the loop is unavailable, or not the right one.
+    """
+    z, count, pairs = batch.given, batch.num_classes, batch.num_pairs
+    known = batch.weights is not None or batch.rows.strangers or batch.ahead.host
+    # Of m and n samples a plan has at least (m + n) / 2 entries; a class is in count - 1 pairs.
+    least = (count - 1) * len(z) // 2
+    if known or pairs != count * (count - 1) // 2 or not _use_gram(z, least):
+        return None
+    loops = loops_when_hot(z)
+    if loops is None:
+        return None
+    values = z.detach()
+    centered = _centered(values)
+    gram = _products(centered)
+    table, layout = gram.numpy(), (batch.counts, batch.first, batch.second)
+    cancels = table.dtype.type(CANCELS)
+    arrays, distance, cost, accurate = loops.greedy_costs(table, batch.rows.order, *layout, cancels)
+    source, target, mass, offsets = arrays
+    sides = torch.from_numpy(source), torch.from_numpy(target)
+    plan = TransportPlan(*sides, torch.from_numpy(mass), offsets)
+    if accurate:
+        lengths = torch.from_numpy(distance)
+        costs = _Costs(torch.from_numpy(cost), plan, centered, lengths, plan.source[:0])
+    else:
+        costs = _from_gram(values, plan, centered, gram)
+    rho: Tensor = _CostByProduct.apply(z, costs)  # type: ignore[no-untyped-call]
+    return rho

@@ -15,6 +15,7 @@ from torch import Tensor
 from cophenet.transport.batch import ClassBatch, is_host, refuse_transforms, scaled_to_one
 from cophenet.transport.class_layout import ClassLayout, ClassRows, HostArrays, Indices
 from cophenet.transport.recalled import Recalled
+from cophenet.transport.solvers.machine_code import loops_when_hot
 
 __all__ = [
     "FlowWeights",
@@ -31,6 +32,8 @@ __all__ = [
 
 Scheme = Literal["uniform", "distance", "inverse"]
 FlowWeights = Scheme | Tensor
+
+_SCHEMES = get_args(Scheme)
 
 
 def check_batch(
@@ -75,8 +78,8 @@ def _check_shapes(features: Tensor, labels: Tensor) -> None:
 
 def _check_flow_weights(weights: FlowWeights, features: Tensor) -> None:
     if not isinstance(weights, Tensor):
-        if not isinstance(weights, str) or weights not in get_args(Scheme):
-            allowed = ", ".join(get_args(Scheme))
+        if not isinstance(weights, str) or weights not in _SCHEMES:
+            allowed = ", ".join(_SCHEMES)
             given = repr(weights) if isinstance(weights, str) else type(weights).__name__
             raise ValueError(f"flow_weights must be one of {allowed} or a tensor, got {given}")
         return
@@ -167,6 +170,15 @@ def _to_host(parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
         name: part if is_host(part) else next(pieces).view(part.dtype).view(part.shape)
         for name, part in parts.items()
     }
+
+
+def _largest(z: Tensor) -> float:
+    """Largest absolute value of features (N, d) on the host; NaN if one of them is."""
+    loops = loops_when_hot(z)
+    if loops is None:
+        return max(abs(float(extreme)) for extreme in z.aminmax())
+    integer, real = (np.int32, np.float32) if z.dtype == torch.float32 else (np.int64, np.float64)
+    return float(integer(loops.largest_bits(z.numpy().view(integer))).view(real))
 
 
 def _check_masses(mass: NDArray[np.float64], prepared: PreparedLabels) -> None:
@@ -304,16 +316,17 @@ def group_read(
     sent = {"labels": labels.long()}
     uniform = isinstance(flow_weights, str) and flow_weights == "uniform"
     unchecked = wide and uniform and is_host(z) and z.dtype == torch.float32
-    # The extremes show whether any feature is not finite, and how large they are.
-    ends = [] if unchecked else [extreme for part in parts for extreme in part.aminmax()]
-    if ends and not is_host(z):
-        sent["flags"] = torch.stack(ends).double()
+    # The largest absolute value shows whether all features are finite, and how large they are.
+    extremes = [] if unchecked or not is_host(z) else [_largest(part) for part in parts]
+    if not is_host(z):
+        sent["flags"] = torch.stack([extreme for part in parts for extreme in part.aminmax()]).double()
     if mass is not None:
         sent["mass"] = mass
     if keep_host and not is_host(z):
         sent["features"] = parts[0] if len(parts) == 1 else torch.cat(parts)
     host = _to_host(sent)
-    extremes = host["flags"].numpy().tolist() if "flags" in host else [float(extreme) for extreme in ends]
+    if "flags" in host:
+        extremes = host["flags"].numpy().tolist()
     if not all(map(math.isfinite, extremes)):
         raise_not_finite(features.detach())
     peak = max(map(abs, extremes), default=1.0)

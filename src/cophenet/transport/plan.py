@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
 from typing import cast
 
 import numpy as np
@@ -22,6 +21,7 @@ Indices = NDArray[np.int64]
 
 # Classes of a training batch are small: the plans of all size pairs up to this are cached.
 _SMALL = 32
+_MASSES = np.empty(0)  # their type
 
 
 def ragged_range(lengths: Indices, begin: Indices | int = 0) -> Indices:
@@ -166,7 +166,9 @@ def _uniform_entries(layout: ClassLayout | ClassBatch) -> dict[str, NDArray[np.g
     counts, first, second = layout.counts, layout.first, layout.second
     loops = loops_when_hot()
     if loops is not None:
-        return _entries_by_loop(loops, *(np.ascontiguousarray(x, np.int64) for x in (counts, first, second)))
+        arrays = (np.ascontiguousarray(x, np.int64) for x in (counts, first, second))
+        source, target, mass, offsets = loops.greedy_pieces(*arrays, _MASSES)
+        return {"source": source, "target": target, "mass": mass, "bounds": offsets}
     # The plan of a pair depends only on its two class sizes, of which a batch has few distinct ones: each is
     # computed once and copied to its pairs.
     pieces, which = _pieces_of_pairs(counts[first], counts[second])
@@ -180,16 +182,6 @@ def _uniform_entries(layout: ClassLayout | ClassBatch) -> dict[str, NDArray[np.g
         "mass": pieces.mass[piece],
         "bounds": offsets,
     }
-
-
-def _entries_by_loop(
-    loops: ModuleType, counts: Indices, first: Indices, second: Indices
-) -> dict[str, NDArray[np.generic]]:
-    size = int(counts[first].sum() + counts[second].sum()) - len(first)
-    source, target, mass = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size)
-    offsets = np.zeros(len(first) + 1, np.int64)
-    end = loops.greedy_pieces(counts, first, second, (source, target, mass), offsets)
-    return {"source": source[:end], "target": target[:end], "mass": mass[:end], "bounds": offsets}
 
 
 def uniform_arrays(layout: ClassLayout | ClassBatch) -> dict[str, NDArray[np.generic]]:

@@ -18,7 +18,7 @@ from cophenet.transport.batch import (
     without_autocast,
 )
 from cophenet.transport.class_layout import Indices
-from cophenet.transport.ground import CANCELS, first_order
+from cophenet.transport.ground import CANCELS, first_order, sum_of_rows
 from cophenet.transport.grouping import raise_not_finite
 from cophenet.transport.means import ClassShares
 from cophenet.transport.solvers.machine_code import loops_when_hot
@@ -32,14 +32,8 @@ _SQUARES = {torch.float32: 2.0**-32, torch.float64: 2.0**-256}
 def _centered(z: Tensor, shares: ClassShares | None) -> tuple[Tensor, Tensor]:
     """(k, d) centred points in float64, and in the type of `z`: points, or features if there are shares."""
     points = z.clone() if shares is None else shares.means(z)
-    points.sub_(_sum_of_rows(points).div_(len(points)))
+    points.sub_(sum_of_rows(points).div_(len(points)))
     return points, points.to(z.dtype)
-
-
-def _sum_of_rows(rows: Tensor) -> Tensor:
-    """Sum the rows one after the other, as NumPy and the compiled loops do; torch uses another order."""
-    with np.errstate(invalid="ignore", over="ignore"):  # non-finite values are reported elsewhere
-        return torch.from_numpy(rows.numpy().sum(0))
 
 
 def _springs(grad: Tensor, distance: Tensor, first: Indices, second: Indices, size: int) -> Tensor:
@@ -100,7 +94,7 @@ class _PointDistances(torch.autograd.Function):
                 springs[ctx.near] = 0
                 close = torch.zeros_like(narrow, dtype=torch.float64)
                 close.index_add_(0, ctx.near[0], ctx.gaps * pull[:, None])
-            springs = _sum_of_rows(springs).diag().sub_(springs)
+            springs = sum_of_rows(springs).diag().sub_(springs)
             forces = (springs if shares is None else shares.per_row(springs)) @ narrow
             if ctx.near is not None:
                 forces = (close if shares is None else shares.per_row(close)).add_(forces)

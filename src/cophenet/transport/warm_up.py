@@ -55,13 +55,16 @@ def _call_loops() -> None:
     none = index[:0]
     for kind in (np.float32, np.float64):
         row, products = ones.astype(kind), table.astype(kind)
+        host_loops.largest_bits(products.view(f"i{products.itemsize}"))
+        host_loops.center_rows(products, products.copy())
         host_loops.add_by_class(products, index, ones, table)
         host_loops.squared_distances(products, none, none, 0.5, kind(0.5), row)
         host_loops.centered_means(products, index, ones, none, products.copy())
         host_loops.springs_of_pairs(row, row, none, none, none, products)
         host_loops.planned_costs(products, (none, none, row), none, kind(0.5), row, row[:0])
+        host_loops.greedy_costs(products, index, index + 1, none, none, kind(0.5))
         host_loops.springs_of_entries(row[:0], row, (none, none, row), none, products)
     host_loops.count_labels(index, 1)
-    host_loops.greedy_pieces(index + 1, none, none, (none, none, ones), index)
+    host_loops.greedy_pieces(index + 1, none, none, ones)
     host_loops.add_powers(table, none, none, ones)
     host_loops.add_forces(table, none, none, ones, table, table.copy())

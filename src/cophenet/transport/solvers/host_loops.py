@@ -6,7 +6,10 @@ does not matter from which call on these are used.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from cophenet.transport.solvers.decorators import kernel
 from cophenet.transport.solvers.problem import Floats, Indices
@@ -15,9 +18,12 @@ __all__ = [
     "add_by_class",
     "add_forces",
     "add_powers",
+    "center_rows",
     "centered_means",
     "count_labels",
+    "greedy_costs",
     "greedy_pieces",
+    "largest_bits",
     "planned_costs",
     "springs_of_entries",
     "springs_of_pairs",
@@ -47,6 +53,36 @@ def count_labels(labels: Indices, limit: int) -> tuple[Indices, Indices, Indices
     for i in range(len(labels)):
         owner[i] = number[labels[i] - low]
     return classes, counts, owner
+
+
+@kernel
+def largest_bits(bits: NDArray[np.signedinteger[Any]]) -> int:
+    """Largest absolute value of floats (N, d), whose bits are given as integers; so are those of the result.
+
+    Of NaN it is NaN, because without their sign floats are in the order of their bits.
+    """
+    kind = bits.dtype.type
+    largest: int = kind(0)
+    without_sign = kind(np.iinfo(bits.dtype).max)
+    for i in range(len(bits)):
+        for j in range(bits.shape[1]):
+            largest = max(largest, kind(bits[i, j] & without_sign))
+    return largest
+
+
+@kernel
+def center_rows(z: Floats, out: Floats) -> None:
+    """Write features (N, d) less their mean into `out`."""
+    mean = np.zeros(z.shape[1], z.dtype)
+    for i in range(len(z)):
+        for j in range(z.shape[1]):
+            mean[j] += z[i, j]
+    count = z.dtype.type(len(z))
+    for j in range(z.shape[1]):
+        mean[j] /= count
+    for i in range(len(z)):
+        for j in range(z.shape[1]):
+            out[i, j] = z[i, j] - mean[j]
 
 
 @kernel
@@ -115,19 +151,8 @@ def squared_distances(
 
 
 @kernel
-def springs_of_pairs(
-    grad: Floats, distance: Floats, first: Indices, second: Indices, counts: Indices, springs: Floats
-) -> None:
-    """Write the Laplacian (k, k) of the graph with weights grad / distance of pairs (P,) into `springs`.
-
-    Its product with the points is their gradient. Rows are divided by the counts (k,), unless empty.
-    """
-    springs[:] = 0
-    for p in range(len(first)):
-        a, b = first[p], second[p]
-        pull = grad[p] / distance[p]
-        springs[a, b] += pull
-        springs[b, a] += pull
+def _to_laplacian(springs: Floats) -> None:
+    """Turn the symmetric weights (k, k) of a graph into its Laplacian: times points, the points' gradient."""
     held = springs[0].copy()
     for c in range(1, len(springs)):
         for j in range(len(springs)):
@@ -136,10 +161,27 @@ def springs_of_pairs(
         for j in range(len(springs)):
             springs[c, j] = -springs[c, j]
         springs[c, c] += held[c]
-        if len(counts):
-            count = springs.dtype.type(counts[c])
-            for j in range(len(springs)):
-                springs[c, j] /= count
+
+
+@kernel
+def springs_of_pairs(
+    grad: Floats, distance: Floats, first: Indices, second: Indices, counts: Indices, springs: Floats
+) -> None:
+    """Write the Laplacian (k, k) of the graph with weights grad / distance of pairs (P,) into `springs`.
+
+    Rows are divided by the counts (k,), unless empty.
+    """
+    springs[:] = 0
+    for p in range(len(first)):
+        a, b = first[p], second[p]
+        pull = grad[p] / distance[p]
+        springs[a, b] += pull
+        springs[b, a] += pull
+    _to_laplacian(springs)
+    for c in range(len(counts)):
+        count = springs.dtype.type(counts[c])
+        for j in range(len(springs)):
+            springs[c, j] /= count
 
 
 @kernel
@@ -166,27 +208,30 @@ def add_forces(
 
 @kernel
 def greedy_pieces(
-    counts: Indices, first: Indices, second: Indices, plan: tuple[Indices, Indices, Floats], offsets: Indices
-) -> int:
-    """Write the north-west-corner plans of uniform weights for pairs (P,) of classes with counts (k,).
+    counts: Indices, first: Indices, second: Indices, like: Floats
+) -> tuple[Indices, Indices, Floats, Indices]:
+    """North-west-corner plans of uniform weights for pairs (P,) of classes with counts (k,).
 
     Args:
         counts: (k,) samples of every class.
         first: (P,) first class of every pair.
         second: (P,) second class of every pair.
-        plan: Output: sources, targets and masses, at most m + n - 1 for classes of m and n samples.
-        offsets: (P + 1,) output: first entry of every pair; `offsets[0]` must be 0.
+        like: An array of the type that masses shall have.
 
     Returns:
-        How many entries were written.
+        Sources, targets and masses (E,), and offsets (P + 1,): pair p owns `offsets[p]:offsets[p + 1]`.
     """
-    source, target, mass = plan
+    size = 0
+    for p in range(len(first)):
+        if min(first[p], second[p]) < 0 or max(first[p], second[p]) >= len(counts):
+            raise IndexError("pairs must be of the classes of the batch")
+        size += counts[first[p]] + counts[second[p]] - 1
+    source, target, mass = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, like.dtype)
+    offsets = np.zeros(len(first) + 1, np.int64)
     starts = np.cumsum(counts) - counts
     entry = 0
     for p in range(len(first)):
         a, b = first[p], second[p]
-        if min(a, b) < 0 or max(a, b) >= len(counts):
-            raise IndexError("pairs must be of the classes of the batch")
         i, j, m, n = starts[a], starts[b], counts[a], counts[b]
         # [0, mn] is cut at the multiples of n, where a source's mass ends, and of m, where a target's does.
         left, source_end, target_end = 0, n, m
@@ -202,7 +247,7 @@ def greedy_pieces(
                 j += 1
                 target_end += m
         offsets[p + 1] = entry
-    return entry
+    return source[:entry], target[:entry], mass[:entry], offsets
 
 
 @kernel
@@ -246,6 +291,34 @@ def planned_costs(
 
 
 @kernel
+def greedy_costs(
+    gram: Floats, order: Indices, counts: Indices, first: Indices, second: Indices, cancels: float
+) -> tuple[tuple[Indices, Indices, Floats, Indices], Floats, Floats, bool]:
+    """Plan as `greedy_pieces` and compute costs as `planned_costs`, of samples in any order.
+
+    Args:
+        gram: (B, B) products of the centred features.
+        order: (B,) samples sorted by class.
+        counts: (k,) samples of every class.
+        first: (P,) first class of every pair.
+        second: (P,) second class of every pair.
+        cancels: As for `planned_costs`.
+
+    Returns:
+        The plan as by `greedy_pieces`, but with samples as numbers of rows of `gram`; distances (E,), costs
+        (P,), and whether these are accurate.
+    """
+    if counts.sum() != len(order):
+        raise IndexError("the order must be of the samples of the batch")
+    source, target, mass, offsets = greedy_pieces(counts, first, second, gram)
+    for e in range(len(source)):
+        source[e], target[e] = order[source[e]], order[target[e]]
+    distance, cost = np.empty_like(mass), np.empty(len(first), gram.dtype)
+    accurate = planned_costs(gram, (source, target, mass), offsets, cancels, distance, cost)
+    return (source, target, mass, offsets), distance, cost, accurate
+
+
+@kernel
 def springs_of_entries(
     grad: Floats,
     distance: Floats,
@@ -253,7 +326,7 @@ def springs_of_entries(
     offsets: Indices,
     springs: Floats,
 ) -> None:
-    """Write the symmetric matrix (B, B) of grad * mass / distance of plan entries (E,) into `springs`.
+    """Write the Laplacian (B, B) of the graph with weights grad * mass / distance of plan entries (E,).
 
     `entries` are sources, targets and masses; `grad` (P,) belongs to pairs, which own the entries
     `offsets[p]:offsets[p + 1]`.
@@ -268,3 +341,4 @@ def springs_of_entries(
             pull = grad[p] * mass[e] / distance[e]
             springs[i, j] += pull
             springs[j, i] += pull
+    _to_laplacian(springs)
