@@ -120,6 +120,17 @@ def test_few_operations_are_dispatched_and_one_transfer_goes_each_way(name, most
     assert counts.downloads[0] == 4
 
 
+@pytest.mark.parametrize(("name", "waits"), [("bures", 1), ("sinkhorn", 0)])
+def test_uneven_classes_cost_a_device_no_more_operations_and_waits(name, waits):
+    tree = Hierarchy.from_paths([(f"group{c // 5}", f"class{c}") for c in range(60)])
+    counted = []
+    for sizes in ([8] * 60, [1 + c % 16 for c in range(60)]):
+        z, y = random_batch(0, sizes, 32)
+        *_, counts = step_on_a_device(CPCCLoss(tree, name), z.float().requires_grad_(), y)
+        counted.append((len(counts.operations), len(counts.waits)))
+    assert counted == [(counted[0][0], waits)] * 2
+
+
 @pytest.mark.parametrize("name", ["l2", "l1", "poincare", "fastft", "swd", "twd", "sinkhorn"])
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_what_is_not_finite_is_told_in_the_next_step(name, wrong):

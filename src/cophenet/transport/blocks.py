@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cophenet.transport.batch import ClassBatch
+from cophenet.transport.batch import ClassBatch, is_host
 
 __all__ = ["Strip", "pair_strips"]
 
@@ -23,8 +23,9 @@ Indices = NDArray[np.int64]
 
 _STRIP_ELEMENTS = 1 << 23
 _MAX_GROUPS = 6
-# Up to this many padded elements the overhead of calls dominates.
-_SMALL = 1 << 19
+# Up to this many padded elements the overhead of calls dominates: on the host, and on an accelerator, where
+# every strip costs launches and some cost a wait.
+_SMALL, _DEVICE_SMALL = 1 << 19, _STRIP_ELEMENTS
 # Acceptable number of padded elements per real one.
 _WASTE = 1.6
 
@@ -137,11 +138,14 @@ class Strip:
         return self.columns.rows[self.columns.padded[self.column_class[pair] * width + slot]]
 
 
-def _size_groups(counts: Indices) -> Indices:
-    """(k,) group of every class, by ascending size, so that padding to a group's largest wastes little."""
+def _size_groups(counts: Indices, small: int) -> Indices:
+    """(k,) group of every class, by ascending size, so that padding to a group's largest wastes little.
+
+    Up to `small` padded elements all classes are one group.
+    """
     order = np.argsort(counts, kind="stable")
     sizes = counts[order]
-    limit = max(_SMALL, _WASTE * float(counts.sum()) ** 2)
+    limit = max(small, _WASTE * float(counts.sum()) ** 2)
     bounds = [0, len(counts)]
     while len(bounds) <= _MAX_GROUPS:
         pieces = list(pairwise(bounds))
@@ -197,7 +201,7 @@ def pair_strips(batch: ClassBatch, elements: int = _STRIP_ELEMENTS) -> Iterator[
         >>> [strip.take(torch.ones(4, 4)).shape for strip in pair_strips(batch)]
         [torch.Size([3, 2, 2])]
     """
-    group = _size_groups(batch.counts)
+    group = _size_groups(batch.counts, _SMALL if is_host(batch.given) else _DEVICE_SMALL)
     swapped = group[batch.first] > group[batch.second]
     row = np.where(swapped, batch.second, batch.first)
     column = np.where(swapped, batch.first, batch.second)
