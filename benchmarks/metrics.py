@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cophenet import Hierarchy, metrics
-from timing import best_times, in_new_process, peak_megabytes, table, write_json
+from timing import best_times, in_new_process, peak_megabytes, show_ms, table, write_json
 
 GOAL = 50
 SAMPLES, CLASSES, WIDTH = 10_000, 100, 512
@@ -131,6 +132,16 @@ def measure_part(name: str) -> dict[str, float]:
     start = time.perf_counter()
     run()
     return {"seconds": time.perf_counter() - start, "peak MB": peak_megabytes(), "inputs MB": before}
+
+
+def sentence(results: dict[str, Any]) -> str:
+    """What was measured, for a page."""
+    compared = results["prototype_map"]
+    ours, times = compared["ours"]["seconds"], compared["scikit-learn for each sample"]["times slower"]
+    return (
+        f"Prototype MAP on {SAMPLES:,} samples x {CLASSES} classes takes {show_ms(1e3 * ours)} by the clock "
+        f"on one core, {times:.0f} times less than one scikit-learn call per sample."
+    )
 
 
 def main() -> None:

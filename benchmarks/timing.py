@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import random
 import resource
 import subprocess
 import sys
@@ -13,20 +14,50 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 RESULTS = Path(__file__).parent / "results"
 
 
-def best_times(tasks: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Seconds of each task, best of `repeats` rounds in which they take turns."""
+def best_times(
+    tasks: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
+    """Seconds of each task, best of `repeats` rounds in which they take turns, in a new order every round."""
     best = dict.fromkeys(tasks, float("inf"))
     for task in tasks.values():
         task()
     for _ in range(repeats):
-        for name, task in tasks.items():
-            start = time.perf_counter()
-            task()
-            best[name] = min(best[name], time.perf_counter() - start)
+        for name in random.sample(list(tasks), len(tasks)):
+            start = clock()
+            tasks[name]()
+            best[name] = min(best[name], clock() - start)
     return best
+
+
+def best_ms(
+    tasks: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.process_time,
+) -> dict[str, float]:
+    """As `best_times`, in milliseconds of processor time, which other programs disturb far less."""
+    return {name: 1e3 * seconds for name, seconds in best_times(tasks, repeats, clock).items()}
+
+
+def by_threads(tasks: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, dict[str, float]]:
+    """Milliseconds of tasks on one thread, of processor time, and on all cores, by the clock."""
+    one = best_ms(tasks, repeats)
+    torch.set_num_threads(os.cpu_count() or 1)
+    every = best_ms(tasks, repeats, time.perf_counter)
+    torch.set_num_threads(1)
+    return {"one thread, processor time": one, "all cores, clock": every}
+
+
+def show_ms(milliseconds: float) -> str:
+    """Milliseconds in three digits or all before the point."""
+    digits = 2 if milliseconds < 9.995 else 1 if milliseconds < 99.95 else 0
+    return f"{milliseconds:,.{digits}f} ms"
 
 
 def peak_megabytes() -> float:
@@ -44,6 +75,11 @@ def processor() -> str:
     lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
     models = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return next(models, platform.processor() or platform.machine())
+
+
+def machine() -> dict[str, Any]:
+    """What all times depend on."""
+    return {"processor": processor(), "cores": os.cpu_count(), "torch": torch.__version__}
 
 
 def in_new_process(script: Path, *arguments: str, **environment: str) -> Any:
@@ -66,11 +102,11 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> s
     return "\n".join([title, *lines, ""])
 
 
-def write_json(name: str, content: Any) -> Path:
-    """Write a result beside the benchmarks, whole or not at all."""
+def write_json(name: str, content: Mapping[str, Any]) -> Path:
+    """Write a result and the machine it is of beside the benchmarks, whole or not at all."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(content, indent=2) + "\n")
+    part.write_text(json.dumps({**content, "machine": machine()}, indent=2) + "\n")
     part.replace(path)
     return path
