@@ -1,12 +1,16 @@
 """The exact solvers against POT, on random, tied and badly scaled problems."""
 
+import sys
+
 import numpy as np
 import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 from cophenet.transport.solvers import dispatch, library
+from cophenet.transport.solvers.decorators import borrowed
 from cophenet.transport.solvers.kernels import remove_cycles
 from cophenet.transport.solvers.problem import WHOLE, CostStrip, PairProblems, integer_shares, run_all
 
@@ -154,3 +158,34 @@ def test_an_error_in_a_thread_is_raised():
 
     with ThreadPoolExecutor(2) as pool, pytest.raises(RuntimeError, match="part"):
         run_all(fail, [np.arange(2)], pool)
+
+
+def test_borrowed_arrays_are_read_and_written_and_stay_owned():
+    @njit
+    def double(wholes, parts):
+        wholes = borrowed(wholes)
+        for i in range(len(wholes)):
+            row = wholes[i]
+            row *= 2.0
+        one, (other, _) = borrowed(parts)
+        one[0], other[0] = other[0], one[0]
+
+    table, numbers = np.ones((3, 2)), [np.arange(2), np.arange(5, 7), np.ones(1)]
+    owners = [sys.getrefcount(array) for array in (table, *numbers)]
+    for _ in range(3):
+        double(table, (numbers[0], (numbers[1], numbers[2])))
+    assert [sys.getrefcount(array) for array in (table, *numbers)] == owners
+    assert (table == 8).all()
+    assert [numbers[0].tolist(), numbers[1].tolist()] == [[5, 1], [0, 6]]
+
+
+def test_solvers_neither_keep_nor_lose_arrays():
+    rng = np.random.default_rng(0)
+    cost = rng.random((24, 24))
+    starts, first, second = np.array([0, 4, 9, 24]), np.array([0, 0, 1]), np.array([1, 2, 2])
+    problems = PairProblems.empty(starts, first, second, None, cost.dtype)
+    arrays = (cost, starts, first, second, problems.source, problems.target, problems.mass, problems.distance)
+    owners = [sys.getrefcount(array) for array in arrays]
+    for _ in range(50):
+        dispatch.solve(problems, CostStrip(cost, 0, 0), np.arange(3), None)
+    assert [sys.getrefcount(array) for array in arrays] == owners

@@ -14,4 +14,4 @@ def warm_up() -> None:
     """
     from cophenet.transport.warm_up import warm_up as compile_kernels
 
-    print(f"emd, ft, l2 and swd: their kernels are compiled and loaded, {compile_kernels():.1f} s")
+    print(f"emd, ft, fastft, l2 and swd: their kernels are compiled and loaded, {compile_kernels():.1f} s")

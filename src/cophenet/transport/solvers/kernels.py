@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cophenet.transport.solvers.decorators import inlined, kernel
+from cophenet.transport.solvers.decorators import borrowed, inlined, kernel
 from cophenet.transport.solvers.problem import WHOLE, Floats, Indices
 
 __all__ = ["remove_cycles", "solve_pairs"]
@@ -223,6 +223,7 @@ def _grow(source: int, state: State, tree: Tree) -> None:
 @kernel
 def _transport(state: State, reals: Floats, integers: Indices) -> None:
     """Solve one pair with at least two columns; supplies and demands are consumed."""
+    state, reals, integers = borrowed(state), borrowed(reals), borrowed(integers)
     m, n = state[0].shape
     of_columns = (reals[2, :n], reals[3, :n], reals[5, :n], integers[3, :n])
     tree = (*of_columns, reals[4, :m], integers[4, :m], integers[5, :m])
@@ -376,6 +377,31 @@ def _solve_one(block: Floats, shares: Indices, row: int, column: int, entries: E
 
 
 @kernel
+def _solve_each(
+    cost: Floats,
+    corner: tuple[int, int],
+    pairs: Indices,
+    problems: tuple[Indices, Indices, Indices, Indices, Indices],
+    plan: Entries,
+    room: Room,
+) -> None:
+    """Solve some pairs in the given working memory; other arguments as for `solve_pairs`."""
+    cost, pairs, room = borrowed(cost), borrowed(pairs), borrowed(room)
+    starts, first, second, shares, offsets = borrowed(problems)
+    source, target, mass, distance = borrowed(plan)
+    for p in pairs:
+        row, row_stop = starts[first[p]], starts[first[p] + 1]
+        column, column_stop = starts[second[p]], starts[second[p] + 1]
+        block = cost[row - corner[0] : row_stop - corner[0], column - corner[1] : column_stop - corner[1]]
+        a, b = offsets[p], offsets[p + 1]
+        entries = (source[a:b], target[a:b], mass[a:b], distance[a:b])
+        if min(block.shape) == 1:
+            _write_single(block, shares, row, column, entries)
+        else:
+            _solve_one(block, shares, row, column, entries, room)
+
+
+@kernel
 def solve_pairs(
     cost: Floats,
     corner: tuple[int, int],
@@ -406,14 +432,4 @@ def solve_pairs(
         size, products = max(size, m, n), max(products, m * n)
     flows, integers = np.empty(2 * products, dtype=np.int64), np.empty((6, size), dtype=np.int64)
     room = (np.empty(products, dtype=cost.dtype), flows, np.empty((6, size)), integers)
-    source, target, mass, distance = plan
-    for p in pairs:
-        row, row_stop = starts[first[p]], starts[first[p] + 1]
-        column, column_stop = starts[second[p]], starts[second[p] + 1]
-        block = cost[row - corner[0] : row_stop - corner[0], column - corner[1] : column_stop - corner[1]]
-        a, b = offsets[p], offsets[p + 1]
-        entries = (source[a:b], target[a:b], mass[a:b], distance[a:b])
-        if min(block.shape) == 1:
-            _write_single(block, shares, row, column, entries)
-        else:
-            _solve_one(block, shares, row, column, entries, room)
+    _solve_each(cost, corner, pairs, (starts, first, second, shares, offsets), plan, room)
