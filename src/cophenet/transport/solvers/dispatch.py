@@ -24,8 +24,8 @@ __all__ = ["solve"]
 _UNIFORM = np.empty(0, dtype=np.int64)
 # Samples per class (geometric mean of the two) from which POT's network simplex is faster; for
 # assignments it never is.
-_LARGE_UNIFORM = 250
-_LARGE_WEIGHTED = 120
+_LARGE_UNIFORM = 150
+_LARGE_WEIGHTED = 70
 # Sum of size products per call: enough to make the overhead negligible, few enough to balance threads.
 _CALL_PRODUCTS = 1 << 15
 
