@@ -14,23 +14,35 @@ from cophenet import class_distances
 from timing import by_threads, show_ms
 
 WIDTH = 128
+NAMES = ("float32, known classes", "float32, any labels", "ours", "ours without Numba")
 _WORK = 4_000_000  # samples of all rounds together
 
 
-def float32_sums(z: Tensor, labels: Tensor, classes: int) -> Tensor:
-    """Distances of class means, if labels are known to be 0..classes-1 and features to be finite."""
-    counts = torch.bincount(labels, minlength=classes)
-    sums = z.new_zeros(classes, z.shape[1]).index_add_(0, labels, z)
+def float32_sums(z: Tensor, labels: Tensor, counts: Tensor) -> Tensor:
+    """Distances of class means, for labels 0, 1, ... and features that are known to be finite."""
+    sums = z.new_zeros(len(counts), z.shape[1]).index_add_(0, labels, z)
     return torch.pdist(sums / counts[:, None])
 
 
+def of_known_classes(z: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """Float32 sums, if labels are known to be 0..classes-1."""
+    return float32_sums(z, labels, torch.bincount(labels, minlength=classes))
+
+
+def of_any_labels(z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Float32 sums, and the classes present, which ours returns too."""
+    present, position, counts = torch.unique(labels, return_inverse=True, return_counts=True)
+    return present, float32_sums(z, position, counts)
+
+
 def ways(z: Tensor, some: list[Tensor], classes: int) -> dict[str, Callable[[], object]]:
-    """The three ways, which go through the same labels."""
-    first, second, third = cycle(some), cycle(some), cycle(some)
+    """The ways, which go through the same labels."""
+    known, unknown, ours, without = (cycle(some) for _ in range(4))
     return {
-        "float32 sums": lambda: float32_sums(z, next(first), classes),
-        "ours": lambda: class_distances(z, next(second), "l2"),
-        "ours without Numba": without_loops(lambda: class_distances(z, next(third), "l2")),
+        NAMES[0]: lambda: of_known_classes(z, next(known), classes),
+        NAMES[1]: lambda: of_any_labels(z, next(unknown)),
+        NAMES[2]: lambda: class_distances(z, next(ours), "l2"),
+        NAMES[3]: without_loops(lambda: class_distances(z, next(without), "l2")),
     }
 
 
@@ -46,11 +58,10 @@ def measure(samples: int, classes: int) -> dict[str, dict[str, dict[str, float]]
 
 def lines(sizes: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table."""
-    names = ["float32 sums", "ours", "ours without Numba"]
     rows = [
-        [size, order, threads, *(show_ms(times[name]) for name in names)]
+        [size, order, threads, *(show_ms(times[name]) for name in NAMES)]
         for size, orders in sizes.items()
         for order, found in orders.items()
         for threads, times in found.items()
     ]
-    return ["N, k", "labels", "on", *names], rows
+    return ["N, k", "labels", "on", *NAMES], rows
