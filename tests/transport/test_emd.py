@@ -369,7 +369,7 @@ def never_compiled(monkeypatch, tmp_path):
 
 def test_the_first_use_does_not_wait_for_the_compiler(never_compiled):
     begun, marker = never_compiled
-    with pytest.warns(UserWarning, match="until what they plan with is compiled"):
+    with pytest.warns(UserWarning, match="until their loops are compiled"):
         assert emd_module._load("auto") is library.solve
     assert emd_module._load("auto") is library.solve  # without another word or process
     assert len(begun) == 1

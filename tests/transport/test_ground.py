@@ -1,21 +1,30 @@
+import math
+
 import numpy as np
 import pytest
 import torch
 
-from cophenet.transport import ground
+from cophenet.transport import differences, ground
 from cophenet.transport.ground import distance_strip, planned_cost, sample_distances
 from cophenet.transport.grouping import group_by_class
 from cophenet.transport.plan import TransportPlan
+from cophenet.transport.solvers import machine_code
+from cophenet.transport.warm_up import warm_up
 from support import DEVICE, random_batch
 
-PATHS = ["gram", "direct"]
+PATHS = ["gram", "direct", "direct, as compiled loops do", "direct, by compiled loops"]
 
 
 @pytest.fixture(params=PATHS)
 def path(request, monkeypatch):
-    """Force one of the two ways to compute distances."""
+    """Force one of the ways to compute distances."""
     monkeypatch.setattr(ground, "_use_gram", lambda z, _: request.param == "gram" and z.device.type == "cpu")
-    monkeypatch.setattr(ground, "_CHUNK_ELEMENTS", 64)
+    monkeypatch.setattr(differences, "_HOST_ELEMENTS", 64)
+    if "loops" in request.param:
+        pytest.importorskip("numba")
+        warm_up()
+        monkeypatch.setattr(differences, "_LOOP_ELEMENTS", 0)
+    monkeypatch.setattr(machine_code, "_COLD_CALLS", 0 if "by compiled" in request.param else math.inf)
     return request.param
 
 
@@ -107,16 +116,3 @@ def test_products_above_the_diagonal_will_do(monkeypatch):
     torch.testing.assert_close(sample_distances(z, source, target), expected)
     turned = sample_distances(z, torch.cat((source, target)), torch.cat((target, source)))
     torch.testing.assert_close(turned, expected.repeat(2))
-
-
-def test_pairs_by_difference_take_the_memory_of_one_part(monkeypatch):
-    monkeypatch.setattr(ground, "_CHUNK_ELEMENTS", 12)
-    z = torch.randn(9, 4, dtype=torch.float64)
-    source, target = torch.randint(9, (2, 8))
-    places, parts = [], []
-    for gap, a, b in ground._gaps(z, source, target):
-        torch.testing.assert_close(gap, z[a] - z[b], rtol=0, atol=0)
-        places.append(gap.data_ptr())
-        parts.append(len(gap))
-    assert parts == [3, 3, 2]
-    assert len(set(places)) == 1

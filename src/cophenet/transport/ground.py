@@ -2,13 +2,13 @@
 
 There are two methods. *Gram*: one matrix product gives all distances of a small batch, and one more
 their gradients; pairs that would suffer from cancellation are computed by difference. *Direct*: only
-the required pairs, by difference, in chunks. The first has to know which pairs cancel. On an
-accelerator that would need a transfer to the host, so the second is always used there.
+the required pairs, by difference. The first has to know which pairs cancel. On an accelerator that
+would need a transfer to the host, so the second is always used there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from types import ModuleType
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch, is_host, is_transformed, without_autocast
+from cophenet.transport.differences import lengths_of_pairs, pair_cost, pull_pairs, rooted
 from cophenet.transport.plan import TransportPlan
 from cophenet.transport.solvers.machine_code import loops_when_hot
 
@@ -28,22 +29,17 @@ __all__ = [
     "first_order",
     "greedy_cost",
     "planned_cost",
-    "pull_direct",
     "sample_distances",
     "sum_of_rows",
 ]
 
 # Below this fraction of the sum of both squared norms a squared distance is lost to cancellation in float32.
 CANCELS = 1e-3
-# A chunk and the results computed from it should fit a core's cache.
-_CHUNK_ELEMENTS = 1 << 18
-# On an accelerator few large calls are faster; this bounds their memory.
-_DEVICE_ELEMENTS = 1 << 26
 _GRAM_ELEMENTS = 1 << 24
+# Below these a product is used without asking what a pair costs, for which Numba has to be imported.
+_FEW_ELEMENTS, _LEAST_COST = 1 << 12, 4
 # Rows per product when only the upper triangle of the Gram matrix is needed.
 _STEP = 128
-# Cost of a pair computed by difference, in entries of the Gram matrix.
-_GRAM_ADVANTAGE = 64
 
 
 def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,34 +58,12 @@ def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _gaps(z: Tensor, *pairs: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Yield differences z_i - z_j of pairs in chunks (e, d), which reuse the same memory.
-
-    `pairs` are two index tensors (E,), and any others of that length, whose chunks are yielded with the
-    differences. New memory for every chunk would be worse than slow: a freed block is a few bytes too short
-    for the next aligned one, so that the host's memory grows as if nothing were freed.
-    """
-    elements = _CHUNK_ELEMENTS if is_host(z) else _DEVICE_ELEMENTS
-    step = max(1, elements // max(1, z.shape[1]))
-    if len(pairs[0]) <= step:
-        yield z.index_select(0, pairs[0]).sub_(z.index_select(0, pairs[1])), *pairs
-        return
-    left, right = z.new_empty(2, step, z.shape[1])
-    for parts in zip(*(torch.split(one, step) for one in pairs), strict=True):
-        own, other = left[: len(parts[0])], right[: len(parts[0])]
-        torch.index_select(z, 0, parts[0], out=own)
-        torch.index_select(z, 0, parts[1], out=other)
-        yield own.sub_(other), *parts
-
-
 def _use_gram(z: Tensor, pairs: int) -> bool:
+    """Whether a product of all samples is cheaper than the differences of that many pairs."""
     entries = len(z) ** 2
-    return is_host(z) and entries <= min(_GRAM_ELEMENTS, _GRAM_ADVANTAGE * pairs)
-
-
-def _direct(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
-    lengths: list[Tensor] = [torch.linalg.vector_norm(gap, dim=1) for gap, _, _ in _gaps(z, source, target)]
-    return lengths[0] if len(lengths) == 1 else torch.cat(lengths)
+    if not is_host(z) or entries > _GRAM_ELEMENTS:
+        return False
+    return entries <= max(_FEW_ELEMENTS, _LEAST_COST * pairs) or entries <= pair_cost() * pairs
 
 
 def _centered(z: Tensor) -> Tensor:
@@ -124,11 +98,6 @@ def _flat(size: int, row: Tensor, column: Tensor) -> Tensor:
     return (row * size).add_(column)
 
 
-def _rooted(squared: Tensor) -> Tensor:
-    """Square roots on the host, rounded as in the compiled loops; torch's are not always the nearest."""
-    return torch.from_numpy(np.sqrt(squared.numpy()))
-
-
 def _distances_by_product(z: Tensor, gram: Tensor, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """(E,) distances of pairs, and the numbers of those that were computed by difference."""
     square = gram.diagonal().contiguous()
@@ -136,10 +105,10 @@ def _distances_by_product(z: Tensor, gram: Tensor, source: Tensor, target: Tenso
     above = _flat(len(z), torch.minimum(source, target), torch.maximum(source, target))
     squared = norms.sub(gram.view(-1).index_select(0, above), alpha=2)
     near = (squared <= norms.mul_(CANCELS)).nonzero().view(-1)
-    distance = _rooted(squared.clamp_(min=0))
+    distance = rooted(squared.clamp_(min=0))
     if len(near):
         # From the original features: centring rounds, a difference of close numbers does not.
-        distance[near] = _direct(z, source[near], target[near])
+        distance[near] = lengths_of_pairs(z, source[near], target[near])
     return distance, near
 
 
@@ -202,7 +171,7 @@ def sample_distances(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
     z = z.detach()
     if _use_gram(z, len(source)):
         return _distances_by_product(z, _products(_centered(z)), source, target)[0]
-    return _direct(z, source, target)
+    return lengths_of_pairs(z, source, target)
 
 
 def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
@@ -233,16 +202,8 @@ def distance_strip(z: Tensor, rows: slice, columns: slice) -> Tensor:
     distance = squared.clamp_(min=0).sqrt_()
     same.fill_diagonal_(0)
     if near is not None:
-        distance[near] = _direct(z, near[0] + first_row, near[1] + first_column)
+        distance[near] = lengths_of_pairs(z, near[0] + first_row, near[1] + first_column)
     return distance
-
-
-def pull_direct(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Tensor) -> None:
-    """Add pull * (z_i - z_j) to row i of `out` (B, d) and subtract it from row j, for pairs (E,)."""
-    for gap, a, b, strength in _gaps(z, source, target, pull):
-        force = gap.mul_(strength.unsqueeze(1))
-        out.index_add_(0, a, force)
-        out.index_add_(0, b, force, alpha=-1)
 
 
 class _Costs(NamedTuple):
@@ -287,7 +248,7 @@ class _CostByProduct(torch.autograd.Function):
                 distance = distance.index_fill(0, near, torch.inf)
             out = _springs(plan, distance, grad, len(centered)) @ centered
             if len(near):
-                pull_direct(out, z, plan.source[near], plan.target[near], pull)
+                pull_pairs(out, z, plan.source[near], plan.target[near], pull)
             return out, None
 
 
@@ -299,7 +260,7 @@ class _CostByDifference(torch.autograd.Function):
         ctx: Any, z: Tensor, plan: TransportPlan, distance: Tensor | None, constant: Tensor | None
     ) -> Tensor:
         if distance is None:
-            distance = _direct(z, plan.source, plan.target)
+            distance = lengths_of_pairs(z, plan.source, plan.target)
         ctx.plan, ctx.constant = plan, constant
         ctx.save_for_backward(z, distance)
         return plan.total(plan.mass * distance)
@@ -316,7 +277,7 @@ class _CostByDifference(torch.autograd.Function):
                 # Skip pairs of two constant samples (most are); on an accelerator that would need a transfer.
                 kept = (~(ctx.constant[source] & ctx.constant[target])).nonzero().view(-1)
                 source, target, pull = source[kept], target[kept], pull[kept]
-            pull_direct(out, z, source, target, pull)
+            pull_pairs(out, z, source, target, pull)
             return out, None, None, None
 
 

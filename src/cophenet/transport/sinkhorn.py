@@ -15,7 +15,8 @@ from cophenet._common.checks import check_choice, check_number, check_whole
 from cophenet.transport.base import ClassDistance, register_distance
 from cophenet.transport.batch import ClassBatch, LateRead, is_host, without_autocast
 from cophenet.transport.blocks import Strip, pair_strips
-from cophenet.transport.ground import CANCELS, distance_strip, first_order, planned_cost, pull_direct
+from cophenet.transport.differences import pull_pairs
+from cophenet.transport.ground import CANCELS, distance_strip, first_order, planned_cost
 from cophenet.transport.plan import TransportPlan
 from cophenet.transport.solvers.entropic import entropic_plan, implicit_gradient
 
@@ -70,7 +71,7 @@ def _pull(out: Tensor, z: Tensor, centered: Tensor, springs: _Springs, grad: Ten
     force = springs.stiffness * grad[strip.pairs][:, None, None]
     if springs.near is not None:
         pair, i, j = springs.near
-        pull_direct(out, z, strip.row_samples(pair, i), strip.column_samples(pair, j), force[springs.near])
+        pull_pairs(out, z, strip.row_samples(pair, i), strip.column_samples(pair, j), force[springs.near])
         force[springs.near] = 0
     rows, columns = strip.rows.rows, strip.columns.rows
     matrix = strip.put(force)

@@ -49,7 +49,7 @@ def _call_kernels() -> None:
 
 
 def _call_loops() -> None:
-    from cophenet.transport.solvers import host_loops
+    from cophenet.transport.solvers import difference_loops, host_loops
 
     index, ones, table = np.zeros(1, dtype=np.int64), np.ones(1), np.ones((1, 1))
     none = index[:0]
@@ -63,6 +63,8 @@ def _call_loops() -> None:
         host_loops.springs_of_pairs(row, row, none, none, none, products)
         host_loops.planned_costs(products, (none, none, row), none, kind(0.5), row, row[:0])
         host_loops.greedy_costs(products, index, index + 1, none, none, kind(0.5))
+        difference_loops.lengths_of_pairs(products, none, none, row)
+        difference_loops.pull_rows(products, none, none, row, (0, 1), products.copy())
         host_loops.springs_of_entries(row[:0], row, (none, none, row), none, products)
     host_loops.count_labels(index, 1)
     host_loops.greedy_pieces(index + 1, none, none, ones)

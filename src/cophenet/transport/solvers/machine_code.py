@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +24,14 @@ from torch import Tensor
 
 from cophenet._common.locks import InUseError, locked
 
-__all__ = ["compile_once", "is_compiled", "is_compiled_meanwhile", "loops_when_hot", "why_none"]
+__all__ = [
+    "compile_once",
+    "difference_loops_when_hot",
+    "is_compiled",
+    "is_compiled_meanwhile",
+    "loops_when_hot",
+    "why_none",
+]
 
 _LOCK = "cophenet-kernels.lock"
 _CODE = "from cophenet.transport.warm_up import warm_up; warm_up()"
@@ -41,7 +48,7 @@ def why_none() -> str | None:
     if find_spec("numba") is None:
         return "the package numba is not installed: pip install cophenet[fast]"
     try:
-        from cophenet.transport.solvers import flowtree_kernel, host_loops, kernels  # noqa: F401
+        from cophenet.transport.solvers import difference_loops, flowtree_kernel, host_loops, kernels  # noqa: F401
     except RuntimeError as error:
         return f"set NUMBA_CACHE_DIR to a folder that can be written ({error})"
     except Exception as error:
@@ -55,12 +62,13 @@ def _marker() -> Path | None:
     import llvmlite.binding as llvm
     import numba
 
-    from cophenet.transport.solvers import flowtree_kernel, host_loops, kernels
+    from cophenet.transport.solvers import difference_loops, flowtree_kernel, host_loops, kernels
 
     state = getattr(kernels.solve_pairs, "stats", None)
     if state is None:
         return None
-    sources = [Path(str(module.__file__)).stat() for module in (flowtree_kernel, host_loops, kernels)]
+    modules = (difference_loops, flowtree_kernel, host_loops, kernels)
+    sources = [Path(str(module.__file__)).stat() for module in modules]
     features = llvm.get_host_cpu_features().flatten()
     chosen = [os.environ.get(name) for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")]
     parts = (sys.version, numba.__version__, llvm.get_host_cpu_name(), features, chosen)
@@ -119,15 +127,15 @@ def is_compiled_meanwhile() -> bool:
         _compiler = subprocess.Popen(command, env=environment, stdin=no, stdout=no, stderr=no)
         atexit.register(_let_go, _compiler)
         warnings.warn(
-            "emd (by SciPy and POT) and ft (by NumPy) take two to three times as long until what they plan "
-            "with is compiled in the background: about half a minute, once on this machine; "
+            "emd (by SciPy and POT), ft and fastft (in large batches) take two to three times as long until "
+            "their loops are compiled in the background: about half a minute, once on this machine; "
             "`cophenet warm-up` does it ahead",
             stacklevel=2,
         )
     elif _compiler.poll():  # it ended with an error
         _compiler.returncode = 0  # warn only once
         warnings.warn(
-            "emd goes on with SciPy and POT, ft with NumPy: what they plan with could not be compiled; "
+            "emd goes on with SciPy and POT, ft and fastft with torch: their loops could not be compiled; "
             "`cophenet warm-up` says why",
             stacklevel=2,
         )
@@ -145,17 +153,36 @@ def _loops() -> ModuleType | None:
     return host_loops
 
 
-def loops_when_hot(*values: Tensor) -> ModuleType | None:
-    """The module `host_loops`, if compiled, able to read the values, and requested often; else None."""
+def _hot(values: Iterable[Tensor], calls: int = 1) -> bool:
+    """Whether loops can read values and are requested often, counting this request as so many."""
     global _calls
     if torch.compiler.is_compiling():
-        return None
+        return False
     for value in values:
         if type(value) is not Tensor or value.device.type != "cpu" or value.dtype not in _TYPES:
-            return None
+            return False
         if not value.is_contiguous() or value.is_neg():
-            return None
+            return False
     if _calls < _COLD_CALLS:
-        _calls += 1
+        _calls += calls
+        return False
+    return True
+
+
+def loops_when_hot(*values: Tensor) -> ModuleType | None:
+    """The module `host_loops`, if compiled, able to read the values, and requested often; else None."""
+    return _loops() if _hot(values) else None
+
+
+def difference_loops_when_hot(z: Tensor, calls: int) -> ModuleType | None:
+    """As `loops_when_hot`, the module `difference_loops`, which is compiled in the background if need be.
+
+    Args:
+        z: Samples to read.
+        calls: How many calls of a small batch this one is worth.
+    """
+    if not _hot((z,), calls) or not is_compiled_meanwhile():
         return None
-    return _loops()
+    from cophenet.transport.solvers import difference_loops
+
+    return difference_loops
