@@ -39,7 +39,7 @@ _GRAM_ELEMENTS = 1 << 24
 # Below these a product is used without asking what a pair costs, for which Numba has to be imported.
 _FEW_ELEMENTS, _LEAST_COST = 1 << 12, 4
 # Rows per product when only the upper triangle of the Gram matrix is needed.
-_STEP = 128
+_STEP = 64
 
 
 def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,7 +84,7 @@ def _squared_norms(rows: Tensor) -> Tensor:
 
 def _products(rows: Tensor) -> Tensor:
     """(n, n) Gram matrix of rows; uninitialized below the diagonal if there are many."""
-    if len(rows) <= 2 * _STEP:
+    if len(rows) <= _STEP:
         return rows @ rows.T
     products = rows.new_empty(len(rows), len(rows))
     for start in range(0, len(rows), _STEP):
