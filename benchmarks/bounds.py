@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 from against_peers import WIDTH, flat_tree, our_step
-from cophenet.transport import bures, emd, flowtree, ground, plan, swd, twd
+from cophenet.transport import bures, differences, emd, flowtree, plan, swd, twd
 from cophenet.transport.batch import ClassBatch
-from cophenet.transport.blocks import pair_strips
+from cophenet.transport.blocks import Strip, pair_strips
 from cophenet.transport.grouping import group_by_class
 from cophenet.transport.quadtree import quadtree_cells
-from cophenet.transport.solvers import dispatch, host_loops
+from cophenet.transport.solvers import dispatch
+from cophenet.transport.solvers.entropic import entropic_plan
 from cophenet.transport.solvers.problem import PairProblems
 from cophenet.transport.tree_fit import TreeFit, fit_edges, label_splits
 from timing import best_ms, show_ms
@@ -35,20 +36,26 @@ def _pull(z: Tensor) -> Parts:
     return {"the product for gradients": partial(torch.mm, square, z)}
 
 
-def _gram(z: Tensor) -> Parts:
-    return {"the product for distances, above the diagonal": partial(ground._products, z), **_pull(z)}
+def _along(z: Tensor, planned: plan.TransportPlan) -> Parts:
+    """What moves the samples of planned pairs."""
+    sides = z, planned.source, planned.target
+    name = f"forces along {len(planned.mass):,} planned pairs"
+    return {name: partial(differences.pull_pairs, torch.zeros_like(z), *sides, planned.mass)}
+
+
+def _lengths(z: Tensor, planned: plan.TransportPlan) -> Parts:
+    sides = z, planned.source, planned.target
+    return {"lengths of planned pairs": partial(differences.lengths_of_pairs, *sides), **_along(z, planned)}
 
 
 def of_fastft(batch: ClassBatch) -> Parts:
-    """Two products, and the loop that plans and computes lengths and costs."""
-    z = batch.given
-    arguments = batch.rows.order, batch.counts, batch.first, batch.second, np.float32(ground.CANCELS)
-    table = (z @ z.T).numpy()
-    return {**_gram(z), "plan, lengths and costs": partial(host_loops.greedy_costs, table, *arguments)}
+    """The plan, the lengths of its pairs, and forces along them."""
+    planned = plan.uniform_plan(batch)
+    return {"the plan": partial(plan.uniform_plan, batch), **_lengths(batch.features, planned)}
 
 
 def of_emd(batch: ClassBatch) -> Parts:
-    """Two products, and the linear programs."""
+    """A product for distances, the linear programs, and forces along planned pairs."""
     z, pairs = batch.features, (batch.first, batch.second)
     problems = PairProblems.empty(batch.offsets, *pairs, None, np.dtype(np.float32))
     strips = list(emd._strips(z, problems))
@@ -59,18 +66,18 @@ def of_emd(batch: ClassBatch) -> Parts:
 
     return {
         "distances above the diagonal": lambda: list(emd._strips(z, problems)),
-        **_pull(z),
         f"{batch.num_pairs:,} linear programs": solve,
+        **_along(z, emd.EMD().plan(batch)),
     }
 
 
 def of_ft(batch: ClassBatch) -> Parts:
-    """Two products, the QuadTree and the matching on it."""
+    """The QuadTree, the matching on it, lengths of matched pairs and forces along them."""
     z, shift = batch.features, torch.rand(WIDTH, dtype=torch.float64).numpy()
     points = z.double().numpy()
     cells, units = quadtree_cells(points, shift), flowtree.whole_units(batch, None)
     return {
-        **_gram(z),
+        **_lengths(z, flowtree.FlowTree().plan(batch)),
         "the QuadTree": partial(quadtree_cells, points, shift),
         f"matching in {len(cells)} levels": partial(flowtree.match_by_kernel, batch, cells, units),
     }
@@ -112,6 +119,37 @@ def of_twd(batch: ClassBatch) -> Parts:
     }
 
 
+def of_sinkhorn(batch: ClassBatch) -> Parts:
+    """Products for distances and gradients, the iterations, and cutting all distances into those of pairs."""
+    z = batch.features
+    strips = list(pair_strips(batch))
+    sides = [(z[strip.rows.rows], z[strip.columns.rows]) for strip in strips]
+    tables = [torch.cdist(a, b) for a, b in sides]
+    costs = [strip.take(table) for strip, table in zip(strips, tables, strict=True)]
+    reg = [torch.full((len(cost),), 10.0, dtype=torch.float64) for cost in costs]
+
+    def iterations() -> None:
+        for strip, cost, one in zip(strips, costs, reg, strict=True):
+            entropic_plan(cost, strip.row_mass, strip.column_mass, one, 1e-6, 1000)
+
+    return {
+        "products for distances": lambda: [a @ b.T for a, b in sides],
+        "products for gradients": partial(_both_ways, strips, tables, sides),
+        f"iterations for {batch.num_pairs:,} plans": iterations,
+        "distances of pairs cut out and laid back": lambda: [
+            strip.put(strip.take(table)) for strip, table in zip(strips, tables, strict=True)
+        ],
+    }
+
+
+def _both_ways(strips: list[Strip], tables: list[Tensor], sides: list[tuple[Tensor, Tensor]]) -> None:
+    """Products of strips that give the gradients of their rows and, if these are others, of their columns."""
+    for strip, table, (a, b) in zip(strips, tables, sides, strict=True):
+        torch.mm(table, b)
+        if strip.rows is not strip.columns:
+            torch.mm(table.T, a)
+
+
 def of_bures(batch: ClassBatch) -> Parts:
     """Products in float64 and eigendecompositions of the matrices of all pairs."""
     rows, roots = batch.features.double(), batch.exact_mass.sqrt()
@@ -123,16 +161,10 @@ def of_bures(batch: ClassBatch) -> Parts:
     blocks = [strip.take(gram) * strip.filled for strip, gram in zip(strips, grams, strict=True)]
     squares = [block @ block.mT for block in blocks]
 
-    def back() -> None:
-        for strip, gram, (a, b) in zip(strips, grams, sides, strict=True):
-            torch.mm(gram, b)
-            if strip.rows is not strip.columns:
-                torch.mm(gram.T, a)
-
     sizes = sorted(square.shape[1] for square in squares)
     return {
         "products for matrices in float64": lambda: [a @ b.T for a, b in sides],
-        "products for gradients in float64": back,
+        "products for gradients in float64": partial(_both_ways, strips, grams, sides),
         f"{batch.num_pairs:,} eigendecompositions of {sizes[0]} to {sizes[-1]} rows": partial(
             bures._eigenvectors, squares
         ),
@@ -145,6 +177,7 @@ PARTS: dict[str, Callable[[ClassBatch], Parts]] = {
     "twd": of_twd,
     "ft": of_ft,
     "swd": of_swd,
+    "sinkhorn": of_sinkhorn,
     "bures": of_bures,
 }
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
 
 from against_peers import WIDTH, flat_tree, our_step
-from cophenet.transport import ground
+from cophenet.transport import differences, ground
 from cophenet.transport.solvers import machine_code
 from timing import by_threads, show_ms
 
@@ -21,15 +22,14 @@ _WORK = 50_000  # samples of all rounds together
 
 
 def without_loops(task: Callable[[], object]) -> Callable[[], None]:
-    """The task by torch and NumPy, as before the loops are loaded; `emd` and `ft` still plan with Numba."""
-    calls = machine_code._COLD_CALLS
+    """The task by torch and NumPy, as if Numba were not installed; `emd` and `ft` still plan with it."""
 
     def run() -> None:
-        machine_code._COLD_CALLS = sys.maxsize
-        try:
+        with (
+            patch.object(machine_code, "_COLD_CALLS", sys.maxsize),
+            patch.object(differences, "why_none", lambda: "switched off"),
+        ):
             task()
-        finally:
-            machine_code._COLD_CALLS = calls
 
     return run
 

@@ -377,6 +377,28 @@ def test_the_first_use_does_not_wait_for_the_compiler(never_compiled):
     assert emd_module._load("auto") is dispatch.solve
 
 
+def test_a_compiler_that_cannot_be_started_is_told_once(never_compiled, monkeypatch):
+    def refuse(*_, **__):
+        raise BlockingIOError("too many processes")
+
+    monkeypatch.setattr(machine_code.subprocess, "Popen", refuse)
+    with pytest.warns(UserWarning, match=r"no process can be started \(too many processes\)"):
+        assert emd_module._load("auto") is library.solve
+    assert emd_module._load("auto") is library.solve
+    never_compiled[1].touch()  # by another process
+    assert emd_module._load("auto") is dispatch.solve
+
+
+def test_loops_of_the_host_are_used_once_they_are_compiled_meanwhile(never_compiled, monkeypatch):
+    monkeypatch.setattr(machine_code, "_COLD_CALLS", 0)
+    machine_code._loops.cache_clear()
+    assert machine_code.loops_when_hot() is None
+    never_compiled[1].touch()
+    assert machine_code.is_compiled_meanwhile()
+    assert machine_code.loops_when_hot() is not None
+    machine_code._loops.cache_clear()
+
+
 def test_a_compiler_that_still_runs_at_exit_is_no_leak():
     code = """
 from pathlib import Path

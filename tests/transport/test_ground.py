@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -8,11 +6,10 @@ from cophenet.transport import differences, ground
 from cophenet.transport.ground import distance_strip, planned_cost, sample_distances
 from cophenet.transport.grouping import group_by_class
 from cophenet.transport.plan import TransportPlan
-from cophenet.transport.solvers import machine_code
 from cophenet.transport.warm_up import warm_up
 from support import DEVICE, random_batch
 
-PATHS = ["gram", "direct", "direct, as compiled loops do", "direct, by compiled loops"]
+PATHS = ["gram", "direct", "direct, by compiled loops"]
 
 
 @pytest.fixture(params=PATHS)
@@ -20,11 +17,12 @@ def path(request, monkeypatch):
     """Force one of the ways to compute distances."""
     monkeypatch.setattr(ground, "_use_gram", lambda z, _: request.param == "gram" and z.device.type == "cpu")
     monkeypatch.setattr(differences, "_HOST_ELEMENTS", 64)
-    if "loops" in request.param:
+    by_loops = "loops" in request.param
+    if by_loops:
         pytest.importorskip("numba")
         warm_up()
-        monkeypatch.setattr(differences, "_LOOP_ELEMENTS", 0)
-    monkeypatch.setattr(machine_code, "_COLD_CALLS", 0 if "by compiled" in request.param else math.inf)
+    monkeypatch.setattr(differences, "_LOOP_ELEMENTS", 0)
+    monkeypatch.setattr(differences, "compiled_at_first_use", lambda: by_loops)
     return request.param
 
 

@@ -8,7 +8,7 @@ __all__ = ["warm_up"]
 def warm_up() -> None:
     """Compile the kernels of emd, ft, fastft, l2 and swd now, once on this machine: about half a minute.
 
-    Without it, that happens in the background when emd or ft is first used; slower code is used meanwhile.
+    Without it, that happens in the background when they are first wanted; slower code is used meanwhile.
 
     Example: cophenet warm-up
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import pairwise
 from types import ModuleType
 
@@ -13,32 +12,29 @@ import torch
 from torch import Tensor
 
 from cophenet.transport.batch import is_host
-from cophenet.transport.solvers.machine_code import difference_loops_when_hot, why_none
+from cophenet.transport.solvers.machine_code import compiled_at_first_use, readable
 from cophenet.transport.solvers.problem import thread_count
 
-__all__ = ["LANES", "lengths_of_pairs", "pair_cost", "pull_pairs", "rooted"]
+__all__ = ["lengths_of_pairs", "pair_cost", "pull_pairs"]
 
-# Squares are added to this many sums at the same time.
-LANES = 32
 # A part and the results computed from it should fit a core's cache.
 _HOST_ELEMENTS = 1 << 18
 # On an accelerator few large calls are faster; this bounds their memory.
 _DEVICE_ELEMENTS = 1 << 26
-# Elements of all differences from which loops are used, and those for which they save as much time as in a
-# call of another distance for a small batch.
-_LOOP_ELEMENTS, _CALL_ELEMENTS = 1 << 16, 1 << 20
 # Elements from which more threads save time; with fewer they wait for cores on which those of torch spin.
 _THREAD_ELEMENTS = 1 << 28
-# Cost of a pair in entries of a matrix product: by torch, and by loops, which compete with all threads of it.
-_TORCH_COST, _LOOP_COST, _LOOP_COST_PER_THREAD = 64, 2, 2
+# Elements for which Numba is worth importing.
+_LOOP_ELEMENTS = 1 << 16
+# Cost of a pair by torch, in entries of a matrix product; and by loops, for every thread that computes the
+# product and one more. What a loop does once for a pair takes as long as so many columns.
+_TORCH_COST, _LOOP_COST, _LOOP_COLUMNS = 64, 2, 64
 
 
-def pair_cost() -> int:
-    """Cost of a pair computed by difference on the host, in entries of a matrix product between samples.
-
-    Depends on whether Numba works here, not on whether the loops are compiled yet.
-    """
-    return _LOOP_COST + _LOOP_COST_PER_THREAD * thread_count() if why_none() is None else _TORCH_COST
+def pair_cost(pairs: int, width: int) -> float:
+    """Cost of one of so many pairs by difference on the host, in entries of a product between all samples."""
+    if pairs * width < _LOOP_ELEMENTS or not compiled_at_first_use():
+        return _TORCH_COST
+    return _LOOP_COST * (1 + thread_count()) * (1 + _LOOP_COLUMNS / max(1, width))
 
 
 def _gaps(z: Tensor, *pairs: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -61,15 +57,24 @@ def _gaps(z: Tensor, *pairs: Tensor) -> Iterator[tuple[Tensor, ...]]:
         yield own.sub_(other), *parts
 
 
-def _for_loops(z: Tensor, pairs: int) -> bool:
-    """Whether pairs are computed by the loops or, until these are compiled, with the same bits as by them."""
-    return is_host(z) and pairs * z.shape[1] >= _LOOP_ELEMENTS and why_none() is None
+def _loops(z: Tensor, source: Tensor, target: Tensor, *values: Tensor) -> ModuleType | None:
+    """The compiled loops, if they can read the samples, pairs of them and values of the pairs.
 
+    Raises:
+        IndexError: If these are not of one number of pairs.
+    """
+    if not is_host(z) or source.numel() * z.shape[1] < _LOOP_ELEMENTS:
+        return None
+    sides, sizes = (source, target), {len(part) for part in (source, target, *values)}
+    if len(sizes) > 1:
+        raise IndexError(f"pairs must have as many sources, targets and values, got {sorted(sizes)}")
+    alike = all(value.dtype == z.dtype for value in values)
+    numbers = all(side.ndim == 1 and side.dtype == torch.int64 and side.is_contiguous() for side in sides)
+    if not (alike and numbers and readable(z, *values) and compiled_at_first_use()):
+        return None
+    from cophenet.transport.solvers import difference_loops
 
-def _loops(z: Tensor, *values: Tensor) -> ModuleType | None:
-    """The compiled loops, if they are available and can read the samples and values of their pairs."""
-    calls = 1 + len(values[0]) * z.shape[1] // _CALL_ELEMENTS
-    return difference_loops_when_hot(z, calls=calls) if all(one.is_contiguous() for one in values) else None
+    return difference_loops
 
 
 def _in_threads(work: Callable[[int, int], None], size: int, elements: int) -> None:
@@ -86,31 +91,6 @@ def _in_threads(work: Callable[[int, int], None], size: int, elements: int) -> N
             one.result()
 
 
-def rooted(squared: Tensor) -> Tensor:
-    """Square roots on the host, rounded as in compiled loops; torch's are not always the nearest."""
-    return torch.from_numpy(np.sqrt(squared.numpy()))
-
-
-def _length_as_loops(gaps: Tensor) -> Tensor:
-    """(E, d) -> (E,), overwriting the gaps with their squares.
-
-    Column j is added to sum j mod `LANES`, one after the other; then the second half of the sums to the
-    first, until one is left. Columns that do not fill all sums are added once there are as few sums as them.
-    """
-    squares, width, size = gaps.square_(), LANES, gaps.shape[1]
-    start = size - size % LANES
-    sums = squares.new_zeros(len(squares), LANES)
-    for column in range(0, start, LANES):
-        sums += squares[:, column : column + LANES]
-    while width > 1:
-        width //= 2
-        sums = sums[:, :width] + sums[:, width:]
-        if size & width:
-            sums += squares[:, start : start + width]
-            start += width
-    return rooted(sums[:, 0])
-
-
 def lengths_of_pairs(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """Lengths of the differences z[source] - z[target], (E,), without gradient.
 
@@ -119,11 +99,9 @@ def lengths_of_pairs(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
         >>> lengths_of_pairs(z, torch.tensor([0, 0]), torch.tensor([1, 0]))
         tensor([5., 0.])
     """
-    as_loops = _for_loops(z, len(source))
-    loops = _loops(z, source, target) if as_loops else None
+    loops = _loops(z, source, target)
     if loops is None:
-        length = _length_as_loops if as_loops else partial(torch.linalg.vector_norm, dim=1)
-        parts = [length(gap) for gap, _, _ in _gaps(z, source, target)]
+        parts = [torch.linalg.vector_norm(gap, dim=1) for gap, _, _ in _gaps(z, source, target)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
     out = z.new_empty(len(source))
     rows, *arrays = z.numpy(), source.numpy(), target.numpy(), out.numpy()
@@ -145,12 +123,12 @@ def pull_pairs(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Ten
         tensor([[-6.],
                 [ 6.]])
     """
-    as_loops = _for_loops(z, len(source))
-    loops = _loops(z, source, target, pull) if as_loops else None
+    loops = _loops(z, source, target, pull)
     if loops is None:
-        add = _add_as_loops if as_loops else _add
         for gap, a, b, strength in _gaps(z, source, target, pull):
-            add(out, a, b, gap.mul_(strength.unsqueeze(1)))
+            force = gap.mul_(strength.unsqueeze(1))
+            out.index_add_(0, a, force)
+            out.index_add_(0, b, force, alpha=-1)
         return
     arrays, forces = (z.numpy(), source.numpy(), target.numpy(), pull.numpy()), out.numpy()
 
@@ -158,15 +136,3 @@ def pull_pairs(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Ten
         loops.pull_rows(*arrays, (begin, end), forces)
 
     _in_threads(work, len(z), source.numel() * z.shape[1])
-
-
-def _add(out: Tensor, source: Tensor, target: Tensor, force: Tensor) -> None:
-    """Add forces (e, d) to their sources and subtract them from their targets."""
-    out.index_add_(0, source, force)
-    out.index_add_(0, target, force, alpha=-1)
-
-
-def _add_as_loops(out: Tensor, source: Tensor, target: Tensor, force: Tensor) -> None:
-    """As `_add`, pair after pair."""
-    rows, both = torch.stack((source, target), dim=1).view(-1), torch.stack((force, -force), dim=1)
-    out.index_add_(0, rows, both.view(len(rows), -1))

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch, is_host, is_transformed, without_autocast
-from cophenet.transport.differences import lengths_of_pairs, pair_cost, pull_pairs, rooted
+from cophenet.transport.differences import lengths_of_pairs, pair_cost, pull_pairs
 from cophenet.transport.plan import TransportPlan
 from cophenet.transport.solvers.machine_code import loops_when_hot
 
@@ -36,7 +36,7 @@ __all__ = [
 # Below this fraction of the sum of both squared norms a squared distance is lost to cancellation in float32.
 CANCELS = 1e-3
 _GRAM_ELEMENTS = 1 << 24
-# Below these a product is used without asking what a pair costs, for which Numba has to be imported.
+# Below these, the second per pair, a product is used without asking what a pair costs, which imports Numba.
 _FEW_ELEMENTS, _LEAST_COST = 1 << 12, 4
 # Rows per product when only the upper triangle of the Gram matrix is needed.
 _STEP = 64
@@ -59,11 +59,12 @@ def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _use_gram(z: Tensor, pairs: int) -> bool:
-    """Whether a product of all samples is cheaper than the differences of that many pairs."""
+    """Whether a product of all samples costs less than the differences of that many pairs."""
     entries = len(z) ** 2
     if not is_host(z) or entries > _GRAM_ELEMENTS:
         return False
-    return entries <= max(_FEW_ELEMENTS, _LEAST_COST * pairs) or entries <= pair_cost() * pairs
+    few = entries <= max(_FEW_ELEMENTS, _LEAST_COST * pairs)
+    return few or entries <= pair_cost(pairs, z.shape[1]) * pairs
 
 
 def _centered(z: Tensor) -> Tensor:
@@ -84,7 +85,7 @@ def _squared_norms(rows: Tensor) -> Tensor:
 
 def _products(rows: Tensor) -> Tensor:
     """(n, n) Gram matrix of rows; uninitialized below the diagonal if there are many."""
-    if len(rows) <= _STEP:
+    if len(rows) <= 1.5 * _STEP:
         return rows @ rows.T
     products = rows.new_empty(len(rows), len(rows))
     for start in range(0, len(rows), _STEP):
@@ -98,6 +99,11 @@ def _flat(size: int, row: Tensor, column: Tensor) -> Tensor:
     return (row * size).add_(column)
 
 
+def _rooted(squared: Tensor) -> Tensor:
+    """Square roots on the host, rounded as in the compiled loops; torch's are not always the nearest."""
+    return torch.from_numpy(np.sqrt(squared.numpy()))
+
+
 def _distances_by_product(z: Tensor, gram: Tensor, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """(E,) distances of pairs, and the numbers of those that were computed by difference."""
     square = gram.diagonal().contiguous()
@@ -105,7 +111,7 @@ def _distances_by_product(z: Tensor, gram: Tensor, source: Tensor, target: Tenso
     above = _flat(len(z), torch.minimum(source, target), torch.maximum(source, target))
     squared = norms.sub(gram.view(-1).index_select(0, above), alpha=2)
     near = (squared <= norms.mul_(CANCELS)).nonzero().view(-1)
-    distance = rooted(squared.clamp_(min=0))
+    distance = _rooted(squared.clamp_(min=0))
     if len(near):
         # From the original features: centring rounds, a difference of close numbers does not.
         distance[near] = lengths_of_pairs(z, source[near], target[near])
@@ -281,6 +287,14 @@ class _CostByDifference(torch.autograd.Function):
             return out, None, None, None
 
 
+def _typical_entries(samples: int) -> int:
+    """About how many entries a sparse plan has, at least (m + n) / 2, given the sum of m + n over all pairs.
+
+    A decision by it does not depend on whether the plan is known already.
+    """
+    return 3 * samples // 4
+
+
 def planned_cost(batch: ClassBatch, plan: TransportPlan, distance: Tensor | None = None) -> Tensor:
     """Cost of a constant plan for every pair of a batch, (P,), differentiable in its features.
 
@@ -290,6 +304,9 @@ def planned_cost(batch: ClassBatch, plan: TransportPlan, distance: Tensor | None
         distance: (E,) the distances of the plan's entries, if they are known already.
     """
     z, entries = batch.given, len(plan.mass)
+    if is_host(z):
+        samples = int((batch.counts[batch.first] + batch.counts[batch.second]).sum())
+        entries = entries if entries > samples else _typical_entries(samples)  # dense plans have more
     if batch.rows.strangers or not _use_gram(z, entries):
         z = batch.features
     else:
@@ -328,9 +345,8 @@ def greedy_cost(batch: ClassBatch) -> Tensor | None:
     """
     z, count, pairs = batch.given, batch.num_classes, batch.num_pairs
     known = batch.weights is not None or batch.rows.strangers or batch.ahead.host
-    # Of m and n samples a plan has at least (m + n) / 2 entries; a class is in count - 1 pairs.
-    least = (count - 1) * len(z) // 2
-    if known or pairs != count * (count - 1) // 2 or not _use_gram(z, least):
+    entries = _typical_entries((count - 1) * len(z))  # as every class is in count - 1 pairs
+    if known or pairs != count * (count - 1) // 2 or not _use_gram(z, entries):
         return None
     loops = loops_when_hot(z)
     if loops is None:

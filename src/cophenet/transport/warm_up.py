@@ -16,8 +16,9 @@ __all__ = ["warm_up"]
 def warm_up() -> float:
     """Compile all Numba kernels, for float32 and float64, unless an earlier process did so.
 
-    "emd" and "ft" compute their plans with them; "fastft", "l2", "swd" and class means use them, once they
-    are called often, to save a fraction of a millisecond. The results are the same in all cases.
+    "emd" and "ft" compute their plans with them, and, as "fastft", distances between planned samples, which
+    change in the last digits; "l2", "swd" and class means use them, once they are called often, to save a
+    fraction of a millisecond, with the same bits.
 
     If several processes call it at the same time, one compiles and the others wait.
 

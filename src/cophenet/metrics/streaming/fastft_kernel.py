@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from cophenet.metrics.streaming.distances import share
+from cophenet.transport.solvers.decorators import summing_kernel
 
 __all__ = ["walk_slice"]
 
@@ -18,8 +19,7 @@ Indices = NDArray[np.int64]
 _share = njit(nogil=True, inline="always")(share)
 
 
-# Sums may be computed in any order, so that the compiler can vectorize them (eight values at a time).
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+@summing_kernel
 def walk_slice(
     z: NDArray[Any],
     base: Indices,

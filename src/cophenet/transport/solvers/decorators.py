@@ -9,7 +9,7 @@ from numba import config, njit
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["borrowed", "inlined", "kernel"]
+__all__ = ["borrowed", "inlined", "kernel", "summing_kernel"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -17,6 +17,12 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def kernel(function: _Function) -> _Function:
     """Compile to run without the interpreter lock, and cache the machine code on disk."""
     return cast(_Function, njit(nogil=True, cache=True)(function))
+
+
+def summing_kernel(function: _Function) -> _Function:
+    """As `kernel`, where sums may be added up in any order, so that they are computed on vectors."""
+    order = {"reassoc", "contract", "nsz"}
+    return cast(_Function, njit(nogil=True, cache=True, fastmath=order)(function))
 
 
 def inlined(function: _Function) -> _Function:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,16 +26,17 @@ from cophenet._common.locks import InUseError, locked
 
 __all__ = [
     "compile_once",
-    "difference_loops_when_hot",
+    "compiled_at_first_use",
     "is_compiled",
     "is_compiled_meanwhile",
     "loops_when_hot",
+    "readable",
     "why_none",
 ]
 
 _LOCK = "cophenet-kernels.lock"
 _CODE = "from cophenet.transport.warm_up import warm_up; warm_up()"
-_compiler: subprocess.Popen[bytes] | None = None
+_compiler: subprocess.Popen[bytes] | OSError | None = None  # the error if it could not be started
 # Calls before the loops are loaded, which takes a second; they save less than a millisecond per call.
 _COLD_CALLS = 64
 _TYPES = (torch.float32, torch.float64)
@@ -96,7 +97,7 @@ def compile_once(run: Callable[[], object]) -> None:
         try:
             with locked(marker.parent, _LOCK):
                 warnings.warn(
-                    "emd and ft have their kernels compiled: about half a minute, once on this machine",
+                    "emd, ft and fastft have their kernels compiled: half a minute, once on this machine",
                     stacklevel=3,
                 )
                 run()
@@ -104,6 +105,7 @@ def compile_once(run: Callable[[], object]) -> None:
         except InUseError:
             time.sleep(0.1)
     _loops.cache_clear()
+    compiled_at_first_use.cache_clear()
 
 
 def _let_go(compiler: subprocess.Popen[bytes]) -> None:
@@ -118,18 +120,31 @@ def is_compiled_meanwhile() -> bool:
     if why_none() is not None or _marker() is None:
         return False
     if is_compiled():
+        if _loops() is None:
+            _loops.cache_clear()
         return True
+    if isinstance(_compiler, OSError):
+        return False
     if _compiler is None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         # A reader of this process's output must not wait for the compiler to end.
         no = subprocess.DEVNULL
         command = [sys.executable, "-c", _CODE]
-        _compiler = subprocess.Popen(command, env=environment, stdin=no, stdout=no, stderr=no)
+        try:
+            _compiler = subprocess.Popen(command, env=environment, stdin=no, stdout=no, stderr=no)
+        except OSError as error:
+            _compiler = error
+            warnings.warn(
+                f"emd, ft and fastft go on without compiled loops: no process can be started ({error}); "
+                "`cophenet warm-up` compiles them",
+                stacklevel=2,
+            )
+            return False
         atexit.register(_let_go, _compiler)
         warnings.warn(
-            "emd (by SciPy and POT), ft and fastft (in large batches) take two to three times as long until "
-            "their loops are compiled in the background: about half a minute, once on this machine; "
-            "`cophenet warm-up` does it ahead",
+            "emd (by SciPy and POT), ft and, in large batches, fastft take two to three times as long until "
+            "their loops are compiled in the background: about half a minute, once on this machine; fastft "
+            "then uses them from the next process on; `cophenet warm-up` does it ahead",
             stacklevel=2,
         )
     elif _compiler.poll():  # it ended with an error
@@ -153,9 +168,8 @@ def _loops() -> ModuleType | None:
     return host_loops
 
 
-def _hot(values: Iterable[Tensor], calls: int = 1) -> bool:
-    """Whether loops can read values and are requested often, counting this request as so many."""
-    global _calls
+def readable(*values: Tensor) -> bool:
+    """Whether loops can read values."""
     if torch.compiler.is_compiling():
         return False
     for value in values:
@@ -163,26 +177,24 @@ def _hot(values: Iterable[Tensor], calls: int = 1) -> bool:
             return False
         if not value.is_contiguous() or value.is_neg():
             return False
-    if _calls < _COLD_CALLS:
-        _calls += calls
-        return False
     return True
 
 
 def loops_when_hot(*values: Tensor) -> ModuleType | None:
     """The module `host_loops`, if compiled, able to read the values, and requested often; else None."""
-    return _loops() if _hot(values) else None
-
-
-def difference_loops_when_hot(z: Tensor, calls: int) -> ModuleType | None:
-    """As `loops_when_hot`, the module `difference_loops`, which is compiled in the background if need be.
-
-    Args:
-        z: Samples to read.
-        calls: How many calls of a small batch this one is worth.
-    """
-    if not _hot((z,), calls) or not is_compiled_meanwhile():
+    global _calls
+    if not readable(*values):
         return None
-    from cophenet.transport.solvers import difference_loops
+    if _calls < _COLD_CALLS:
+        _calls += 1
+        return None
+    return _loops()
 
-    return difference_loops
+
+@cache
+def compiled_at_first_use() -> bool:
+    """Whether the loops were compiled when this was first called; if not, that begins in the background.
+
+    What is computed otherwise without them, in other last digits, does not change while a process runs.
+    """
+    return is_compiled_meanwhile()
