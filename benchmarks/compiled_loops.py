@@ -27,7 +27,7 @@ def without_loops(task: Callable[[], object]) -> Callable[[], None]:
     def run() -> None:
         with (
             patch.object(machine_code, "_COLD_CALLS", sys.maxsize),
-            patch.object(differences, "why_none", lambda: "switched off"),
+            patch.object(differences, "compiled_at_first_use", lambda: False),
         ):
             task()
 
