@@ -224,7 +224,9 @@ class DistanceTarget:
             assert torch.isfinite(push).all()
             # Nothing below rounding is divided by: one over its share of the features bounds the gradient.
             steep = 1e6 if self.distance == "poincare" else 10.0 * batch.z.shape[1]
-            assert float(push.double().abs().max()) * max(size, 1e-300) <= steep / share
+            weighing = batch.z if isinstance(batch.weights, str) else batch.z[batch.weights > 0]
+            reach = float(weighing.double().abs().max())
+            assert float(push.double().abs().max()) * max(reach, 1e-300) <= steep / share
         if converged:
             self._check_values(batch, options, rho, size * batch.z.shape[1] * eps)
             self._check_scale(batch, options, exponent, (rho, slope, loss, push), size)
@@ -247,7 +249,9 @@ class DistanceTarget:
             allowed = solved if self.distance == "emd" else near
             assert ((rho.double() - reference).abs() <= allowed).all(), (rho, reference)
         if self.distance in ("sinkhorn", "ft", "fastft"):
-            assert (rho.double() >= exact("emd") - solved).all(), (rho, exact("emd"))
+            # Of a small reg, as a multiple of small costs is, marginals are this accurate.
+            loose = 1e-6 * float(torch.cdist(z, z).max()) if self.distance == "sinkhorn" else 0.0
+            assert (rho.double() >= exact("emd") - solved - loose).all(), (rho, exact("emd"))
         if self.distance == "sinkhorn":
             plan = class_distances(
                 batch.z, batch.y, "sinkhorn", flow_weights=flow, return_plan=True, **options
@@ -295,7 +299,7 @@ class DistanceTarget:
             top = float(expected[1].abs().max())
             assert ((slope - expected[1]).double().abs() <= 10 * tolerance * top).all()
         if not bool(expected[3].any()):
-            assert not push.any()
+            assert not push.any() or batch.z.dtype != rho.dtype  # in half precision it may have underflown
         elif float(expected[3].abs().max()) * 2.0**-exponent > smallest:
             assert push.any()
             gap = float((loss - expected[2]).abs())
