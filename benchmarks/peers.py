@@ -174,8 +174,10 @@ def scikit_learn(features: Tensor, labels: Tensor) -> None:
     """Distances of class means by scikit-learn, which has no gradient."""
     from sklearn.metrics import pairwise_distances
     from sklearn.neighbors import NearestCentroid
+    from threadpoolctl import threadpool_limits
 
-    pairwise_distances(NearestCentroid().fit(features.detach().numpy(), labels.numpy()).centroids_)
+    with threadpool_limits(1):  # other threads would spin on, in the time of what is measured next
+        pairwise_distances(NearestCentroid().fit(features.detach().numpy(), labels.numpy()).centroids_)
 
 
 def plain(features: Tensor, labels: Tensor) -> None:
