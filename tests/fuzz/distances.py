@@ -202,7 +202,7 @@ class DistanceTarget:
     def _check(self, batch: Batch, options: dict[str, Any], exponent: int) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            warnings.filterwarnings("ignore", "emd .* compiled")  # once, where the solver is not ready yet
+            warnings.filterwarnings("ignore", "emd.* compiled")  # once, where the solver is not ready yet
             rho, slope, loss, push = self._measure(batch, options)
         converged = not caught
         assert converged or self.distance == "sinkhorn"
