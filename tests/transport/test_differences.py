@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from cophenet.transport import differences, ground
-from cophenet.transport.base import class_distances, create_distance
+from cophenet.transport import base, differences, ground
+from cophenet.transport.base import class_distances, create_distance, distance_names
 from cophenet.transport.differences import lengths_of_pairs, pull_pairs
 from cophenet.transport.solvers import machine_code
 from cophenet.transport.warm_up import warm_up
+from cophenet.tree import Hierarchy
 from support import random_batch, random_weights
 
 DTYPES = [torch.float32, torch.float64]
@@ -205,6 +206,17 @@ def test_one_decision_whether_or_not_the_plan_is_known(monkeypatch, classes):
     class_distances(z, labels, "fastft")
     assert len(asked) > 1
     assert len(set(asked)) == 1
+
+
+def test_distances_compile_ahead_what_they_compute_with(monkeypatch):
+    compiled = []
+    monkeypatch.setattr(base, "warm_up", lambda: compiled.append(1))
+    monkeypatch.setattr(base, "why_none", lambda: None)
+    tree = Hierarchy.from_paths([("a", "b"), ("a", "c")])
+    for name in distance_names():
+        compiled.clear()
+        create_distance(name, tree).warm_up()
+        assert bool(compiled) == (name in ("emd", "ft", "fastft", "sinkhorn", "twd")), name
 
 
 def test_what_is_computed_does_not_change_while_a_process_runs(monkeypatch):

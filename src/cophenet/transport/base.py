@@ -20,6 +20,8 @@ from cophenet.transport.class_layout import ClassLayout
 from cophenet.transport.ground import planned_cost
 from cophenet.transport.grouping import FlowWeights, check_batch, group_read
 from cophenet.transport.plan import TransportPlan
+from cophenet.transport.solvers.machine_code import why_none
+from cophenet.transport.warm_up import warm_up
 from cophenet.tree import Hierarchy
 
 __all__ = [
@@ -56,6 +58,7 @@ class ClassDistance(nn.Module, ABC):
         wide: Whether, with uniform weights, it accepts float32 features of any size: on an accelerator it
             computes in float64 and returns float64, on the host it checks itself that they are finite.
         traceable: Whether `torch.compile` can trace it, with uniform weights and a batch planned ahead.
+        compares_samples: Whether it computes distances between samples, for which there are compiled loops.
         stateless: Whether calls leave it as it is, so that one object serves all calls of `class_distances`.
         lazy_checks: Whether convergence on an accelerator is read only in the next call, so that a training
             step does not wait for the device; `CPCCLoss` sets it.
@@ -68,6 +71,7 @@ class ClassDistance(nn.Module, ABC):
     pair_cost: ClassVar[Literal["none", "sum", "product"]] = "sum"
     degree: ClassVar[Literal[0, 1] | None] = None
     wide: ClassVar[bool] = False
+    compares_samples: ClassVar[bool] = False
     stateless: ClassVar[bool] = False
     traceable: bool = False
     lazy_checks: bool = False
@@ -123,13 +127,16 @@ class ClassDistance(nn.Module, ABC):
         """Change the state as a call would, without computing: a no-op unless it draws random numbers."""
 
     def warm_up(self) -> None:
-        """Do the slow one-time work of the first call now, such as compiling; a no-op by default."""
+        """Compile the loops that it uses now, if that is possible and not done yet."""
+        if self.compares_samples and why_none() is None:
+            warm_up()
 
 
 class PlanDistance(ClassDistance):
     """A distance that is the cost of a transport plan; the plan is constant in the backward pass."""
 
     degree = 1
+    compares_samples = True
 
     @abstractmethod
     def plan(self, batch: ClassBatch) -> TransportPlan:

@@ -146,11 +146,6 @@ class EMD(PlanDistance):
         """Options shown when printed."""
         return f"solver={self.solver!r}"
 
-    def warm_up(self) -> None:
-        """Compile the solver now, if it is used and not compiled yet, so that all calls use the same one."""
-        if self.solver != "pot" and machine_code.why_none() is None:
-            warm_up()
-
     def _plan_with_distances(self, batch: ClassBatch) -> tuple[TransportPlan, Tensor]:
         problems = solve_all(batch, _load(self.solver))
         source, target = problems.source, problems.target

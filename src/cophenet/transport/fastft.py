@@ -16,8 +16,6 @@ from cophenet.transport.batch import ClassBatch
 from cophenet.transport.class_layout import ClassLayout
 from cophenet.transport.ground import greedy_cost, planned_cost, sample_distances
 from cophenet.transport.plan import TransportPlan, greedy_plan, uniform_arrays
-from cophenet.transport.solvers import machine_code
-from cophenet.transport.warm_up import warm_up
 
 __all__ = ["FastFlowTree", "principal_directions"]
 
@@ -127,11 +125,6 @@ class FastFlowTree(PlanDistance):
         """(P,) distances of the batch's pairs."""
         cost = greedy_cost(batch) if self.order == "batch" else None
         return super().forward(batch) if cost is None else cost
-
-    def warm_up(self) -> None:
-        """Compile the loops now, if that is possible and not done yet."""
-        if machine_code.why_none() is None:
-            warm_up()
 
     def with_plan(self, batch: ClassBatch) -> tuple[Tensor, TransportPlan]:
         """The distances and the plan behind them."""

@@ -16,7 +16,6 @@ from cophenet.transport.batch import ClassBatch
 from cophenet.transport.plan import TransportPlan
 from cophenet.transport.quadtree import quadtree_cells
 from cophenet.transport.solvers import machine_code
-from cophenet.transport.warm_up import warm_up
 
 __all__ = ["FlowTree", "match_by_kernel", "whole_units"]
 
@@ -272,8 +271,3 @@ class FlowTree(SeededDistance, PlanDistance):
             mass=batch.on_device(matches.mass).to(batch.features.dtype),
             offsets=matches.offsets,
         )
-
-    def warm_up(self) -> None:
-        """Compile the matching now, if that is possible and not done yet."""
-        if machine_code.why_none() is None:
-            warm_up()

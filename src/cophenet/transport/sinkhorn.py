@@ -166,6 +166,7 @@ class Sinkhorn(ClassDistance):
 
     name = "sinkhorn"
     degree = 1
+    compares_samples = True
     pair_cost = "product"
 
     def __init__(

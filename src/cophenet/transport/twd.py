@@ -126,6 +126,7 @@ class TreeWasserstein(ClassDistance):
 
     name = "twd"
     degree = 1
+    compares_samples = True
     pair_cost = "none"  # one fit, or sums over all samples, for all pairs together
     needs_tree = True
 
