@@ -310,7 +310,7 @@ def greedy_costs(
     """
     if counts.sum() != len(order):
         raise IndexError("the order must be of the samples of the batch")
-    source, target, mass, offsets = greedy_pieces(counts, first, second, gram)
+    source, target, mass, offsets = greedy_pieces(counts, first, second, gram[0])
     for e in range(len(source)):
         source[e], target[e] = order[source[e]], order[target[e]]
     distance, cost = np.empty_like(mass), np.empty(len(first), gram.dtype)
