@@ -116,7 +116,9 @@ def test_samples_of_no_batch_are_refused(monkeypatch, calls, sample, threads):
     assert calls
 
 
-def test_pairs_that_are_not_whole_are_refused(monkeypatch, calls):
+@pytest.mark.parametrize("enough", [0, 1 << 62])
+def test_pairs_that_are_not_whole_are_refused(monkeypatch, calls, enough):
+    monkeypatch.setattr(differences, "_LOOP_ELEMENTS", enough)
     z, (source, target) = torch.randn(6, 40), pairs(6, 30)
 
     def compute():

@@ -15,7 +15,7 @@ from cophenet.transport.batch import is_host
 from cophenet.transport.solvers.machine_code import compiled_at_first_use, readable
 from cophenet.transport.solvers.problem import thread_count
 
-__all__ = ["lengths_of_pairs", "pair_cost", "pull_pairs"]
+__all__ = ["is_product_cheaper", "lengths_of_pairs", "pull_pairs"]
 
 # A part and the results computed from it should fit a core's cache.
 _HOST_ELEMENTS = 1 << 18
@@ -25,16 +25,28 @@ _DEVICE_ELEMENTS = 1 << 26
 _THREAD_ELEMENTS = 1 << 28
 # Elements for which Numba is worth importing.
 _LOOP_ELEMENTS = 1 << 16
+# Entries of a product that always cost less than calls for the pairs.
+_FEW_ENTRIES = 1 << 12
 # Cost of a pair by torch, in entries of a matrix product; and by loops, for every thread that computes the
 # product and one more. What a loop does once for a pair takes as long as so many columns.
 _TORCH_COST, _LOOP_COST, _LOOP_COLUMNS = 64, 2, 64
 
 
-def pair_cost(pairs: int, width: int) -> float:
-    """Cost of one of so many pairs by difference on the host, in entries of a product between all samples."""
-    if pairs * width < _LOOP_ELEMENTS or not compiled_at_first_use():
-        return _TORCH_COST
-    return _LOOP_COST * (1 + thread_count()) * (1 + _LOOP_COLUMNS / max(1, width))
+def is_product_cheaper(entries: int, pairs: int, width: int) -> bool:
+    """Whether entries of a product between samples on the host cost less than the differences of some pairs.
+
+    Args:
+        entries: How many of the product.
+        pairs: How many pairs.
+        width: Columns of the samples.
+    """
+    # Whatever loops cost, so that Numba need not be imported to know whether there are any.
+    if entries <= max(_FEW_ENTRIES, 2 * _LOOP_COST * pairs):
+        return True
+    cost: float = _TORCH_COST
+    if pairs * width >= _LOOP_ELEMENTS and compiled_at_first_use():
+        cost = _LOOP_COST * (1 + thread_count()) * (1 + _LOOP_COLUMNS / max(1, width))
+    return entries <= cost * pairs
 
 
 def _gaps(z: Tensor, *pairs: Tensor) -> Iterator[tuple[Tensor, ...]]:
@@ -57,17 +69,17 @@ def _gaps(z: Tensor, *pairs: Tensor) -> Iterator[tuple[Tensor, ...]]:
         yield own.sub_(other), *parts
 
 
-def _loops(z: Tensor, source: Tensor, target: Tensor, *values: Tensor) -> ModuleType | None:
-    """The compiled loops, if they can read the samples, pairs of them and values of the pairs.
+def _check_sizes(z: Tensor, *pairs: Tensor) -> None:
+    # On an accelerator, where torch may also be compiling, its own operations say so.
+    if is_host(z) and len(sizes := {len(part) for part in pairs}) > 1:
+        raise IndexError(f"pairs must have as many sources, targets and values, got {sorted(sizes)}")
 
-    Raises:
-        IndexError: If these are not of one number of pairs.
-    """
+
+def _loops(z: Tensor, source: Tensor, target: Tensor, *values: Tensor) -> ModuleType | None:
+    """The compiled loops, if they can read the samples, pairs of them and values of the pairs."""
     if not is_host(z) or source.numel() * z.shape[1] < _LOOP_ELEMENTS:
         return None
-    sides, sizes = (source, target), {len(part) for part in (source, target, *values)}
-    if len(sizes) > 1:
-        raise IndexError(f"pairs must have as many sources, targets and values, got {sorted(sizes)}")
+    sides = source, target
     alike = all(value.dtype == z.dtype for value in values)
     numbers = all(side.ndim == 1 and side.dtype == torch.int64 and side.is_contiguous() for side in sides)
     if not (alike and numbers and readable(z, *values) and compiled_at_first_use()):
@@ -99,6 +111,7 @@ def lengths_of_pairs(z: Tensor, source: Tensor, target: Tensor) -> Tensor:
         >>> lengths_of_pairs(z, torch.tensor([0, 0]), torch.tensor([1, 0]))
         tensor([5., 0.])
     """
+    _check_sizes(z, source, target)
     loops = _loops(z, source, target)
     if loops is None:
         parts = [torch.linalg.vector_norm(gap, dim=1) for gap, _, _ in _gaps(z, source, target)]
@@ -123,6 +136,7 @@ def pull_pairs(out: Tensor, z: Tensor, source: Tensor, target: Tensor, pull: Ten
         tensor([[-6.],
                 [ 6.]])
     """
+    _check_sizes(z, source, target, pull)
     loops = _loops(z, source, target, pull)
     if loops is None:
         for gap, a, b, strength in _gaps(z, source, target, pull):

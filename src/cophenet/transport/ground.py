@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from cophenet.transport.batch import ClassBatch, is_host, is_transformed, without_autocast
-from cophenet.transport.differences import lengths_of_pairs, pair_cost, pull_pairs
+from cophenet.transport.differences import is_product_cheaper, lengths_of_pairs, pull_pairs
 from cophenet.transport.plan import TransportPlan
 from cophenet.transport.solvers.machine_code import loops_when_hot
 
@@ -36,8 +36,6 @@ __all__ = [
 # Below this fraction of the sum of both squared norms a squared distance is lost to cancellation in float32.
 CANCELS = 1e-3
 _GRAM_ELEMENTS = 1 << 24
-# Below these, the second per pair, a product is used without asking what a pair costs, which imports Numba.
-_FEW_ELEMENTS, _LEAST_COST = 1 << 12, 4
 # Rows per product when only the upper triangle of the Gram matrix is needed.
 _STEP = 64
 
@@ -61,10 +59,7 @@ def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
 def _use_gram(z: Tensor, pairs: int) -> bool:
     """Whether a product of all samples costs less than the differences of that many pairs."""
     entries = len(z) ** 2
-    if not is_host(z) or entries > _GRAM_ELEMENTS:
-        return False
-    few = entries <= max(_FEW_ELEMENTS, _LEAST_COST * pairs)
-    return few or entries <= pair_cost(pairs, z.shape[1]) * pairs
+    return is_host(z) and entries <= _GRAM_ELEMENTS and is_product_cheaper(entries, pairs, z.shape[1])
 
 
 def _centered(z: Tensor) -> Tensor:

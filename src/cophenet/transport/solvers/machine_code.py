@@ -114,40 +114,44 @@ def _let_go(compiler: subprocess.Popen[bytes]) -> None:
         compiler.returncode = 0
 
 
+def _start_compiler() -> subprocess.Popen[bytes] | OSError:
+    """Start a process that compiles the kernels; the error if that is impossible."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    # A reader of this process's output must not wait for the compiler to end.
+    no = subprocess.DEVNULL
+    command = [sys.executable, "-c", _CODE]
+    try:
+        compiler = subprocess.Popen(command, env=environment, stdin=no, stdout=no, stderr=no)
+    except OSError as error:
+        return error
+    atexit.register(_let_go, compiler)
+    return compiler
+
+
 def is_compiled_meanwhile() -> bool:
     """Whether the kernels are compiled; if not, start a process that compiles them, and warn once."""
     global _compiler
     if why_none() is not None or _marker() is None:
         return False
     if is_compiled():
-        if _loops() is None:
+        if _loops() is None:  # they were not when it was asked last
             _loops.cache_clear()
         return True
-    if isinstance(_compiler, OSError):
-        return False
     if _compiler is None:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        # A reader of this process's output must not wait for the compiler to end.
-        no = subprocess.DEVNULL
-        command = [sys.executable, "-c", _CODE]
-        try:
-            _compiler = subprocess.Popen(command, env=environment, stdin=no, stdout=no, stderr=no)
-        except OSError as error:
-            _compiler = error
-            warnings.warn(
-                f"emd, ft and fastft go on without compiled loops: no process can be started ({error}); "
-                "`cophenet warm-up` compiles them",
-                stacklevel=2,
+        _compiler = _start_compiler()  # before the warning, which may be an error
+        if isinstance(_compiler, OSError):
+            message = (
+                f"emd, ft and fastft go on without compiled loops: no process can be started ({_compiler}); "
+                "`cophenet warm-up` compiles them"
             )
-            return False
-        atexit.register(_let_go, _compiler)
-        warnings.warn(
-            "emd (by SciPy and POT), ft and, in large batches, fastft take two to three times as long until "
-            "their loops are compiled in the background: about half a minute, once on this machine; fastft "
-            "then uses them from the next process on; `cophenet warm-up` does it ahead",
-            stacklevel=2,
-        )
-    elif _compiler.poll():  # it ended with an error
+        else:
+            message = (
+                "emd (by SciPy and POT), ft and, in large batches, fastft take two to three times as long until "
+                "their loops are compiled in the background: about half a minute, once on this machine; fastft "
+                "then uses them from the next process on; `cophenet warm-up` does it ahead"
+            )
+        warnings.warn(message, stacklevel=2)
+    elif not isinstance(_compiler, OSError) and _compiler.poll():  # it ended with an error
         _compiler.returncode = 0  # warn only once
         warnings.warn(
             "emd goes on with SciPy and POT, ft and fastft with torch: their loops could not be compiled; "
