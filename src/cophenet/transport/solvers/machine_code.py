@@ -146,9 +146,9 @@ def is_compiled_meanwhile() -> bool:
             )
         else:
             message = (
-                "emd (by SciPy and POT), ft and, in large batches, fastft take two to three times as long until "
-                "their loops are compiled in the background: about half a minute, once on this machine; fastft "
-                "then uses them from the next process on; `cophenet warm-up` does it ahead"
+                "emd (by SciPy and POT), ft and, in large batches, fastft take two to three times as long "
+                "until their loops are compiled in the background: half a minute, once on this machine; "
+                "fastft then uses them from the next process on; `cophenet warm-up` does it ahead"
             )
         warnings.warn(message, stacklevel=2)
     elif not isinstance(_compiler, OSError) and _compiler.poll():  # it ended with an error
