@@ -224,8 +224,8 @@ class DistanceTarget:
             assert torch.isfinite(push).all()
             # Nothing below rounding is divided by: one over its share of the features bounds the gradient.
             steep = 1e6 if self.distance == "poincare" else 10.0 * batch.z.shape[1]
-            weighing = batch.z if isinstance(batch.weights, str) else batch.z[batch.weights > 0]
-            reach = float(weighing.double().abs().max())
+            # Of samples that weigh something, in the type of the computation.
+            reach = float(group_by_class(batch.z, batch.y, flow_weights=batch.weights).largest_norm())
             assert float(push.double().abs().max()) * max(reach, 1e-300) <= steep / share
         if converged:
             self._check_values(batch, options, rho, size * batch.z.shape[1] * eps)
